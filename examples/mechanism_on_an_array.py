@@ -14,14 +14,14 @@ from stream_dp import FixedWindow, Panel, SystemNoise, window_codes
 people, width, horizon = 5000, 3, 12
 truth = (np.random.default_rng(1).random((people, horizon)) < 0.2).astype(np.uint8)  # simulated
 
-mechanism = FixedWindow.best(
+mechanism = FixedWindow(
     values=(0, 1),
     width=width,
     horizon=horizon,
     rho=Fraction(1, 100),
     neighbours="replace_one",
     rows=people,
-)
+).best()
 print(mechanism.title, "| charges:", *mechanism.charges)
 
 state, panel = mechanism.init(), None

@@ -21,7 +21,7 @@ def show(source: str) -> None:
         print(last.estimates.slice(0, 4).to_pylist())  # unbiased answers of this release
         print(public.panel(release.name).table().slice(0, 3).to_pylist())  # artificial people
         query = public.queries(release.name)[0]
-        best = public.estimate(release.name, query)  # from everything that was measured
+        best = public.answer(release.name, query)  # from everything that was measured
         low, high = best.interval
         print(f"{query}: {best.value:.4f}, 95% interval {low:.4f} to {high:.4f}")
 

@@ -34,7 +34,7 @@ reports = pa.table(
 )
 
 public = stream_dp.run_study(study, reports, attribute="work")
-out = public.estimate("pairs", "at-least 1 of last 2 work=no")
+out = public.answer("pairs", "at-least 1 of last 2 work=no")
 print(f"{out.query}: {out.value:.4f} +- {out.standard_error:.4f}")
 print(public.estimates("pairs").slice(0, 4).to_pylist())
 print(public.panel("pairs").table().slice(0, 3).to_pylist())

@@ -19,13 +19,13 @@ from typing import NoReturn, TextIO
 from stream_dp import __version__
 from stream_dp.errors import UserError
 
-from .output import (
-    AGAIN,
+from .process.output import (
     BAD_INPUT,
     FENCED,
     INCONSISTENT,
     INTERRUPTED,
     JOB_FAILED,
+    UNAVAILABLE,
     Output,
     failure,
     printable,
@@ -36,11 +36,12 @@ _KINDS = {
     BAD_INPUT: "bad input",
     FENCED: "fenced",
     INCONSISTENT: "inconsistent",
-    AGAIN: "unavailable",
+    UNAVAILABLE: "unavailable",
     INTERRUPTED: "interrupted",
 }
 _CODES = f"""exit codes: {JOB_FAILED} a batch job failed; {BAD_INPUT} bad input; {FENCED} fenced;
-{INCONSISTENT} inconsistent or damaged logs; {AGAIN} no answer, no room: starting again may cure it.
+{INCONSISTENT} inconsistent or damaged logs; {UNAVAILABLE} no answer, no room: \
+starting again may cure it.
 With --json an error is one line on standard error:
 {{"error": "bad input", "lines": ["what is wrong, where, what to do"], "code": {BAD_INPUT}}}"""
 
@@ -93,9 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         called = next((word for word in words if not word.startswith("-")), "")
         options = _parser([called]).parse_args(words)
         logged = called in SERVICES
-        from .modes import mending_told  # not before: --version reads no more than it needs
+        from .storage.modes import (
+            reporting_mended_modes,  # not before: --version reads no more than it needs
+        )
 
-        with mending_told(partial(_note, as_json=options.json, logged=logged)):
+        with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)):
             output: Output = options.command(options)
         if options.json:
             # What a service prints is a log: one line for each event, the last among them.
@@ -116,7 +119,7 @@ def _note(line: str, *, as_json: bool, logged: bool) -> None:
     """Tells of a mended mode on standard error, for which a command goes on."""
     text = f"stream-dp: {printable(line)}"
     if as_json:
-        from .events import head
+        from .process.events import head
 
         text = json.dumps({**(head("mode-mended") if logged else {}), "message": line})
     with suppress(OSError):
@@ -126,7 +129,7 @@ def _note(line: str, *, as_json: bool, logged: bool) -> None:
 def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> int:
     fields = {"error": _KINDS[code], "lines": list(lines), "code": code}
     if logged:
-        from .events import head  # no other command needs it
+        from .process.events import head  # no other command needs it
 
         fields = {**head("ended"), **fields}
     text = json.dumps(fields)

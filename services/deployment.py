@@ -12,21 +12,22 @@ from typing import Any, Literal
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
-from stream_dp.log.base import Missing
+from stream_dp.log.log import Missing
 from stream_dp.log.mark import mark_path, read_mark
-from stream_dp.log.public import cache_folder, public_log
+from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
-from stream_dp.release.published import TableFilter, keep_all
+from stream_dp.release.public_reader import TableFilter, keep_all
 from stream_dp.study import Run, Study
+from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 from stream_dp.studyfile import load_study
-from stream_dp.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 
-from . import binding, journal_checks
-from .modes import protect
-from .place import ROLE, check_marked
-from .secrets import secret_text
-from .snapshots import Snapshots
+from .intake import binding
+from .journal import journal_checks
+from .storage.modes import protect
+from .storage.restored_logs import ROLE, check_marked
+from .storage.secrets import secret_text
+from .storage.snapshots import Snapshots
 
 
 @dataclass(frozen=True)

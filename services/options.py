@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stream_dp.errors import UserError
-from stream_dp.population.reports import LONGEST_ID
+from stream_dp.population.report_judging import LONGEST_ID
 from stream_dp.population.tables import FileForm, TableLayout
-from stream_dp.population.tables.files import separator_of
 from stream_dp.population.tables.period_texts import check_date_format
+from stream_dp.population.tables.table_files import separator_of
 from stream_dp.study import Study
 
 

@@ -12,26 +12,26 @@ from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Record
+from stream_dp.log.log import Log, Record
 from stream_dp.log.memory import MemoryLog
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from stream_dp.study import Study
-from stream_dp.topics import CLOCK, REPORTS
+from stream_dp.study.topics import CLOCK, REPORTS
 
-from .events import Event
 from .groups.place_files import places_from_file
-from .groups.places import PlacesTable, commit_places
+from .groups.place_table import PlacesTable, commit_places
 from .groups.roster import Roster, commit_roster
-from .groups.tables import RosterFiles, roster_from_files
-from .judging import fault_table, judge_tables, strange_ids
-from .known_reports import KnownReports
-from .markers import close_marker
+from .groups.roster_files import RosterFiles, roster_from_files
+from .intake.known_reports import KnownReports
+from .intake.markers import close_marker
+from .intake.sending import encoded_reports
+from .intake.table_judging import fault_table, judge_tables, strange_ids
+from .jobs.worker.worker import Worker
+from .process.events import Event
 from .releaser.releaser import Releaser
-from .reports import encoded_reports
-from .snapshots import Snapshots
-from .synthesizer.worker import Worker
+from .storage.snapshots import Snapshots
 
 
 def run_study(

@@ -10,18 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .batch.base import FitContext as FitContext
-    from .batch.base import MemoryTranscript as MemoryTranscript
+    from .answers.answer import Answer as Answer
+    from .answers.answer import ReleaseQuery as ReleaseQuery
+    from .answers.joint_answers import JointAnswers as JointAnswers
     from .batch.data.domain import Column as Column
     from .batch.data.domain import Domain as Domain
     from .batch.data.domain import Hierarchy as Hierarchy
-    from .batch.data.tables import from_tables as from_tables
-    from .batch.data.tables import to_tables as to_tables
+    from .batch.data.hierarchy_tables import from_tables as from_tables
+    from .batch.data.hierarchy_tables import to_tables as to_tables
     from .batch.fit_tables import FittedTables as FittedTables
     from .batch.fit_tables import fit_tables as fit_tables
     from .batch.kinds import load_synthesizer as load_synthesizer
-    from .batch.sizes.tables import FittedSizes as FittedSizes
-    from .batch.sizes.tables import fit_sizes as fit_sizes
+    from .batch.sizes.region_tables import FittedSizes as FittedSizes
+    from .batch.sizes.region_tables import fit_sizes as fit_sizes
+    from .batch.synthesizer import FitContext as FitContext
+    from .batch.synthesizer import MemoryTranscript as MemoryTranscript
     from .client import PublicLog as PublicLog
     from .client import open as open
     from .continual import Cumulative as Cumulative
@@ -30,19 +33,14 @@ if TYPE_CHECKING:
     from .continual import mechanism as mechanism
     from .continual.base import Mechanism as Mechanism
     from .continual.base import Step as Step
-    from .continual.counters import Counter as Counter
+    from .continual.counters.stream_counters import Counter as Counter
     from .errors import Inconsistent as Inconsistent
     from .errors import UserError as UserError
-    from .estimate.answer import Estimate as Estimate
-    from .estimate.data_sets.answer import DataSetEstimate as DataSetEstimate
-    from .estimate.joint import JointEstimates as JointEstimates
     from .log import open_log as open_log
-    from .log.base import LogError as LogError
+    from .log.log import LogError as LogError
     from .log.memory import MemoryLog as MemoryLog
     from .panel import Panel as Panel
     from .panel import window_codes as window_codes
-    from .plan import Plan as Plan
-    from .plan import plan_study as plan_study
     from .planning.alternatives import Alternative as Alternative
     from .planning.alternatives import alternatives as alternatives
     from .planning.expected import ExpectedError as ExpectedError
@@ -51,18 +49,19 @@ if TYPE_CHECKING:
     from .planning.needed import Goal as Goal
     from .planning.needed import NeededBudget as NeededBudget
     from .planning.needed import needed_budget as needed_budget
+    from .planning.plan import Plan as Plan
+    from .planning.plan import plan_study as plan_study
     from .privacy.noise import SeededNoise as SeededNoise
     from .privacy.noise import SystemNoise as SystemNoise
     from .privacy.zcdp import epsilon as epsilon
     from .privacy.zcdp import gaussian_rho as gaussian_rho
-    from .release.data_sets import BatchCertificate as BatchCertificate
-    from .release.data_sets import DataSet as DataSet
-    from .release.panels import PanelCertificate as PanelCertificate
-    from .release.published import PublishedRelease as PublishedRelease
-    from .release.sizes import PublishedSizes as PublishedSizes
+    from .release.public_reader import PublishedRelease as PublishedRelease
+    from .release.published_panels import PanelCertificate as PanelCertificate
+    from .release.published_sizes import PublishedSizes as PublishedSizes
+    from .release.published_tables import BatchCertificate as BatchCertificate
+    from .release.published_tables import DataSet as DataSet
     from .release.sizes_certificate import SizesCertificate as SizesCertificate
     from .services.script import run_study as run_study
-    from .size_answers import SizeAnswer as SizeAnswer
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
     from .studyfile import load_study as load_study
@@ -72,38 +71,36 @@ if TYPE_CHECKING:
 
 # Public names by module; the imports above declare the same to type checkers.
 _MODULES = {
-    "batch.base": ("FitContext", "MemoryTranscript"),
+    "batch.synthesizer": ("FitContext", "MemoryTranscript"),
     "batch.data.domain": ("Column", "Domain", "Hierarchy"),
-    "batch.data.tables": ("from_tables", "to_tables"),
+    "batch.data.hierarchy_tables": ("from_tables", "to_tables"),
     "batch.fit_tables": ("FittedTables", "fit_tables"),
     "batch.kinds": ("load_synthesizer",),
-    "batch.sizes.tables": ("FittedSizes", "fit_sizes"),
+    "batch.sizes.region_tables": ("FittedSizes", "fit_sizes"),
     "client": ("PublicLog", "open"),
     "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
     "continual.base": ("Mechanism", "Step"),
-    "continual.counters": ("Counter",),
+    "continual.counters.stream_counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),
-    "estimate.answer": ("Estimate",),
-    "estimate.data_sets.answer": ("DataSetEstimate",),
-    "estimate.joint": ("JointEstimates",),
+    "answers.answer": ("Answer", "ReleaseQuery"),
+    "answers.joint_answers": ("JointAnswers",),
     "log": ("open_log",),
-    "log.base": ("LogError",),
+    "log.log": ("LogError",),
     "log.memory": ("MemoryLog",),
     "panel": ("Panel", "window_codes"),
-    "plan": ("Plan", "plan_study"),
+    "planning.plan": ("Plan", "plan_study"),
     "planning.alternatives": ("Alternative", "alternatives"),
     "planning.expected": ("ExpectedError", "expected_errors"),
     "planning.horizon": ("study_over",),
     "planning.needed": ("Goal", "NeededBudget", "needed_budget"),
     "privacy.noise": ("SeededNoise", "SystemNoise"),
     "privacy.zcdp": ("epsilon", "gaussian_rho"),
-    "release.data_sets": ("BatchCertificate", "DataSet"),
-    "release.panels": ("PanelCertificate",),
-    "release.published": ("PublishedRelease",),
-    "release.sizes": ("PublishedSizes",),
+    "release.published_tables": ("BatchCertificate", "DataSet"),
+    "release.published_panels": ("PanelCertificate",),
+    "release.public_reader": ("PublishedRelease",),
+    "release.published_sizes": ("PublishedSizes",),
     "release.sizes_certificate": ("SizesCertificate",),
     "services.script": ("run_study",),
-    "size_answers": ("SizeAnswer",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),
 }

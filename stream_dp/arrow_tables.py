@@ -1,4 +1,4 @@
-"""Tables of any library that speaks Arrow's PyCapsule interface."""
+"""Reads tables of any library with Arrow's PyCapsule interface."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from .errors import UserError
+from stream_dp.errors import UserError
 
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """A table that can be read as Arrow: of pyarrow, pandas from 2.2 on, polars, DuckDB."""
+    """A table with an Arrow stream: of pyarrow, pandas from 2.2 on, polars, DuckDB."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 def arrow_table(table: ArrowStream, name: str) -> pa.Table:
-    """The table as one of pyarrow; an index of pandas is no column.
+    """Converts a table to pyarrow. An index of pandas is no column.
 
-    name: of the argument. Raises UserError for what is no table.
+    name: of the argument, for errors.
+
+    Raises UserError for an object that is no table.
     """
     if not isinstance(table, ArrowStream):
         raise UserError(

@@ -1,7 +1,7 @@
-"""Columns of tables as text.
+"""Converts columns of tables to text.
 
 The text of a cell depends on that cell alone, and whether a column can be read on its type alone:
-no row changes how another is read. Columns are arrays or chunked arrays.
+no row changes how another row is read. Columns are arrays or chunked arrays.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import UserError
+from stream_dp.errors import UserError
 
-DAMAGED = "\ufdd0"  # in the place of what cannot be read; Unicode keeps it out of every text
-# Every integer below it is a float of its own, by the float's bits.
+DAMAGED = "\ufdd0"  # replaces an unreadable cell; Unicode keeps it out of every text
+# By the bits of a float: it represents every integer below this limit exactly.
 _EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
 def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array:
-    """Text, numbers, booleans, dates and times as text; null for empty cells and for NaN.
+    """Converts text, numbers, booleans, dates and times to text; null for empty cells and for NaN.
 
     Integers that are stored as floats lose their '.0', which pandas adds to a column with an
     empty cell.
 
-    damaged: what stands for a cell that cannot be read, such as bad UTF-8.
+    damaged: replaces a cell that cannot be read, such as bad UTF-8.
 
     Raises UserError, which names the column, for any other type, and without `damaged` for a cell
     that cannot be read.
@@ -43,18 +43,18 @@ def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Arr
         return _as_text(column)
     except pa.ArrowException:
         if damaged is not None:
-            return _each(column, damaged)
-        what = "text that is not UTF-8" if _is_text(kind) else "neither text nor numbers"
-        raise UserError(f"column '{name}': holds {what}") from None
+            return _cell_by_cell(column, damaged)
+        contents = "text that is not UTF-8" if _is_text(kind) else "neither text nor numbers"
+        raise UserError(f"column '{name}': holds {contents}") from None
 
 
 def id_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array:
-    """Ids as text: text as it is, leading zeros included, and the digits of integers.
+    """Converts ids to text: text unchanged, leading zeros included, and the digits of integers.
 
-    One missing or fractional id makes a column of floats in pandas, and large ids lose digits in
-    it. So floats are ids only where `damaged` can stand for those that are no exact integers.
+    A missing or fractional id makes a column of floats in pandas, and large ids lose digits in
+    it. So floats are ids only if `damaged` can replace floats that are no exact integers.
 
-    damaged: as of `cell_text`.
+    damaged: see `cell_text`.
 
     Raises UserError for every other type.
     """
@@ -84,7 +84,7 @@ def id_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """A column of a type that can be read as text. Raises ArrowException."""
+    """Converts a column of a readable type to text. Raises ArrowException."""
     if pa.types.is_floating(column.type):
         return _float_text(column)
     text = column.cast(pa.string())
@@ -93,8 +93,8 @@ def _as_text(column: pa.Array) -> pa.Array:
     return text
 
 
-def _each(column: pa.Array, damaged: str) -> pa.Array:
-    """The same, cell by cell, with `damaged` for those that cannot be read."""
+def _cell_by_cell(column: pa.Array, damaged: str) -> pa.Array:
+    """Converts a column cell by cell, unreadable cells to `damaged`."""
     texts: list[str | None] = []
     for i in range(len(column)):
         try:
@@ -105,7 +105,7 @@ def _each(column: pa.Array, damaged: str) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column, decoded where it is dictionary-encoded."""
+    """Decodes a dictionary-encoded column."""
     kind = column.type
     return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
 
@@ -117,13 +117,13 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _float_text(column: pa.Array) -> pa.Array:
-    """Floats as text; integers among them without '.0', null for NaN."""
+    """Converts floats to text; integers among them without '.0', null for NaN."""
     text = pc.coalesce(_digits(column, _EXACT[64]), column.cast(pa.string()))
     return pc.if_else(pc.is_nan(column.cast(pa.float64())), pa.scalar(None, pa.string()), text)
 
 
 def _digits(column: pa.Array, limit: float) -> pa.Array:
-    """The digits of floats that are integers below a limit; null for all others."""
+    """Returns the digits of floats that are integers below a limit; null for the rest."""
     doubles = column.cast(pa.float64())
     integral = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), limit))
     texts = pc.if_else(integral, doubles, 0.0).cast(pa.int64()).cast(pa.string())

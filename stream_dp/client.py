@@ -6,38 +6,31 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
-from .errors import UserError
-from .estimate.answer import Estimate, answer_query, panel_events, release_query
-from .estimate.data_sets.answer import DataSetEstimate, answering
-from .estimate.data_sets.every import every_data_set_estimate
-from .estimate.data_sets.joint import AskedTables, joint_answers
-from .estimate.data_sets.published import PublishedTables
-from .estimate.estimator import StreamEstimator, StreamMeasurements
-from .estimate.every import every_estimate
-from .estimate.examples import example_queries
-from .estimate.factor_cache import FactorCache
-from .estimate.joint import Asked, Compared, JointEstimates
-from .estimate.level import LEVEL
-from .estimate.measurements import ReleaseMeasurements
-from .estimate.query import TotalQuery
-from .log.base import Damaged, Log, LogError, Missing, Unavailable
-from .log.message import Message, read_messages
-from .log.public import cache_folder, public_log
-from .panel import Panel
-from .panel_counts import PanelTally
-from .published_answers import published_tables, stream_measurements, tables_by_period
-from .release.data_sets import DataSet
-from .release.growth import checked_growth, joined_panel
-from .release.overview import release_rows
-from .release.panels import read_panel
-from .release.published import (
+from stream_dp.answers.answer import Answer, Region, ReleaseQuery
+from stream_dp.answers.answering import ANSWERING, Answering
+from stream_dp.answers.from_releases import published_tables, tables_by_period
+from stream_dp.answers.joint_answers import JointAnswers, joined
+from stream_dp.answers.level import LEVEL
+from stream_dp.answers.panel_answer import panel_events
+from stream_dp.answers.panel_counts import PanelCounts, PanelTally
+from stream_dp.answers.published_log import PublishedLog
+from stream_dp.answers.tables.table_facts import PublishedTables
+from stream_dp.errors import UserError
+from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
+from stream_dp.log.message import Message, read_messages
+from stream_dp.log.open_public import cache_folder, public_log
+from stream_dp.panel import Panel
+from stream_dp.release.overview import release_rows
+from stream_dp.release.panel_growth import checked_growth, joined_panel
+from stream_dp.release.public_reader import (
     AnyPublished,
     PublishedRelease,
     TableFilter,
@@ -47,13 +40,17 @@ from .release.published import (
     keep_all,
     refusal,
 )
-from .release.signatures import Signatures
-from .release.sizes import PublishedSizes
-from .release.statements import checked_certificates
-from .study import CumulativeRelease
-from .topics import RELEASES
+from stream_dp.release.published_panels import read_panel
+from stream_dp.release.published_sizes import PublishedSizes
+from stream_dp.release.published_tables import DataSet
+from stream_dp.release.signatures import Signatures
+from stream_dp.release.statements import checked_certificates
+from stream_dp.study import has_patterns
+from stream_dp.study.topics import RELEASES
 
-__all__ = ["LEVEL", "DataSetEstimate", "Estimate", "PublicLog", "PublishedRelease", "open"]
+P = TypeVar("P", bound=AnyPublished)
+
+__all__ = ["LEVEL", "Answer", "PublicLog", "PublishedRelease", "open"]
 
 
 def open(address: str) -> PublicLog:
@@ -80,7 +77,7 @@ class PublicLog:
     log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
-    cache: a folder for what takes long to compute, None for none (`estimate/kept.py`)
+    cache: a folder for what takes long to compute, None for none (`answers/factor_cache.py`)
     count_panels: whether panels are counted while they are read, so that estimates need no panel
         in memory, and many of them take little time
 
@@ -114,7 +111,7 @@ class PublicLog:
         cache: Path | None = None,
         count_panels: bool = False,
     ) -> None:
-        self._cache = cache
+        self.cache = cache
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[AnyPublished] = []
         self.messages: list[Message] = []
@@ -140,14 +137,13 @@ class PublicLog:
         if not self.messages:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
         self._panels: dict[str, Panel] = {}
-        self._streams: dict[str, StreamMeasurements] = {}
-        self._data_sets: dict[tuple[str, str], PublishedTables] = {}
+        self._families: dict[Callable[[PublishedLog], Answering], Answering] = {}
 
     def _count(self, release: PublishedRelease, message: Message) -> None:
         """Counts the new columns of a panel. Raises Inconsistent where they are of another one."""
         certificate = release.certificate
         declared = self.study.release(certificate.release)
-        width = 1 if isinstance(declared, CumulativeRelease) else declared.width
+        width = declared.width if has_patterns(declared) else 1
         tally = self._tallies.get(declared.name)
         if tally is None:
             tally = PanelTally(certificate.values, width, panel_events(self.study, declared))
@@ -168,7 +164,11 @@ class PublicLog:
     @cached_property
     def releases(self) -> list[PublishedRelease]:
         """The releases of panels. `data_set` gives those of groups; `release_table` lists both."""
-        return [r for r in self.published if isinstance(r, PublishedRelease)]
+        return self._of_type(PublishedRelease)
+
+    def _of_type(self, published: type[P]) -> list[P]:
+        """What is published as this type, in the order of publication."""
+        return [release for release in self.published if isinstance(release, published)]
 
     def release_table(self) -> pa.Table:
         """A row for each release of panels or groups, in the order of publication.
@@ -188,13 +188,11 @@ class PublicLog:
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the last one. Raises UserError."""
-        every = [r for r in self.published if isinstance(r, DataSet)]
-        return at_period(self.study, every, name, period)
+        return at_period(self.study, self._of_type(DataSet), name, period)
 
     def sizes(self, name: str, period: str | None = None) -> PublishedSizes:
         """The sizes of a release at a period, or the last ones. Raises UserError."""
-        every = [r for r in self.published if isinstance(r, PublishedSizes)]
-        return at_period(self.study, every, name, period)
+        return at_period(self.study, self._of_type(PublishedSizes), name, period)
 
     def releases_of(self, name: str) -> list[PublishedRelease]:
         """The releases of that name so far. Raises UserError where there are none."""
@@ -221,30 +219,23 @@ class PublicLog:
     def estimates(self, name: str) -> pa.Table:
         """The unbiased answers that every release of that name was published with.
 
-        Columns period, query, value, standard_error; later ones make `estimate` more certain.
+        Columns period, query, value, standard_error; later ones make `answer` more certain.
         """
         of_each = [(r.certificate.period, r.estimates) for r in self.releases_of(name)]
         return tables_by_period(of_each)
 
-    def all_estimates(self, name: str | None = None) -> pa.Table:
-        """All answers (`estimate/every.py`) of one release, or of all panels and data sets.
+    def answer_table(self, name: str | None = None) -> pa.Table:
+        """All answers (`answers/tidy_rows.py`) of one release, or of all panels and data sets.
 
         Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
         """
-        releases = [r for r in self.published if not isinstance(r, PublishedSizes)]
-        of_each = {r.certificate.release: r for r in releases}
-        if name is not None and name not in of_each:
-            self.releases_of(name)
-        tables = []
-        for each in of_each if name is None else [name]:
-            if isinstance(of_each[each], PublishedRelease):
-                tables.append(every_estimate(*self._measured(each), self.head))
-                continue
-            for period in [r.certificate.period for r in releases if r.certificate.release == each]:
-                tables.append(
-                    every_data_set_estimate(self.published_tables(each, period), self.head)
-                )
-        return pa.concat_tables(tables)
+        published = {release.certificate.release: None for release in self.published}
+        names = list(published) if name is None else [name]
+        tables = [self._answering(each).table(each) for each in names]
+        known = [table for table in tables if table is not None]
+        if not known:
+            raise UserError("answers: sizes have no table of all answers; ask 'estimate'")
+        return pa.concat_tables(known)
 
     def measurements(self, name: str, until: str | None = None) -> pa.Table:
         """The noisy answers that the releases of that name, up to a period, were published with.
@@ -260,6 +251,11 @@ class PublicLog:
         """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
         return self._panel(name, self.release_at(name, period).certificate.period)
 
+    def counted_panel(self, name: str, period: str) -> Panel | PanelCounts:
+        """The panel up to the period of one of its columns, or its counts where they are kept."""
+        tally = self._tallies.get(name)
+        return self._panel(name, period) if tally is None else tally.at[period]
+
     def _panel(self, name: str, last: str) -> Panel:
         """The panel of a release up to `last`, a period of one of its columns.
 
@@ -272,13 +268,13 @@ class PublicLog:
 
     def _joined(self, name: str, last: str | None) -> Panel:
         """The columns of all releases side by side, or of those up to the period `last`."""
-        releases = self._grown(name)
+        releases = self.grown_releases(name)
         if last is not None:
             end = next(i for i, r in enumerate(releases) if last in r.certificate.columns)
             releases = releases[: end + 1]
         return joined_panel(releases)
 
-    def _grown(self, name: str) -> list[PublishedRelease]:
+    def grown_releases(self, name: str) -> list[PublishedRelease]:
         """The releases of that name. Raises Inconsistent unless the panel only grows."""
         return checked_growth(self.study, self.releases_of(name))
 
@@ -296,104 +292,80 @@ class PublicLog:
             f"budget: {spent} of {self.study.rho} spent, as the certificates say",
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
-            grown = len(self._grown(name))
+            grown = len(self.grown_releases(name))
             lines.append(f"{name}: {grown} releases, every panel a prefix of the next")
-        others = [r for r in self.published if not isinstance(r, PublishedRelease)]
-        sets = Counter(r.certificate.release for r in others)
+        names = (release.certificate.release for release in self.published)
+        sets = Counter(name for name in names if self.study.batch(name) is not None)
         lines += [f"{n}: {c} data sets, each as its certificate says" for n, c in sets.items()]
         return lines
 
-    def estimate(
-        self, name: str, query: str, period: str | None = None, *, count: bool = False
-    ) -> Estimate:
-        """The answer to a query in words (query.py) at a period, as a share or a count.
+    def answer(
+        self,
+        name: str,
+        query: str,
+        period: str | None = None,
+        *,
+        count: bool | None = None,
+        region: Region | None = None,
+    ) -> Answer:
+        """The answer to a query in words, with its error and interval.
 
-        Uses everything that is published so far of the release's stream, later periods included,
-        so that an answer becomes more certain as the study goes on. All analysts who read the same
-        log get the same answer. Raises UserError.
+        name: of a release; `queries` has examples of what it can be asked
+        period: the last one by default
+        count: whether as a number of people or groups, not as a share of them; sizes of places are
+            asked without it
+        region: of sizes of places, a path from the top; all regions together by default
+
+        An answer about a panel uses everything that is published so far of the same people, later
+        periods included, so it becomes more certain as the study goes on. All analysts who read the
+        same log get the same answer. Raises UserError.
         """
-        declared = self.study.release(name)
-        asked = release_query(self.study, declared, query)
-        asked_period = self._queried_period(name, period, early=isinstance(asked, TotalQuery))
-        stream, release = self._measured(name)
-        number = self.study.periods.numbers[asked_period]
-        tally = self._tallies.get(name)
-        panel = self._panel(name, asked_period) if tally is None else tally.at[asked_period]
-        return answer_query(stream, release, asked, number=number, panel=panel, count=count)
+        asked = ReleaseQuery(name, query, period, region)
+        return self._answering(name).answer(asked, count=count)
 
-    def data_set_estimate(
-        self, name: str, query: str, period: str | None = None, *, count: bool = False
-    ) -> DataSetEstimate:
-        """The answer of a data set to a query in words (`estimate/data_sets`), by default the last.
+    def answers(
+        self,
+        queries: Iterable[ReleaseQuery | tuple[str, str, str | None]],
+        *,
+        count: bool | None = None,
+    ) -> JointAnswers:
+        """The answers to several queries, with the covariance of all of them.
 
-        Its standard error is None where no published measurement says it. Raises UserError.
+        queries: release, query and period of each, and of sizes the region; a period None is the
+            last. They may be of any releases.
+
+        Raises UserError.
         """
-        published = self.published_tables(name, period)
-        return answering(published).answer(published, query, count=count)
+        asked = [ReleaseQuery(*query) for query in queries]
+        if not asked:
+            raise UserError("answers: ask for one answer at least")
+        return joined(
+            asked,
+            lambda query: id(self._answering(query.release)),
+            lambda queries: self._answering(queries[0].release).joint(queries, count=count),
+        )
+
+    def queries(self, name: str) -> list[str]:
+        """Examples of queries to a release; to a data set only once one is published."""
+        return self._answering(name).queries(name)
+
+    def regions(self, name: str) -> list[Region]:
+        """A region of each level that sizes are published of; none of any other release."""
+        return self._answering(name).regions(name)
+
+    def periods_of(self, name: str) -> list[str]:
+        """The periods at which something of that name is published, in that order."""
+        certificates = (release.certificate for release in self.published)
+        return [c.period for c in certificates if c.release == name]
 
     def published_tables(self, name: str, period: str | None = None) -> PublishedTables:
         """A data set as its answers need it, by default the last one. Raises UserError."""
-        data_set = self.data_set(name, period)
-        key = name, data_set.certificate.period
-        if key not in self._data_sets:
-            self._data_sets[key] = published_tables(self.study, data_set)
-        return self._data_sets[key]
+        return published_tables(self.study, self.data_set(name, period))
 
-    def change(
-        self, name: str, query: str, periods: tuple[str, str], *, count: bool = False
-    ) -> Compared:
-        """The answer at the first period less that at the second, as `joint` compares them."""
-        asked = [(name, query, period) for period in periods]
-        return self.joint(asked, count=count).difference(0, 1)
-
-    def joint(
-        self, questions: Sequence[tuple[str, str, str | None]], *, count: bool = False
-    ) -> JointEstimates:
-        """The answers to (release, query, period) each, with the covariance of all of them.
-
-        Releases and periods may differ; a period None is the last. Raises UserError.
-        """
-        if not questions:
-            raise UserError("joint: ask for one answer at least")
-        return joint_answers([self._asked(*question) for question in questions], count=count)
-
-    def _asked(self, name: str, query: str, period: str | None) -> Asked | AskedTables:
-        if self.study.batch(name) is not None:
-            return AskedTables(self.published_tables(name, period), query)
-        parsed = release_query(self.study, self.study.release(name), query)
-        label = self._queried_period(name, period, early=isinstance(parsed, TotalQuery))
-        best = StreamEstimator(*self._measured(name))
-        return best, parsed, self.study.periods.numbers[label]
-
-    def _queried_period(self, name: str, period: str | None, *, early: bool) -> str:
-        """The period of a query, by default the last release's. Raises UserError.
-
-        early: any period of which the panel has a column, although it has no release
-        """
-        if early and period is not None:
-            for release in self.releases_of(name):
-                if period in release.certificate.columns:
-                    return period
-        return self.release_at(name, period).certificate.period
-
-    def _measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
-        """What is published of a release, and of its stream."""
-        stream = self._stream(self.study.release(name).stream)
-        return stream, next(r for r in stream.releases if r.declared.name == name)
-
-    def _stream(self, stream: str) -> StreamMeasurements:
-        """All measurements of a stream that are published; computed once."""
-        if stream not in self._streams:
-            published = {r.certificate.release for r in self.releases}
-            names = [r.name for r in self.study.releases if r.stream == stream]
-            grown = (r for name in names if name in published for r in self._grown(name))
-            cache = None if self._cache is None else FactorCache(self._cache, stream, self.head)
-            self._streams[stream] = stream_measurements(self.study, stream, grown, cache)
-        return self._streams[stream]
-
-    def queries(self, name: str) -> list[str]:
-        """Examples of queries of a release; of a data set only once one is published."""
-        if self.study.batch(name) is not None:
-            published = self.published_tables(name)
-            return answering(published).examples(published)
-        return example_queries(self.study, self.study.release(name))
+    def _answering(self, name: str) -> Answering:
+        """How a release is asked. Raises UserError where the study has no such release."""
+        declared = self.study.declared(name) or self.study.release(name)
+        family = ANSWERING[declared.family]
+        if family not in self._families:
+            self._families[family] = family(self)
+        return self._families[family]

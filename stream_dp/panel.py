@@ -1,4 +1,4 @@
-"""The synthetic panel: histories of artificial people, one row each, that grow by periods."""
+"""The synthetic panel: histories of artificial people, a row a person, extended by periods."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Symbols = NDArray[np.uint8]
-_CELLS = 1 << 20  # of one part of an exported table
+_CELLS = 1 << 20  # of a chunk of an exported table
 
 
 class Columns(Protocol):
-    """A panel whose columns may be read one at a time."""
+    """A panel with access column by column."""
 
     @property
     def rows(self) -> int: ...
     @property
     def periods(self) -> tuple[str, ...]: ...
-    def column(self, place: int) -> Symbols:
-        """The codes of a column, (rows,)."""
+    def column(self, index: int) -> Symbols:
+        """Returns the codes of a column, (rows,)."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Panel:
     def rows(self) -> int:
         return int(self.symbols.shape[0])
 
-    def column(self, place: int) -> Symbols:
-        """The codes of a column, (rows,)."""
-        return self.symbols[:, place]
+    def column(self, index: int) -> Symbols:
+        """Returns the codes of a column, (rows,)."""
+        return self.symbols[:, index]
 
     def extended(self, columns: Symbols, periods: Sequence[str]) -> Panel:
-        """The panel with new columns at its right; the other columns are unchanged.
+        """Returns the panel with new columns at its right; the other columns are unchanged.
 
         Raises ValueError if the rows do not match or the panel already has one of the periods.
         """
@@ -68,43 +68,46 @@ class Panel:
         return Panel(joined, (*self.periods, *periods), self.values)
 
     def until(self, period: str) -> Panel:
-        """The panel as it was when `period` was its last column."""
+        """Returns the panel up to the column `period`."""
         end = self.periods.index(period) + 1
         return Panel(self.symbols[:, :end], self.periods[:end], self.values)
 
     def codes(self, width: int) -> NDArray[np.int64]:
-        """Each row's last `width` symbols as one number in base q, the newest symbol last."""
+        """Reads each row's last `width` symbols as a number in base q, the newest symbol last."""
         return last_codes(self, width, len(self.values))
 
     def matching(self, mask: NDArray[np.bool_], width: int) -> int:
-        """The rows whose last `width` symbols have one of the patterns of a mask, (q^width,)."""
+        """Counts the rows whose last `width` symbols match a pattern of a mask, (q^width,)."""
         return int(mask[self.codes(width)].sum())
 
-    def reaching(self, events: tuple[int, ...], least: int) -> int:
-        """The rows that had one of the events in at least so many periods."""
+    def reaching(self, events: tuple[int, ...], min_periods: int) -> int:
+        """Counts the rows with one of the events in at least `min_periods` periods."""
         count = np.zeros(self.rows, np.int16)
         for column in self.symbols.T:
             count += np.isin(column, events)
-        return int((count >= least).sum())
+        return int((count >= min_periods).sum())
 
     def newest(self, code: int) -> int:
-        """The rows whose last symbol has this code."""
+        """Counts the rows whose last symbol has this code."""
         return int((self.symbols[:, -1] == code).sum())
 
     def table(self) -> pa.Table:
-        """For export: a running row number, and a column of values for each period.
+        """Returns a table for export: a running row number, and a column of values for each period.
 
-        Where values are of a product of attributes (such as `poverty=1&job=yes`) there is a column
+        If values are of a product of attributes (such as `poverty=1&job=yes`), there is a column
         for each period and attribute.
         """
         return pa.concat_tables(self.tables())
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of `table` in parts of about a million cells, as values may be long."""
-        part_rows = max(1, _CELLS // max(1, len(self.periods)))
+        """Yields the rows of `table` in chunks of about a million cells.
+
+        Chunks save memory, because values may be long.
+        """
+        chunk_rows = max(1, _CELLS // max(1, len(self.periods)))
         named = {name: _typed(values) for name, values in _attributes(self.values).items()}
-        for start in range(0, max(1, self.rows), part_rows):
-            rows = self.symbols[start : start + part_rows]
+        for start in range(0, max(1, self.rows), chunk_rows):
+            rows = self.symbols[start : start + chunk_rows]
             columns: dict[str, pa.Array] = {"row": pa.array(np.arange(start, start + len(rows)))}
             for period, column in zip(self.periods, rows.T, strict=True):
                 codes = pa.array(column, pa.uint8())
@@ -114,7 +117,7 @@ class Panel:
 
 
 def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:
-    """The value of every attribute in each symbol.
+    """Splits symbols into the values of every attribute.
 
     The name of a single attribute is the empty string. In a product of attributes a symbol that
     names no attribute is 'absent', which is then the value of every attribute.
@@ -126,14 +129,14 @@ def _attributes(values: Sequence[int | str]) -> dict[str, list[int | str]]:
     complete = [*products, *[absent] * (len(values) - len(products))]
     by_attribute: dict[str, list[int | str]] = {}
     for name in absent:
-        words = [symbol[name] for symbol in complete]
-        plain = all(_number(word) for word in words)
-        by_attribute[name] = [int(word) for word in words] if plain else list(words)
+        texts = [symbol[name] for symbol in complete]
+        plain = all(_number(text) for text in texts)
+        by_attribute[name] = [int(text) for text in texts] if plain else list(texts)
     return by_attribute
 
 
-def _number(word: str) -> bool:
-    return word.removeprefix("-").isdecimal() and str(int(word)) == word
+def _number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and str(int(text)) == text
 
 
 def _typed(values: Sequence[int | str]) -> pa.Array:
@@ -143,17 +146,20 @@ def _typed(values: Sequence[int | str]) -> pa.Array:
 
 
 def last_codes(panel: Columns, width: int, q: int) -> NDArray[np.int64]:
-    """Each row's last `width` symbols as one number in base q, the newest symbol last, (rows,)."""
+    """Reads each row's last `width` symbols as a number in base q, (rows,).
+
+    The newest symbol is the last digit.
+    """
     end = len(panel.periods)
     codes = np.zeros(panel.rows, np.int64)
-    for place in range(end - width, end):
+    for index in range(end - width, end):
         codes *= q
-        codes += panel.column(place)
+        codes += panel.column(index)
     return codes
 
 
 def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:
-    """Rows of symbols (rows, width) read as numbers in base q, the last symbol lowest."""
+    """Reads rows of symbols (rows, width) as numbers in base q, the last symbol lowest."""
     codes = np.zeros(symbols.shape[0], np.int64)
     for column in symbols.T:
         codes = codes * q + column
@@ -161,6 +167,6 @@ def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:
 
 
 def window_symbols(codes: NDArray[np.int64], q: int, width: int) -> Symbols:
-    """The rows (rows, width) that `window_codes` reads as these numbers."""
+    """Inverts `window_codes`: returns rows of symbols (rows, width)."""
     digits = [codes // q**i % q for i in reversed(range(width))]
     return np.stack(digits, axis=1).astype(np.uint8)

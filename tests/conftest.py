@@ -26,16 +26,23 @@ def kafka():
         yield address
 
 
-@pytest.fixture(scope="module")
-def own_broker(tmp_path_factory):
-    """A broker that the tests of a module may stop."""
+@pytest.fixture(scope="session")
+def _own_broker(tmp_path_factory):
     with started_broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
+
+
+@pytest.fixture
+def own_broker(_own_broker):
+    """A broker that a test may stop; the next test finds it running."""
+    if not _own_broker.runs:
+        _own_broker.start()
+    return _own_broker
 
 
 @pytest.fixture(scope="module")
 def copies_pass():
     """To the journal, a copied file is the one that it was written in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
+        patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
         yield

@@ -5,14 +5,14 @@ import pytest
 from kit.employment import EXACT, LABELS, TRUTH, Q, employment_study, public_log
 from kit.public_logs import Silent, TopicInMemory, log_in_memory
 
+from stream_dp.answers.query import parse_query
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import parse_query
-from stream_dp.log.base import Damaged, LogError, Missing, Unavailable
+from stream_dp.log.log import Damaged, LogError, Missing, Unavailable
 from stream_dp.log.message import START, build_message
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.panels import STUDY_TYPE
+from stream_dp.release.published_panels import STUDY_TYPE
 
 # Errors in words.
 
@@ -35,7 +35,7 @@ from stream_dp.release.panels import STUDY_TYPE
 )
 def test_what_cannot_be_answered_is_refused_in_a_line(name, query, period, message):
     with pytest.raises(UserError) as error:
-        EXACT["replace_one"].estimate(name, query, period)
+        EXACT["replace_one"].answer(name, query, period)
     (line,) = error.value.lines
     assert message in line
 
@@ -46,7 +46,7 @@ def test_every_example_of_a_query_can_be_asked():
             examples = source.queries(release.name)
             assert examples
             for query in examples:
-                source.estimate(release.name, query, count=True)
+                source.answer(release.name, query, count=True)
     with pytest.raises(UserError, match="no such release"):
         EXACT["replace_one"].queries("none")
 

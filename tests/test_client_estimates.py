@@ -42,9 +42,9 @@ def window_queries(draw):
 @settings(max_examples=40)
 @given(text=window_queries(), t=st.integers(2, HORIZON))
 def test_windows_without_noise(neighbours, text, t):
-    estimate = EXACT[neighbours].estimate("pairs", text, LABELS[t - 1])
+    estimate = EXACT[neighbours].answer("pairs", text, LABELS[t - 1])
     assert estimate.value == pytest.approx(holds(text, t).mean())
-    counted = EXACT[neighbours].estimate("pairs", text, LABELS[t - 1], count=True)
+    counted = EXACT[neighbours].answer("pairs", text, LABELS[t - 1], count=True)
     assert counted.value == pytest.approx(holds(text, t).sum(), abs=1e-6)
     assert (estimate.period, estimate.measure, counted.measure) == (LABELS[t - 1], "share", "count")
 
@@ -57,36 +57,36 @@ def test_totals_without_noise(name, t, b):
     for neighbours, source in EXACT.items():
         if neighbours == "replace_one" and name == "declared":
             continue
-        estimate = source.estimate(name, f"total at-least {b}", LABELS[t - 1], count=True)
+        estimate = source.answer(name, f"total at-least {b}", LABELS[t - 1], count=True)
         assert estimate.value == pytest.approx(expected, abs=1e-6)
         # Without noise the panel is the truth itself.
-        assert estimate.panel == pytest.approx(expected)
+        assert estimate.synthetic == pytest.approx(expected)
         if name == "full-time":
-            share = source.estimate(name, f"total at-least {b}", LABELS[t - 1])
+            share = source.answer(name, f"total at-least {b}", LABELS[t - 1])
             assert share.value == pytest.approx(expected / PEOPLE)
-            assert share.panel == pytest.approx(expected / PEOPLE)
+            assert share.synthetic == pytest.approx(expected / PEOPLE)
         assert (estimate.standard_error == 0) == (b > t)
 
 
 def test_the_last_period_is_the_default():
     for source in EXACT.values():
         for name, query in (("pairs", "pattern full full"), ("full-time", "total at-least 2")):
-            assert source.estimate(name, query) == source.estimate(name, query, LABELS[-1])
+            assert source.answer(name, query) == source.answer(name, query, LABELS[-1])
 
 
 def test_a_share_of_a_declared_number_of_rows_is_refused():
     study = employment_study("add_remove")
     alone = study.model_copy(update={"releases": study.releases[2:]})
     with pytest.raises(UserError, match="private and not measured; ask for --count"):
-        public_log(alone, Silent()).estimate("declared", "total at-least 1")
+        public_log(alone, Silent()).answer("declared", "total at-least 1")
     # Another release of the stream knows how many they are.
-    share = EXACT["add_remove"].estimate("declared", "total at-least 1", LABELS[0])
+    share = EXACT["add_remove"].answer("declared", "total at-least 1", LABELS[0])
     assert share.people == "who have entered by 2021-Q1"
     assert share.value == pytest.approx((TRUTH[:, 0] == 2).mean())
 
 
 def test_an_estimate_for_machines():
-    fields = EXACT["replace_one"].estimate("pairs", " pattern full ? ", "2021-Q3").as_dict()
+    fields = EXACT["replace_one"].answer("pairs", " pattern full ? ", "2021-Q3").as_dict()
     low, high = fields.pop("interval")
     error, value = fields["standard_error"], fields["value"]
     assert (low, high) == pytest.approx((value - 1.959964 * error, value + 1.959964 * error))
@@ -127,7 +127,7 @@ def repeated(request):
     for _ in range(REPETITIONS):
         asked = public_log(study, source)
         for (name, text), t, count in itertools.product(QUERIES, (2, HORIZON), (False, True)):
-            estimate = asked.estimate(name, text, LABELS[t - 1], count=count)
+            estimate = asked.answer(name, text, LABELS[t - 1], count=count)
             truth = true_answer(name, text, t) / (1 if count else PEOPLE)
             row = (
                 estimate.value - truth,
@@ -186,8 +186,8 @@ def test_errors_of_shares_follow_from_those_of_counts():
     assert table["query"][-1].as_py() == "people"
     for t, b in ((1, 1), (4, 2)):
         query = f"total at-least {b}"
-        count = asked.estimate("full-time", query, LABELS[t - 1], count=True)
-        share = asked.estimate("full-time", query, LABELS[t - 1])
+        count = asked.answer("full-time", query, LABELS[t - 1], count=True)
+        share = asked.answer("full-time", query, LABELS[t - 1])
         assert share.value == pytest.approx(count.value / n)
         expected = math.hypot(count.standard_error, share.value * n_error) / n
         assert share.standard_error == pytest.approx(expected)
@@ -199,4 +199,4 @@ def test_a_share_without_anybody_is_refused():
     noisy = asked.release_at("full-time", LABELS[0]).measurements["value"][-1].as_py()
     source = asked if noisy <= 0 else public_log(study, SeededNoise(1), truth=TRUTH[:0])
     with pytest.raises(UserError, match="not clearly positive; ask for --count"):
-        source.estimate("full-time", "total at-least 1")
+        source.answer("full-time", "total at-least 1")

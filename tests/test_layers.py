@@ -97,73 +97,58 @@ def reached(name, *, top=False):
 # name says holds for it alone.
 FOLDERS = {
     "errors": ([], False),
+    "json_object": ([], False),
     "arrow_tables": (["errors"], True),
     "celltext": (["errors"], True),
     "privacy": (["privacy"], False),
     "panel": ([], False),
-    "panel_counts": (["panel"], False),
-    "study": (["study", "errors", "privacy.geometric", "privacy.ledger"], False),
-    "studyfile": (["studyfile", "study", "errors", "batch"], False),
-    "plan": (
-        ["study", "errors", "privacy", "continual", "batch.kinds", "release"],
-        False,
-    ),
-    "size_answers": (["errors"], False),
-    "log": (["log", "errors", "privacy.noise"], True),
-    "population": (["population", "study", "errors", "celltext", "log.base", "log.records"], True),
+    "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
+    "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
+    "log": (["log", "errors", "json_object", "privacy.noise"], True),
+    "population": (["population", "study", "errors", "celltext", "log.log", "log.records"], True),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
         [
-            "batch",
-            "privacy",
-            "arrow_tables",
-            "celltext",
-            "study",
-            "panel",
-            "errors",
-            "size_answers",
+            *("batch", "privacy", "arrow_tables", "celltext", "study", "panel", "errors"),
+            *("answers.answer", "answers.size_answers"),
         ],
         True,
     ),
     "release": (
         [
             *("release", "study", "continual", "panel", "privacy"),
-            *("log.message", "log.signing", "errors", "size_answers"),
+            *("log.message", "log.signing", "errors"),
+            *("answers.answer", "answers.size_answers"),
         ],
         False,
     ),
-    "estimate": (["estimate", "study", "panel", "panel_counts", "continual", "errors"], False),
-    "estimate.blocks": (["errors"], False),
-    "estimate.factor_cache": (["estimate.blocks"], False),
-    "estimate.system": (["estimate.blocks", "estimate.factor_cache"], False),
-    "estimate.unknowns": (["panel"], False),
-    "estimate.query": (["errors", "panel", "study.alphabet"], False),
+    "answers": (["answers", "study", "panel", "continual", "errors"], False),
+    "answers.answer": (["answers.level"], False),
+    "answers.blocks": (["errors"], False),
+    "answers.factor_cache": (["answers.blocks"], False),
+    "answers.from_releases": (["answers", "release", "study"], False),
+    "answers.panel_counts": (["panel"], False),
+    "answers.published_log": (["answers.panel_counts", "panel", "release", "study"], False),
+    "answers.query": (["errors", "panel", "study.alphabet"], False),
+    "answers.size_answers": (["answers.answer", "answers.level", "errors"], False),
+    "answers.system": (["answers.blocks", "answers.factor_cache"], False),
     "planning": (
         [
-            *("planning", "plan", "release", "estimate", "study", "continual", "privacy"),
-            *("batch.kinds", "batch.planned", "errors"),
+            *("planning", "release", "answers", "study", "continual", "privacy"),
+            *("batch.kinds", "batch.planned_phases", "errors", "json_object"),
         ],
         False,
     ),
-    "topics": (["study"], False),
-    "published_answers": (["published_answers", "estimate", "release", "study"], False),
-    "client": (
-        [
-            "release",
-            "estimate",
-            "study",
-            "panel",
-            "panel_counts",
-            "log",
-            "topics",
-            "errors",
-            "privacy",
-            "published_answers",
-        ],
+    "planning.plan": (
+        ["study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"],
         False,
     ),
+    "client": (["release", "answers", "study", "panel", "log", "errors", "privacy"], False),
     "evaluation": (
-        ["evaluation", "batch", "continual", "estimate", "panel", "study", "errors", "privacy"],
+        [
+            *("evaluation", "batch", "continual", "answers", "panel", "study", "errors"),
+            *("json_object", "privacy"),
+        ],
         True,
     ),
 }
@@ -271,7 +256,11 @@ def test_the_client_needs_nothing_confidential():
         assert not foreign(name) & {"jax", "optax", "matplotlib"}, name
 
 
-JUDGES = {"stream_dp.services.commands.evaluate", "stream_dp.services.commands.demo"}
+JUDGES = {
+    "stream_dp.services.commands.evaluate",
+    "stream_dp.services.commands.demo",
+    "stream_dp.services.evaluations.table_evaluations",
+}
 
 
 def test_nothing_but_the_commands_imports_evaluation():
@@ -280,21 +269,21 @@ def test_nothing_but_the_commands_imports_evaluation():
             continue
         assert not [f for f in ours(name) if f.startswith("stream_dp.evaluation")], name
     # And only when it is asked to evaluate.
-    top = imports("stream_dp.services.commands.evaluate", top=True)
-    assert not [f for f in top if f.startswith("stream_dp.evaluation")]
+    for name in JUDGES:
+        assert not [f for f in imports(name, top=True) if f.startswith("stream_dp.evaluation")]
 
 
 EXTRAS = {
     "matplotlib": (
         "stream_dp.evaluation.drawing",
-        "stream_dp.evaluation.panels.figures",
-        "stream_dp.evaluation.data_sets.figures",
+        "stream_dp.evaluation.panels.panel_figures",
+        "stream_dp.evaluation.tables.table_figures",
         "stream_dp.services",
     ),
     "confluent_kafka": (
         "stream_dp.log.kafka",
-        "stream_dp.log.signature",
-        "stream_dp.log.topics",
+        "stream_dp.log.role_signature",
+        "stream_dp.log.kafka_topics",
         "stream_dp.log.unreadable",
     ),
     "jax": ("stream_dp.batch", "stream_dp.services"),
@@ -303,7 +292,7 @@ EXTRAS = {
     "cryptography": (
         "stream_dp.log.signing",
         "stream_dp.log.sealing",
-        "stream_dp.services.sealed_files",
+        "stream_dp.services.storage.sealed_files",
     ),
     "fastavro": ("stream_dp.population.shapes.avro",),
     "fastapi": ("stream_dp.services.monitor",),
@@ -368,7 +357,7 @@ def test_the_command_does_not_load_plotting():
 
 # A process imports what stands in services/, and no other process.
 PROCESSES = [
-    f"stream_dp.services.{folder}" for folder in ("releaser", "synthesizer", "demo", "monitor")
+    f"stream_dp.services.{folder}" for folder in ("releaser", "jobs.worker", "demo", "monitor")
 ]
 
 
@@ -383,7 +372,7 @@ def test_no_process_imports_another_or_a_command(process):
 def test_the_public_monitor_can_open_no_confidential_log(module):
     """It has no module that knows where such a log is, or how to read it."""
     confidential = {f"stream_dp.{name}" for name in ("population", "evaluation", "batch")}
-    services = {"deployment", "journal", "snapshots", "dead_letters", "jobs", "groups", "releaser"}
+    services = {"deployment", "journal", "storage", "intake", "jobs", "groups", "releaser"}
     confidential |= {f"stream_dp.services.{name}" for name in services}
     for name in reached(f"stream_dp.services.monitor.{module}"):
         assert not {c for c in confidential if name == c or name.startswith(f"{c}.")}, name

@@ -8,11 +8,11 @@ from hypothesis.extra.numpy import arrays
 from kit.hostile import drafts, drafts_and, sealed, sound
 from kit.public_logs import TopicInMemory
 
+from stream_dp.answers.panel_counts import PanelTally
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel
-from stream_dp.panel_counts import PanelTally
-from stream_dp.release.published import keep_none
+from stream_dp.release.public_reader import keep_none
 
 
 @given(
@@ -56,8 +56,8 @@ def test_estimates_without_panels_are_those_with_them(count):
     )
     for name, query in QUERIES:
         for period in kept.study.periods.labels[1:]:
-            expected = kept.estimate(name, query, period, count=count)
-            assert counted.estimate(name, query, period, count=count) == expected
+            expected = kept.answer(name, query, period, count=count)
+            assert counted.answer(name, query, period, count=count) == expected
 
 
 def test_a_panel_that_does_not_continue_is_refused_when_it_is_counted():

@@ -68,6 +68,11 @@ class Broker:
     def address(self) -> str:
         return f"127.0.0.1:{self._port.read_text()}"
 
+    @property
+    def runs(self) -> bool:
+        """Whether the broker was started and not stopped."""
+        return self._pid.exists()
+
     def start(self, wait: float = 300) -> str:
         """Starts the broker, with the jars fetched, and returns its address once it answers."""
         for program in ("java", "mvn"):
@@ -97,7 +102,7 @@ class Broker:
 
     def stop(self, how: signal.Signals = signal.SIGTERM, wait: float = 30) -> None:
         """Ends the broker of this folder with a signal; does nothing if there is none."""
-        if not self._pid.exists():
+        if not self.runs:
             return
         pid = int(self._pid.read_text())
         self._pid.unlink()
@@ -114,7 +119,9 @@ class Broker:
             self._process.wait(wait)
 
     def _java(self) -> list[str]:
-        return ["java", "-cp", f"{self.libs}/*"]
+        # What lives for minutes is not worth a second compiler and a second collector.
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        return ["java", *quick, "-cp", f"{self.libs}/*"]
 
     def fetch(self) -> None:
         """Downloads the jars that pom.xml names, unless they are there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.services.events import KINDS
+from stream_dp.services.process.events import KINDS
 
 
 def markdown() -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 from prometheus_client.core import Metric
 
-from stream_dp.services.releaser.facts import Facts, IntakeFacts, PublicFacts
-from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.listeners import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.releaser_facts import Facts, InputFacts, PublicFacts
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
 
@@ -55,7 +55,7 @@ def families() -> dict[str, list[Metric]]:
     """By listener, every metric that a releaser can export."""
     facts = Facts(study(), published=PublicFacts(0, Fraction(0), 0.0))
     facts.released, facts.answered, facts.closed_accepted = 0, 0.0, 0
-    facts.intake, facts.open_period = IntakeFacts(), 1
+    facts.input, facts.open_period = InputFacts(), 1
     facts.missing = {"aggregator": True}
     facts.job("households-2", "waiting")
     facts.job("households-1", "running")

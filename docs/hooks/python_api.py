@@ -11,10 +11,11 @@ NAMES: dict[str, tuple[str, ...]] = {
         "PublishedRelease",
         "PanelCertificate",
         "Panel",
-        "Estimate",
-        "JointEstimates",
+        "Answer",
+        "ReleaseQuery",
+        "JointAnswers",
     ),
-    "Data sets of groups": ("DataSet", "DataSetEstimate", "BatchCertificate"),
+    "Data sets of groups": ("DataSet", "BatchCertificate"),
     "Published sizes of places": ("PublishedSizes", "SizesCertificate"),
     "A study and its plan": (
         "load_study",
@@ -55,7 +56,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "FitContext",
         "MemoryTranscript",
     ),
-    "Sizes of groups": ("fit_sizes", "FittedSizes", "SizeAnswer"),
+    "Sizes of groups": ("fit_sizes", "FittedSizes"),
     "Noise and costs": ("SystemNoise", "SeededNoise", "gaussian_rho", "epsilon"),
     "Errors": ("UserError", "Inconsistent", "LogError"),
 }

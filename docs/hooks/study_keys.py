@@ -11,6 +11,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -30,12 +31,13 @@ from stream_dp.study import (
     StudyKeys,
     WindowRelease,
 )
-from stream_dp.study.data_sets import Derived, History
-from stream_dp.study.groups import BatchRelease, GroupAttribute, Groups, RoleColumn
-from stream_dp.study.linear import Linear
-from stream_dp.study.match import Marginal
+from stream_dp.study.families import KINDS, RELATIONS
+from stream_dp.study.group_releases import BatchRelease, GroupAttribute, Groups, RoleColumn
+from stream_dp.study.match_releases import Marginal
 from stream_dp.study.periods import Periods, Schedule
-from stream_dp.study.places import Places, SizesRelease
+from stream_dp.study.place_releases import Places, SizesRelease
+from stream_dp.study.table_releases import Derived, History
+from stream_dp.study.thresholds import Linear
 from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
 
 # By heading: the model, and words before its keys.
@@ -173,15 +175,26 @@ def sections() -> dict[str, tuple[type[BaseModel], str]]:
 
 def models() -> set[str]:
     """The names of all models that a study file or `[run]` can hold."""
-    return {
-        name
-        for model in (Study, Run)
-        for name in (model.__name__, *model.model_json_schema().get("$defs", {}))
-    }
+    names = {Study.__name__, Run.__name__}
+    for model in (Study, Run):
+        shapes = model.model_json_schema().get("$defs", {})
+        names |= {name for name, shape in shapes.items() if "enum" not in shape}
+    return names
+
+
+def kinds_table() -> str:
+    """Every kind of release with its sentence and the neighbouring relations it is proved for."""
+    lines = ["| `kind` | family | what it publishes | `neighbours` |", "|---|---|---|---|"]
+    for kind, declared in KINDS.items():
+        synthesizer = declared.synthesizer
+        relations = RELATIONS if synthesizer is None else synthesizer.relations
+        proved = ", ".join(f"`{relation}`" for relation in relations)
+        lines.append(f"| `{kind}` | {declared.family} | {declared.about} | {proved} |")
+    return "\n".join(lines)
 
 
 def markdown() -> str:
-    parts = []
+    parts = ["## Kinds of releases\n\n" + kinds_table()]
     for heading, (model, about) in sections().items():
         rows = [*_rows(model)]
         if model is StudyKeys:
@@ -204,14 +217,28 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
             default = "none"
         else:
             default = f"`{json.dumps(key['default'])}`"
-        yield f"`{name}`", _value(key), default, meaning[name]
+        value = _value(key, schema.get("$defs", {}))
+        yield f"`{name}`", value, default, " ".join([meaning[name], *_choices(model, name)])
 
 
-def _value(key: dict[str, Any]) -> str:
-    """What a key takes, in words, from its JSON schema."""
+def _choices(model: type[BaseModel], name: str) -> Iterator[str]:
+    """A line for each member of a field's enumeration, with the sentence about it."""
+    annotation = model.model_fields[name].annotation
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            yield from (f"`{json.dumps(choice.value)}`: {choice.about}" for choice in kind)
+
+
+def _value(key: dict[str, Any], shapes: dict[str, Any]) -> str:
+    """What a key takes, in words.
+
+    key: its JSON schema
+    shapes: the shapes that the schema refers to, by name
+    """
+    key = shapes.get(key.get("$ref", "").rpartition("/")[2], key)
     options = key.get("anyOf") or key.get("oneOf")
     if options:
-        kinds = [_value(option) for option in options if option.get("type") != "null"]
+        kinds = [_value(option, shapes) for option in options if option.get("type") != "null"]
         if {"number", "fraction"} <= set(kinds):
             kinds.remove("fraction")
         return " or ".join(dict.fromkeys(kinds))
@@ -228,7 +255,7 @@ def _value(key: dict[str, Any]) -> str:
                 return "whole number"
             return f"whole number, {low} to {high}" if high else f"whole number, from {low}"
         case "array":
-            return f"list of {_value(key['items'])}"
+            return f"list of {_value(key['items'], shapes)}"
         case "boolean":
             return "`true` or `false`"
         case "string":

@@ -15,15 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Log, Missing
+from stream_dp.log.log import Log, Missing
 from stream_dp.population import CellCounts
-from stream_dp.population.parts import allot, parted, total
+from stream_dp.population.population_parts import allot, split_population, total
 from stream_dp.study import Study
-from stream_dp.topics import ORDERS
+from stream_dp.study.topics import ORDERS
 
-from ..events import Event, Tell, ignore
-from ..jobs.records import SnapshotFile
-from ..parts.manifests import (
+from ..intake.refusing import refuse_cells
+from ..jobs.job_records import SnapshotFile
+from ..process.events import Event, Tell, ignore
+from ..storage.snapshots import Snapshots
+from .close_tasks import Source, Workplace, Written, first_entry, leave, open_workplace, write_part
+from .engines import CloseContext, Engine, Input, Processes
+from .manifests import (
     CELLS,
     SUFFIX,
     Manifest,
@@ -32,13 +36,9 @@ from ..parts.manifests import (
     read_population,
     write_manifest,
 )
-from ..parts.orders import Order, OrderBoard, answer_record
-from ..refusing import refuse_cells
-from ..snapshots import Snapshots
-from .data_sets import due, members_by_part, write_all_inputs
-from .engines import Engine, Given, Input, Processes
-from .pool import Stopped
-from .tasks import Source, Workplace, Written, first_entry, leave, workplace, write_part
+from .orders import Order, OrderBoard, answer_record
+from .tables_of_parts import due, members_by_part, write_all_inputs
+from .task_pool import Stopped
 
 _POLL = 0.2
 
@@ -71,7 +71,7 @@ class Aggregator:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, *, until_idle: bool = False) -> None:
-        """Works until `stop` is set or, if until_idle, until no order is open.
+        """Works until `stop` is set or, with `until_idle`, until no order is open.
 
         Raises Inconsistent, LogError, OSError, UserError.
         """
@@ -108,14 +108,14 @@ class Aggregator:
             self.stop.wait(_POLL)
 
     def _answer(self, board: OrderBoard, order: Order) -> None:
-        """Closes the period of an order; gives up where another aggregator was first."""
+        """Closes the period of an order; gives up if another aggregator was first."""
         label = self.study.periods.labels[order.number - 1]
         self.at("order")
         self.tell(Event("order-begun", f"closes {label} in {order.parts} parts", label))
         try:
             manifest = self._close(order, board)
         except (OSError, Inconsistent):
-            # Once another one has answered, files may go that this one has not written yet.
+            # Once another aggregator has answered, it may remove files of this close.
             board.refresh()
             if board.last == order and board.answer(order) is None:
                 raise
@@ -127,9 +127,9 @@ class Aggregator:
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
 
     def _tidy(self, order: Order) -> None:
-        """Removes files of cells, those of others too: the order is answered.
+        """Removes files of cells, also other aggregators' files: the order is answered.
 
-        Whoever still works on it gives up.
+        An aggregator that still works on it gives up.
         """
         self.snapshots.of(order.owner).keep(set(), CELLS, order.number)
         self.at("tidied")
@@ -138,28 +138,30 @@ class Aggregator:
         if first_entry(self.log).message.hash != order.genesis:
             raise Inconsistent("orders: the last one is of another journal; run the releaser")
         source = Source(self.file, order.owner, self.at)
-        here = workplace(source)
-        before, people = self._before(order, here)
-        names = tuple(release.name for release in due(here, order))
-        given = Given(before, names, members_by_part(here, order))
-        reports = self.engine.input(source, order, board, given)
+        workplace = open_workplace(source)
+        previous_files, people = self._previous_files(order, workplace)
+        names = tuple(release.name for release in due(workplace, order))
+        context = CloseContext(previous_files, names, members_by_part(workplace, order))
+        reports = self.engine.input(source, order, board, context)
         written = self._closed(reports, order, people)
         jobs = dict[str, dict[str, SnapshotFile]]()
-        for name, files in write_all_inputs(here, order, written):
+        for name, files in write_all_inputs(workplace, order, written):
             jobs[name] = files
             self.at("job-inputs")
         if order.letters:
-            for part in written:
-                for reason, cells in part.closed.refused.items():
+            for written_part in written:
+                for reason, cells in written_part.closed.refused.items():
                     refuse_cells(self.log, cells, reason)
             self.at("refused")
-        counts, accounting = total(here.study, [part.closed for part in written])
+        counts, accounting = total(
+            workplace.study, [written_part.closed for written_part in written]
+        )
         by_reason = {str(reason): cells for reason, cells in reports.rejected.items()}
         refused = CellCounts(received=sum(by_reason.values()), rejected=by_reason)
         return Manifest.of(
             order=order.id,
             number=order.number,
-            parts=[part.file for part in written],
+            parts=[written_part.file for written_part in written],
             counts=counts,
             accounting=order.accounting.plus(refused).plus(accounting),
             records=reports.records,
@@ -168,41 +170,48 @@ class Aggregator:
         )
 
     def _closed(self, reports: Input, order: Order, people: int) -> list[Written]:
-        """The parts, closed and written. people: who had a place before.
+        """Closes and writes the parts. people: the number of people admitted before.
 
-        All newcomers are admitted at first. Only where they are more than the declared size has
-        room for, in one period of a study, the parts that turn somebody away are closed again.
+        All newcomers are admitted at first. Only if they exceed the room of the declared size, in
+        one
+        period of a study, the parts that turn somebody away are closed again.
         """
         room = None if self.study.size is None else self.study.size - people
         written = reports.closed(dict.fromkeys(range(order.parts), 0 if room == 0 else None))
-        newcomers = [part.closed.newcomers for part in written]
+        newcomers = [written_part.closed.newcomers for written_part in written]
         if room is None or sum(newcomers) <= room:
             return written
         rooms = allot(newcomers, room)
-        again = {i: rooms[i] for i, count in enumerate(newcomers) if rooms[i] < count}
-        for i, part in zip(sorted(again), reports.closed(again), strict=True):
-            written[i] = part
+        repeated = {i: rooms[i] for i, count in enumerate(newcomers) if rooms[i] < count}
+        for i, written_part in zip(sorted(repeated), reports.closed(repeated), strict=True):
+            written[i] = written_part
         return written
 
-    def _before(self, order: Order, here: Workplace) -> tuple[list[PartFile] | None, int]:
-        """The files of the parts at the last close, and how many people had a place.
+    def _previous_files(
+        self, order: Order, workplace: Workplace
+    ) -> tuple[list[PartFile] | None, int]:
+        """Returns the files of the parts at the last close, and the number of admitted people.
 
-        Before the first close the members of groups have one. A snapshot of everybody, and a
+        Before the first close these people are the members of groups. A snapshot of everybody, and
+        a
         manifest of another number of parts, are divided first.
         """
         if order.before is None:
-            return None, 0 if here.roster is None else len(here.roster.persons)
+            return None, 0 if workplace.roster is None else len(workplace.roster.persons)
         snapshots, name = self.snapshots.of(order.owner), order.before.name
         if name.endswith(SUFFIX):
             manifest = read_manifest(snapshots, name, order.before.sha256)
             if manifest is not None and len(manifest.parts) == order.parts:
                 return manifest.parts, manifest.people
-        everybody = read_population(here.study, snapshots, name, order.before.sha256)
+        everybody = read_population(workplace.study, snapshots, name, order.before.sha256)
         if everybody is None:
             raise Inconsistent(
                 f"snapshot {name}: it is not in this aggregator's folder of snapshots: give it and"
                 " the releaser the same run.snapshots"
             )
         self.at("dividing")
-        files = [write_part(snapshots, part) for part in parted(everybody, order.parts)]
+        files = [
+            write_part(snapshots, population)
+            for population in split_population(everybody, order.parts)
+        ]
         return files, everybody.people

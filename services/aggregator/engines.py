@@ -1,4 +1,4 @@
-"""Engines: what reads the input of an order, and closes its parts."""
+"""Engines read the input of an order and close its parts."""
 
 from __future__ import annotations
 
@@ -11,89 +11,93 @@ from typing import Protocol
 
 import numpy as np
 
-from stream_dp.population.rejected import Reason
-from stream_dp.population.reports import ReadAs
+from stream_dp.population.rejection_reasons import Reason
+from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part
 
-from ..parts.manifests import PartFile
-from ..parts.orders import Order, OrderBoard
-from .pool import Pool
-from .reading import read_reports
+from .close_tasks import Closing, MembersOfPart, Source, Written
+from .decoding import read_reports
+from .manifests import PartFile
+from .orders import Order, OrderBoard
 from .spill import Spilled, SpilledPart, close_spilled
-from .tasks import Closing, MembersOfPart, Source, Written
+from .task_pool import Pool
 
 _RANGE = 1 << 18  # reports of one task at most
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the parts of an order are closed with, beside their cells.
+class CloseContext:
+    """The context of closing the parts of an order, beside their cells.
 
-    before: their files at the last close; None without one.
+    previous_files: the parts' files at the last close; None without a close.
     due: the names of the data sets that the close begins.
-    members: by part, its members of groups where they are needed.
+    members: by part, its members of groups if needed.
     """
 
-    before: Sequence[PartFile] | None
+    previous_files: Sequence[PartFile] | None
     due: tuple[str, ...]
     members: Sequence[MembersOfPart | None]
 
 
 class Input(Protocol):
-    """The input of an order. What was read is known once parts were closed."""
+    """The input of an order. Its properties are known once parts were closed."""
 
     @property
     def records(self) -> int:
-        """How many reports there are."""
+        """The number of reports."""
 
     @property
     def rejected(self) -> Tally[Reason]:
-        """By reason, the cells that cannot be used."""
+        """The number of unusable cells by reason."""
 
     @property
     def read_as(self) -> ReadAs | None:
-        """How they were read; None for plain reports."""
+        """How the reports were read; None for plain reports."""
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
-        """The parts that have a room, in their order, closed and written.
+        """Closes and writes the parts with a room, in their order.
 
         rooms: by part, how many newcomers it may admit; None for all of them.
         """
 
 
 class Engine(Protocol):
-    """Reads and closes, in this process or others. Any of its tasks may run twice."""
+    """Reads and closes, in this process or others. Each task may run twice."""
 
-    def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
-        """The input of an order."""
+    def input(
+        self, source: Source, order: Order, board: OrderBoard, context: CloseContext
+    ) -> Input:
+        """Returns the input of an order."""
 
     def close(self) -> None:
-        """Ends what the engine has begun."""
+        """Ends the engine's processes."""
 
 
 @dataclass
 class Processes:
     """Several processes on this machine.
 
-    count: how many; with 1 the tasks run in this process.
-    most: reports of one task at most.
+    count: the number of processes; with 1 the tasks run in this process.
+    max_reports: reports of a task at most.
     stop: while tasks run, raises Stopped once it is set.
     """
 
     count: int = 1
-    most: int = _RANGE
+    max_reports: int = _RANGE
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._pool = Pool(self.count, self.stop)
 
     def begin(self) -> None:
-        """Begins the processes before there is an order, see `Pool.begin`."""
+        """Begins the processes before the first order, see `Pool.begin`."""
         self._pool.begin()
 
-    def input(self, source: Source, order: Order, board: OrderBoard, given: Given) -> Input:
-        spilled, read_as = read_reports(order, source, board, self._pool, self.most)
-        return _OnDisk(self._pool, source, order, given, spilled, read_as)
+    def input(
+        self, source: Source, order: Order, board: OrderBoard, context: CloseContext
+    ) -> Input:
+        spilled, read_as = read_reports(order, source, board, self._pool, self.max_reports)
+        return _OnDisk(self._pool, source, order, context, spilled, read_as)
 
     def close(self) -> None:
         self._pool.close()
@@ -101,37 +105,39 @@ class Processes:
 
 @dataclass(frozen=True)
 class _OnDisk:
-    """Input whose cells are in files."""
+    """Input with its cells in files."""
 
     pool: Pool
     source: Source
     order: Order
-    given: Given
+    context: CloseContext
     spilled: Sequence[Spilled]
     read_as: ReadAs | None
 
     @property
     def records(self) -> int:
-        return sum(some.decoded.records for some in self.spilled)
+        return sum(spilled.decoded.records for spilled in self.spilled)
 
     @property
     def rejected(self) -> Tally[Reason]:
-        return sum((some.decoded.rejected for some in self.spilled), Tally())
+        return sum((spilled.decoded.rejected for spilled in self.spilled), Tally())
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
-        before, members = self.given.before, self.given.members
-        files = [some for some in self.spilled if some.file]
-        names = tuple(some.file for some in files)
-        ends = np.array([some.ends for some in files]).reshape(len(files), self.order.parts + 1)
+        previous_files, members = self.context.previous_files, self.context.members
+        files = [spilled for spilled in self.spilled if spilled.file]
+        names = tuple(spilled.file for spilled in files)
+        ends = np.array([spilled.ends for spilled in files]).reshape(
+            len(files), self.order.parts + 1
+        )
         tasks = [
             SpilledPart(
                 closing=Closing(
                     part=Part(index, self.order.parts),
                     number=self.order.number,
-                    before=None if before is None else before[index],
+                    previous_file=None if previous_files is None else previous_files[index],
                     blobs=[],
                     room=rooms[index],
-                    due=self.given.due,
+                    due=self.context.due,
                     members=members[index],
                 ),
                 files=names,

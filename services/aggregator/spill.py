@@ -1,10 +1,10 @@
 """Cells on disk between decoding and closing, so that memory does not grow with a period's reports.
 
 Each task that decodes writes a file, the cells of each part behind one another; each task that
-closes a part reads its range of every file. The files are confidential and lie with those of the
-parts, named by their hashes, so that a task may run twice. They are not durable: whoever begins an
-order anew writes them again. They go when the order is answered, at the latest when the releaser
-removes what no longer counts.
+closes a part reads its range of every file. The files are confidential and lie with the files of
+the parts, named by their hashes, so that a task may run twice. They are not durable: an aggregator
+that begins an order anew writes them again. They go when the order is answered, at the latest when
+the releaser removes obsolete files.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
-from ..parts.manifests import CELLS
-from ..sealed_files import NotSealedSo
-from ..snapshots import Snapshots
-from .tasks import Closing, Decoded, Range, Source, Written, close, decode, workplace
+from ..storage.sealed_files import InvalidSeal
+from ..storage.snapshots import Snapshots
+from .close_tasks import Closing, Decoded, Range, Source, Written, close, decode, open_workplace
+from .manifests import CELLS
 
 
 @dataclass(frozen=True)
 class Spilled:
-    """A range of reports whose cells are in a file.
+    """A range of reports with its cells in a file.
 
-    file: its name; empty where there are no cells.
+    file: its name; empty without cells.
     ends: where the cells of the parts begin and end, shape (parts + 1,).
-    decoded: what else is in the range.
+    decoded: the other content of the range.
     """
 
     file: str
@@ -41,11 +41,11 @@ class Spilled:
 
 @dataclass(frozen=True)
 class SpilledPart:
-    """A part to be closed, whose cells are in files.
+    """A part to be closed, with its cells in files.
 
-    closing: all but the cells.
+    closing: the task, but for the cells.
     files: their names.
-    spans: where in each of them its cells begin and end, shape (files, 2).
+    spans: by file, the begin and the end of its cells, shape (files, 2).
     """
 
     closing: Closing
@@ -63,16 +63,16 @@ def spill(source: Source, task: Range) -> Spilled:
         def save(opened: BinaryIO) -> None:
             opened.writelines(blobs)
 
-        what = f"{CELLS}-{task.number:05d}-{task.partition:05d}-{task.begin}"
-        snapshots = workplace(source).snapshots
-        file, _ = snapshots.store(what, ".bin", save, durable=False)
+        label = f"{CELLS}-{task.number:05d}-{task.partition:05d}-{task.begin}"
+        snapshots = open_workplace(source).snapshots
+        file, _ = snapshots.store(label, ".bin", save, durable=False)
     source.at("cells-written")
     return Spilled(file, ends, decoded)
 
 
 def close_spilled(source: Source, task: SpilledPart) -> Written:
-    """Closes a part, see `close`. Raises Inconsistent where a file of cells is gone."""
-    blobs = list(_ranges(workplace(source).snapshots, task))
+    """Closes a part, see `close`. Raises Inconsistent if a file of cells is gone."""
+    blobs = list(_ranges(open_workplace(source).snapshots, task))
     source.at("cells-read")
     return close(source, replace(task.closing, blobs=blobs))
 
@@ -80,7 +80,7 @@ def close_spilled(source: Source, task: SpilledPart) -> Written:
 def _ranges(snapshots: Snapshots, task: SpilledPart) -> Iterator[bytes]:
     for name, (begin, end) in zip(task.files, task.spans.tolist(), strict=True):
         blob = b""
-        with snapshots.in_place(name) as file, suppress(NotSealedSo):
+        with snapshots.in_place(name) as file, suppress(InvalidSeal):
             if file is not None:
                 file.seek(begin)
                 blob = file.read(end - begin)

@@ -9,19 +9,20 @@ import threading
 from contextlib import ExitStack, closing, suppress
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Missing
+from stream_dp.log.log import Log, Missing
 
-from .. import journal, journal_checks, place
 from ..aggregator.aggregator import Aggregator
 from ..aggregator.engines import Processes
-from ..aggregator.spark.engine import Spark
-from ..aggregator.spark.session import check_engine, open_session
-from ..attached import end_with_parent
+from ..aggregator.spark.spark_engine import Spark
+from ..aggregator.spark.spark_session import check_engine, open_session
 from ..deployment import Deployment
-from ..events import Event, tell_json
-from ..heartbeats import Pulse, new_heartbeat
+from ..journal import journal, journal_checks
 from ..options import study_file
-from ..output import Output, say
+from ..process.attached import end_with_parent
+from ..process.events import Event, tell_json
+from ..process.heartbeats import Pulse, new_heartbeat
+from ..process.output import Output, say
+from ..storage import restored_logs
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> Output:
             entries = journal.read_heads(log)
             if entries:
                 study = journal_checks.first_declared(entries[0], deployment.study)
-                place.check_place(entries, log, str(deployment.path))
+                restored_logs.check_identity(entries, log, str(deployment.path))
         process = Aggregator(
             deployment.path,
             study,
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _processes(deployment: Deployment, stop: threading.Event, stack: ExitStack) -> Processes | None:
-    """The engine `processes`, begun while this process has neither a thread nor a connection."""
+    """Starts the engine `processes` while this process has neither a thread nor a connection."""
     if deployment.run.engine != "processes":
         return None
     engine = Processes(_at_once(deployment), stop=stop)
@@ -76,7 +77,7 @@ def _processes(deployment: Deployment, stop: threading.Event, stack: ExitStack) 
 
 
 def _spark(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitStack) -> Spark:
-    """Raises UserError."""
+    """Opens the engine `spark`. Raises UserError."""
     check_engine(deployment)
     session = open_session(_at_once(deployment))
     stack.callback(session.stop)

@@ -1,4 +1,4 @@
-"""`stream-dp close`: shows what periods hold, and writes the markers that close them."""
+"""`stream-dp close`: previews open periods, and writes the markers for closing."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import LogError
+from stream_dp.log.log import LogError
 from stream_dp.study.periods import duration_seconds
 
 from ..deployment import Deployment
-from ..markers import send_close_markers
+from ..intake.markers import send_close_markers
+from ..intake.rejections import rejections_data, rejections_text, totals
 from ..options import study_file
-from ..output import BAD_INPUT, Output, say
-from ..rejections import rejections_data, rejections_text, totals
+from ..process.output import BAD_INPUT, Output, say
 from ..releaser.preview import PeriodPreview, Preview, preview
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("period", metavar="PERIOD")
-    words = "show what the open periods hold (confidential), and close nothing"
-    parser.add_argument("--check", action="store_true", help=words)
-    words = "close without counting and without asking, whatever the periods hold"
-    parser.add_argument("--yes", action="store_true", help=words)
-    words = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
-    parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=words)
+    help_text = "show what the open periods hold (confidential), and close nothing"
+    parser.add_argument("--check", action="store_true", help=help_text)
+    help_text = "close without counting and without asking, whatever the periods hold"
+    parser.add_argument("--yes", action="store_true", help=help_text)
+    help_text = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
+    parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -67,27 +66,27 @@ def _duration(text: str) -> int:
 
 
 def _agree(deployment: Deployment, number: int, options: argparse.Namespace) -> None:
-    """Asks the operator on a terminal; elsewhere closes only what leaves no doubt.
+    """Asks the operator on a terminal; without a terminal, refuses periods that leave a doubt.
 
-    Raises UserError where the periods are not to be closed.
+    Raises UserError if the periods are not to be closed.
     """
-    asks = not options.json and _on_terminal()
+    interactive = not options.json and _on_terminal()
     counted: Preview | None = None
     try:
         counted = preview(deployment, number)
     except (LogError, Inconsistent, UserError, OSError) as error:
-        why = f"what the open periods hold cannot be counted: {error}"
-        if not asks:
-            raise UserError([f"close: {why}", "close: --yes closes all the same"]) from None
-        say(why)
-    if asks:
+        problem = f"what the open periods hold cannot be counted: {error}"
+        if not interactive:
+            raise UserError([f"close: {problem}", "close: --yes closes all the same"]) from None
+        say(problem)
+    if interactive:
         if counted is not None:
             say(_text(counted, _doubts(deployment, counted), options.period))
         _ask(options.period)
     elif counted is not None and (doubts := _doubts(deployment, counted)):
-        more = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
+        further = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
         raise UserError(
-            f"close: {options.period} stays open: {doubts[0]}{more}; 'stream-dp close"
+            f"close: {options.period} stays open: {doubts[0]}{further}; 'stream-dp close"
             f" {options.study} {options.period} --check' shows it, --yes closes all the same"
         )
 
@@ -108,11 +107,11 @@ def _ask(label: str) -> None:
 
 
 def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
-    """Why only an operator's word closes the periods, a line for each reason."""
+    """The reasons not to close the periods without an operator's consent, a line a reason."""
     lines = counted.sparse if deployment.study.attributes else []
-    most = deployment.run.rejects
-    if most is not None and counted.share > most:
-        lines.append(f"a larger share of cells is rejected than run.rejects = {most:g}")
+    largest_share = deployment.run.rejects
+    if largest_share is not None and counted.share > largest_share:
+        lines.append(f"a larger share of cells is rejected than run.rejects = {largest_share:g}")
     return lines
 
 
@@ -141,8 +140,8 @@ def _line(period: PeriodPreview) -> str:
     return f"{period.label}: {period.people} with an answer, {period.accepted} cells accepted"
 
 
-def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, Any]:
-    def of(period: PeriodPreview) -> dict[str, Any]:
+def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, object]:
+    def of(period: PeriodPreview) -> dict[str, object]:
         return {"period": period.label, "people": period.people, "accepted": period.accepted}
 
     return {

@@ -1,7 +1,7 @@
-"""The demo: a simulated study of twelve months, through the same services as a real one.
+"""The demo: a simulated study of twelve months, run by the real services.
 
-The reports are simulated; the noise is the system's own. Every month is a complete
-cycle: its reports are sent, a marker closes it, and a releaser starts, decides, publishes, ends.
+The reports are simulated; the noise comes from the operating system. Every month is a complete
+cycle: reports are sent, a marker closes the month, and a releaser starts, decides, publishes, ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import shlex
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +23,13 @@ from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run
 
-from ..demo.page import page
+from ..demo.demo_page import page
 from ..deployment import Deployment
-from ..files import writing
-from ..markers import send_close_markers
-from ..output import Output
+from ..intake.markers import send_close_markers
+from ..intake.sending import send_table
+from ..process.output import Output
 from ..releaser.setup import releaser_of
-from ..reports import send_table
+from ..storage.atomic_files import atomic_file
 
 SEED = 2021  # of the simulated households, never of the noise
 PERSON, ATTRIBUTE = "household", "poverty"
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> Output:
     _release(deployment, table)
     with closing(deployment.public(readonly=True)) as log:
         public = PublicLog(log)
-    with writing(out / "index.html") as draft:
+    with atomic_file(out / "index.html") as draft:
         draft.write_text(page(public, months), encoding="utf-8")
     files = {
         "study": study_file,
@@ -61,12 +60,12 @@ def run(options: argparse.Namespace) -> Output:
         "public": out / "poverty-public.db",
         "page": out / "index.html",
     }
-    data: dict[str, Any] = {name: str(path) for name, path in files.items()}
+    data: dict[str, object] = {name: str(path) for name, path in files.items()}
     return Output({"out": str(out), **data, "head": public.head}, summary(public, out))
 
 
 def _begin(out: Path) -> tuple[Deployment, Path]:
-    """A new folder with the study file in it. Raises UserError; nothing is ever overwritten."""
+    """Creates a new folder with the study file. Never overwrites a file. Raises UserError."""
     path = out / "poverty.toml"
     text = resources.files("stream_dp.services.demo").joinpath("demo.toml").read_text("utf-8")
     try:
@@ -89,39 +88,39 @@ def _begin(out: Path) -> tuple[Deployment, Path]:
 
 
 def _write(months: Symbols, path: Path, labels: tuple[str, ...]) -> None:
-    """The simulated reports as a wide table: a row for each household, a column for each month."""
+    """Writes the simulated reports as a wide table: a row a household, a column a month."""
     names = np.char.add("H", np.char.zfill(np.arange(1, months.shape[0] + 1).astype(str), 5))
     columns = dict(zip(labels, months.T, strict=True))
-    with writing(path) as draft:
+    with atomic_file(path) as draft:
         pa.csv.write_csv(pa.table({PERSON: pa.array(names), **columns}), draft)
 
 
 def _release(deployment: Deployment, table: Path) -> None:
-    """Every month in its turn: send its reports, close it, run the releaser until it is idle."""
+    """Sends the reports of every month, closes the month and runs the releaser until idle."""
     labels = deployment.study.periods.labels
     with tqdm(labels, unit=" months", disable=None, leave=False) as bar:
         for number, label in enumerate(bar, 1):
             bar.set_description(label)
             # The other months' columns are renamed to no period, and so left out.
-            others = {name: "" for name in labels if name != label}
-            layout = TableLayout(PERSON, attribute=ATTRIBUTE, columns=others)
+            other_columns = {name: "" for name in labels if name != label}
+            layout = TableLayout(PERSON, attribute=ATTRIBUTE, columns=other_columns)
             send_table(deployment, table, layout, quiet=True)
             send_close_markers(deployment, number)
             releaser_of(deployment).run(until_idle=True)
 
 
 def summary(public: PublicLog, out: Path) -> str:
-    """Five lines: what happened, and what to try next."""
+    """Five lines about the finished demo, with commands to try next."""
     study, last = public.study, public.releases[-1].certificate
     source = shlex.quote(f"sqlite:{out / 'poverty-public.db'}")
     panel = shlex.quote(str(out / "panel.csv"))
-    look = shlex.quote(str(out / "index.html"))
+    page_path = shlex.quote(str(out / "index.html"))
     return "\n".join(
         [
             f"released {study.periods.count} months of {study.size} SIMULATED households in {out}:"
             f" rho {float(last.rho_spent):g}, eps {float(last.epsilon_spent):.3f} at delta"
             f" {float(last.delta):g}".replace("e-0", "e-"),
-            f"look:   open {look} in a browser",
+            f"look:   open {page_path} in a browser",
             f"ask:    stream-dp estimate {source} quarters '{_QUESTION}'",
             f"check:  stream-dp verify {shlex.quote(str(out / 'poverty.toml'))}",
             f"keep:   stream-dp export {source} quarters {panel}",

@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import textwrap
 
+from stream_dp.answers.answer import Answer, ReleaseQuery, Synthetic
+from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
-from stream_dp.release.data_sets import BatchCertificate, DataSet
-from stream_dp.release.published import AnyCertificate
-from stream_dp.release.sizes import PublishedSizes
-from stream_dp.release.sizes_certificate import SizesCertificate
-from stream_dp.study import SizesRelease, Study
+from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.study import Study
 
 from ..deployment import open_public
-from ..joint_answers import Questions, every_period, joint_output
 from ..options import public_source
-from ..output import Output
-from ..size_estimates import size_answer, size_queries
+from ..process.output import Output
+
+ERRORS = "errors are those of the privacy noise, not of sampling people"
+SYNTHETIC = {
+    Synthetic.PANEL: "panel's answer ",
+    Synthetic.RECORDS: "records' answer",
+    Synthetic.SIZES: "published      ",
+}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -44,74 +48,93 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     several = options.each_period or options.also is not None
+    difference = options.minus is not None or options.minus_region is not None
     named = {options.release, *(name for name, _, _ in options.also or ())}
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
-        if isinstance(certificate, BatchCertificate | SizesCertificate):
+        if study.batch(certificate.release) is not None:
             return options.release is None or certificate.release in named
         if options.query is None:
             return False
-        return table == "measurements" or (
-            table == "panel" and certificate.release == options.release and not several
-        )
+        one = certificate.release == options.release and not (several or difference)
+        return table == "measurements" or (table == "panel" and one)
 
     public, _ = open_public(options.source, keep)
     if options.query is None:
-        asked = {
-            name: size_queries(public, name) if _of_sizes(public, name) else public.queries(name)
-            for name in ([options.release] if options.release else _askable(public))
-        }
-        text = [
-            f"{name}\n" + "\n".join(f"  {q}" for q in queries) for name, queries in asked.items()
-        ]
-        if not text:
-            return Output(asked, "nothing is published yet")
-        return Output(asked, "what can be asked, for example:\n" + "\n".join(text))
+        return _askable(public, options.release)
     if several:
         return _together(public, options)
-    if _of_sizes(public, options.release):
-        for word in ("share", "count"):
-            if getattr(options, word):
-                raise UserError(f"--{word}: goes with panels; '{options.release}' is of sizes")
-        return size_answer(
-            public,
-            options.release,
-            options.query,
-            options.region,
-            options.period,
-            minus=options.minus,
-            minus_region=options.minus_region,
-        )
-    for word in ("region", "minus_region"):
-        if getattr(options, word) is not None:
-            flag = word.replace("_", "-")
-            raise UserError(f"--{flag}: goes with sizes; '{options.release}' is of none")
-    if public.study.batch(options.release) is not None:
-        return _of_data_set(public, options)
-    if options.minus is not None:
-        return _change(public, options)
-    answer = public.estimate(
-        options.release, options.query, options.period, count=bool(options.count)
+    count = True if options.count else False if options.share else None
+    asked = ReleaseQuery(options.release, options.query, options.period, _region(options.region))
+    if difference:
+        region = options.region if options.minus_region is None else options.minus_region
+        before = asked._replace(period=options.minus or asked.period, region=_region(region))
+        answer = public.answers([asked, before], count=count).difference(0, 1)
+    else:
+        answer = public.answer(*asked[:3], count=count, region=asked.region)
+    return Output(answer.as_dict(), "\n".join(answer_lines(answer)))
+
+
+def _region(path: str | None) -> tuple[str, ...] | None:
+    return None if path is None else tuple(filter(None, path.split("/")))
+
+
+def _askable(public: PublicLog, release: str | None) -> Output:
+    """Examples of queries of one release, or of all that can be asked."""
+    names = [declared.name for declared in public.study.releases]
+    names += sorted({r.certificate.release for r in public.published} - {*names})
+    askable = {}
+    for name in names if release is None else [release]:
+        queries = public.queries(name)
+        word = next((query for query in queries if " " not in query), "")
+        of_regions = [f"{word} --region {'/'.join(path)}" for path in public.regions(name)]
+        askable[name] = [*queries, *of_regions]
+    if not askable:
+        return Output(askable, "nothing is published yet")
+    text = [f"{name}\n" + "\n".join(f"  {q}" for q in queries) for name, queries in askable.items()]
+    return Output(askable, "what can be asked, for example:\n" + "\n".join(text))
+
+
+def answer_lines(answer: Answer) -> list[str]:
+    """An answer in words, line by line."""
+    digits = {"share": ".5f", "count": ".1f"}.get(answer.measure, ".5g")
+    of_sizes = answer.region is not None
+    digits = ".5g" if of_sizes else digits
+    whom = " by their number of people" if of_sizes else ""
+    if answer.measure == "share" and answer.people not in {None, "declared", answer.unit}:
+        whom = f" {answer.people}"
+    less = "" if answer.minus is None else f", less {_place(answer.minus)}"
+    lines = [f"{answer.query} at {_place(answer)}{less} ({answer.measure} of {answer.unit}{whom})"]
+    ends = answer.interval and (
+        f"  {LEVEL:.0%} interval    {answer.interval[0]:{digits}} to {answer.interval[1]:{digits}}"
     )
-    known = public.release_at(options.release, None).certificate.panel_bias
-    bias = None if known is None else known.removesuffix("; use 'estimate'")
-    digits = 1 if options.count else 5
-    low, high = answer.interval
-    whom = "" if options.count or answer.people == "declared" else f" {answer.people}"
-    alone = answer.sources == (options.release,)
+    if answer.standard_error is not None:
+        name = "estimate" if answer.minus is None else "change  "
+        lines += [
+            f"  {name}        {answer.value:{digits}}",
+            f"  standard error  {answer.standard_error:{digits}}",
+        ]
+        lines += [ends] if ends else []
+    if answer.synthetic is not None:
+        padding = f", of which {answer.padding:{digits}} are padding" if answer.padding else ""
+        levels = ", which agrees between all levels" if of_sizes and answer.minus is None else ""
+        lines.append(f"  {SYNTHETIC[answer.origin]} {answer.synthetic:{digits}}{padding}{levels}")
+    if answer.standard_error is None:
+        lines.append(f"  standard error  none is known: {answer.reason}")
+        lines += [ends] if ends else []
+    if answer.bias is not None:
+        lines.append(_wrapped(f"  panel's bias    {answer.bias}"))
+    alone = answer.sources == (answer.release,)
     sources = "" if alone else f" of {', '.join(answer.sources)}"
-    padding = f", of which {answer.padding:.{digits}f} are padding" if answer.padding else ""
-    text = [
-        f"{answer.query} at {answer.period} ({answer.measure} of {public.study.unit}s{whom})",
-        f"  estimate        {answer.value:.{digits}f}",
-        f"  standard error  {answer.standard_error:.{digits}f}",
-        f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
-        f"  panel's answer  {answer.panel:.{digits}f}{padding}",
-        _wrapped(f"  panel's bias    {bias or 'padding and repairs may bias it'}"),
-        f"  method          {answer.method}, from measurements{sources} up to {answer.through}",
-        "  errors are those of the privacy noise, not of sampling people",
-    ]
-    return Output({**answer.as_dict(), "panel_bias": bias}, "\n".join(text))
+    through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
+    lines.append(f"  method          {answer.method}{through}")
+    return lines + ([f"  {ERRORS}"] if ends else [])
+
+
+def _place(asked: Answer | ReleaseQuery) -> str:
+    """The period of an answer and, of sizes, its region."""
+    region = "" if asked.region is None else f", {'/'.join(asked.region) or 'all regions'}"
+    return f"{asked.period}{region}"
 
 
 def _wrapped(line: str) -> str:
@@ -119,79 +142,68 @@ def _wrapped(line: str) -> str:
 
 
 def _together(public: PublicLog, options: argparse.Namespace) -> Output:
-    also = [tuple(each) for each in options.also or ()]
-    for name in (options.release, *(each[0] for each in also)):
-        if _of_sizes(public, name):
-            raise UserError(f"--also, --each-period: '{name}' is of sizes, answered one by one")
+    """Several answers with a band that covers all at once; of two, their difference and ratio."""
     for word in ("minus", "region", "minus_region", *(["period"] if options.each_period else [])):
         if getattr(options, word) is not None:
             raise UserError(f"--{word.replace('_', '-')}: goes with one answer alone")
-    first: Questions = [(options.release, options.query, options.period)]
+    asked = [ReleaseQuery(options.release, options.query, options.period)]
     if options.each_period:
-        first = every_period(public, options.release, options.query)
-    return joint_output(public, [*first, *also], count=bool(options.count))
-
-
-def _of_sizes(public: PublicLog, name: str) -> bool:
-    """Whether a release is one of sizes of places."""
-    return isinstance(public.study.batch(name), SizesRelease)
-
-
-def _askable(public: PublicLog) -> list[str]:
-    """Releases of panels, and those data sets and sizes of which some are published."""
-    sets = {
-        r.certificate.release for r in public.published if isinstance(r, DataSet | PublishedSizes)
-    }
-    return [r.name for r in public.study.releases] + sorted(sets)
-
-
-def _of_data_set(public: PublicLog, options: argparse.Namespace) -> Output:
-    if options.minus is not None:
-        raise UserError("--minus: is between periods of a panel; data sets are drawn anew")
-    count = bool(options.count)
-    answer = public.data_set_estimate(options.release, options.query, options.period, count=count)
-    digits = 1 if count else 5
-    lines = [f"{answer.query} at {answer.period} ({answer.measure} of {answer.people})"]
-    if answer.standard_error is not None and answer.interval is not None:
-        low, high = answer.interval
-        lines += [
-            f"  estimate        {answer.value:.{digits}f}",
-            f"  standard error  {answer.standard_error:.{digits}f}",
-            f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
-        ]
-    lines.append(f"  records' answer {answer.records:.{digits}f}")
-    if answer.standard_error is None and answer.interval is not None:
-        low, high = answer.interval
-        lines.append(f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}")
-    lines.append(f"  method          {answer.method}")
-    if answer.interval is not None:
-        lines.append("  errors are those of the privacy noise, not of sampling people")
-    return Output(answer.as_dict(), "\n".join(lines))
-
-
-def _change(public: PublicLog, options: argparse.Namespace) -> Output:
-    count = bool(options.count)
-    period = options.period or public.release_at(options.release, None).certificate.period
-    periods = (period, options.minus)
-    value, error, interval = public.change(options.release, options.query, periods, count=count)
-    measure, digits = ("count", 1) if count else ("share", 5)
-    data = {
-        "release": options.release,
-        "query": options.query,
-        "period": period,
-        "minus": options.minus,
-        "measure": measure,
-        "value": value,
-        "standard_error": error,
-        "interval": list(interval),
-        "level": LEVEL,
-    }
-    low, high = interval
-    text = [
-        f"{options.query} at {period} less {options.minus} ({measure} of {public.study.unit}s)",
-        f"  change          {value:.{digits}f}",
-        f"  standard error  {error:.{digits}f}",
-        f"  {LEVEL:.0%} interval    {low:.{digits}f} to {high:.{digits}f}",
-        "  errors are those of the privacy noise, not of sampling people",
+        public.queries(options.release)  # refuses a release that nothing is published of
+        asked = [asked[0]._replace(period=p) for p in public.periods_of(options.release)]
+    asked += [ReleaseQuery(*each) for each in options.also or ()]
+    joint = public.answers(asked, count=bool(options.count) or None)
+    low, high = joint.band()
+    rows = [
+        {
+            "release": answer.release,
+            "query": query.query,
+            "period": answer.period,
+            "value": answer.value,
+            "standard_error": answer.standard_error,
+            "band": [float(low[place]), float(high[place])],
+        }
+        for place, (query, answer) in enumerate(zip(asked, joint.answers, strict=True))
     ]
+    measure = joint.answers[0].measure
+    digits = 1 if measure == "count" else 5
+    data: dict[str, object] = {
+        "measure": measure,
+        "level": LEVEL,
+        "answers": rows,
+        "covariance": joint.covariance.tolist(),
+    }
+    text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
+    for place, (query, answer) in enumerate(zip(asked, joint.answers, strict=True)):
+        text.append(
+            f"  {answer.value:.{digits}f}  +- {answer.standard_error:.{digits}f}"
+            f"  {low[place]:.{digits}f} to {high[place]:.{digits}f}"
+            f"  {answer.release}, {query.query} at {answer.period}"
+        )
+    if len(joint.answers) == 2:
+        text += _compared(joint, digits, data)
+    text.append(ERRORS)
     return Output(data, "\n".join(text))
+
+
+def _compared(joint: JointAnswers, digits: int, data: dict[str, object]) -> list[str]:
+    """The difference and the ratio of two answers, a line for each, and as parts of `data`."""
+    lines = []
+    for name, compare, words, places in (
+        ("difference", joint.difference, "the first less the second", digits),
+        ("ratio", joint.ratio, "the first over the second", 5),
+    ):
+        try:
+            answer = compare(0, 1)
+        except UserError as refused:
+            data[name] = None
+            lines.append(f"{words}: {refused}")
+            continue
+        kept = ("value", "standard_error", "interval")
+        data[name] = {key: value for key, value in answer.as_dict().items() if key in kept}
+        low, high = answer.ends
+        lines.append(
+            f"{words}: {answer.value:.{places}f}, standard error"
+            f" {answer.standard_error:.{places}f}, {LEVEL:.0%} interval"
+            f" {low:.{places}f} to {high:.{places}f}"
+        )
+    return lines

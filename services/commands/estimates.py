@@ -11,14 +11,13 @@ import pyarrow.parquet
 
 from stream_dp.client import LEVEL
 from stream_dp.errors import UserError
-from stream_dp.release.panels import PanelCertificate
-from stream_dp.release.published import AnyCertificate
+from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
 from ..deployment import open_public
-from ..files import writing
 from ..options import public_source
-from ..output import Output
+from ..process.output import Output
+from ..storage.atomic_files import atomic_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -33,15 +32,15 @@ def run(options: argparse.Namespace) -> Output:
         raise UserError(f"{out}: write it as .parquet or .csv")
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
-        if isinstance(certificate, PanelCertificate):
+        if study.batch(certificate.release) is None:
             return table == "measurements"
         return options.release in (None, certificate.release)
 
     public, _ = open_public(options.source, keep)
     if not public.published:
         raise UserError("public log: nothing is published yet")
-    table = public.all_estimates(options.release)
-    with writing(out) as draft:
+    table = public.answer_table(options.release)
+    with atomic_file(out) as draft:
         if out.suffix == ".csv":
             pa.csv.write_csv(table, draft)
         else:

@@ -4,48 +4,60 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import release_domain
-from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.table import People, present_rows, study_people
-from stream_dp.batch.workload.candidates import declared_workload
 from stream_dp.errors import UserError
-from stream_dp.study import DataSetRelease, PeopleRelease, SizesRelease, Study
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study import DataSetRelease, Family, Study
 
 from ..deployment import Deployment
-from ..files import writing_folder
+from ..evaluations.size_evaluations import KnownSizes, known_places, known_sizes
+from ..evaluations.table_evaluations import (
+    TABLE_JUDGES,
+    TableTrials,
+    bar_progress,
+    judged_tables,
+)
 from ..groups.members import Members
-from ..groups.tables import RosterFiles, roster_from_files
-from ..jobs.published import known_interactions, panels_of
-from ..jobs.simulated import simulated_answers
-from ..known_panel import known_panel, known_panel_and_members
+from ..groups.roster_files import RosterFiles, roster_from_files
+from ..intake.known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, study_file, table_columns
-from ..output import Output
-from ..size_evaluations import KnownSizes, known_places, known_sizes
+from ..process.output import Output
+from ..storage.atomic_files import atomic_folder
 
 if TYPE_CHECKING:
-    from stream_dp.evaluation.data_sets.households import FitProgress
-    from stream_dp.evaluation.data_sets.report import DataSetReports
-    from stream_dp.evaluation.panels.report import Evaluation, Sweep
-    from stream_dp.evaluation.place_sizes import SizesReports
+    from stream_dp.evaluation.panels.panel_report import Evaluation, Sweep
 
 # By default; a data set is fitted in each repetition, once for each budget and baseline.
 REPETITIONS, FITS = 200, 5
 Panel = Mapping[str, NDArray[np.unsignedinteger]]
-R = TypeVar("R", bound=DataSetRelease)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `evaluate` says of the releases of some families.
+
+    data: as JSON values.
+    figures: writes the figures to a folder and gives their paths.
+    """
+
+    data: dict[str, object]
+    text: str
+    figures: Callable[[Path], list[Path]]
+
+    def write(self, name: str, folder: Path) -> list[Path]:
+        """Writes text, numbers and figures."""
+        return [*_write_report(name, self.text, self.data, folder), *self.figures(folder)]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -101,20 +113,29 @@ def run(options: argparse.Namespace) -> Output:
         known = {}
     else:
         known = known_panel(study, options.truth, layout(options))
-    results: dict[str, Any] = {}
+    results: dict[str, Report] = {}
     if study.releases:
         results |= _continual(study, known, scales, options)
     if places is not None:
         sizes = known_sizes(study, places, known, at=options.at, scales=scales)
         results["sizes"] = _judged_sizes(study, sizes, options)
-    if any(not isinstance(batch, SizesRelease) for batch in study.batches or ()):
-        results["quality"] = _judged(study, known, members, scales=scales, options=options)
-    text = "\n\n".join(_text(result) for result in results.values())
+    if any(batch.family in TABLE_JUDGES for batch in study.batches or ()):
+        trials = TableTrials(
+            study=study,
+            known=known,
+            members=members,
+            at=options.at,
+            scales=scales,
+            repetitions=options.repetitions or FITS,
+            seed=options.seed,
+        )
+        results["quality"] = _judged_tables(trials)
+    text = "\n\n".join(report.text for report in results.values())
     if options.out is not None:
-        with writing_folder(options.out) as draft:
-            names = [path.name for name in results for path in _write(name, results[name], draft)]
+        with atomic_folder(options.out) as draft:
+            names = [path.name for name in results for path in results[name].write(name, draft)]
         text += _wrote(options.out, names)
-    data = {name: result.as_dict() for name, result in results.items()}
+    data = {name: report.data for name, report in results.items()}
     return Output(data if len(data) > 1 else next(iter(data.values())), text)
 
 
@@ -161,99 +182,53 @@ def _check(study: Study, options: argparse.Namespace) -> None:
         )
 
 
-def _of_groups(study: Study) -> list[BatchRelease]:
+def _of_groups(study: Study) -> list[DataSetRelease]:
     """The releases of groups with their members."""
-    return [batch for batch in study.batches or () if isinstance(batch, BatchRelease)]
+    return [batch for batch in study.batches or () if batch.family is Family.HOUSEHOLDS]
 
 
 def _continual(
     study: Study, known: Panel, scales: Sequence[str], options: argparse.Namespace
-) -> dict[str, Any]:
+) -> dict[str, Report]:
     from stream_dp.evaluation.panels import repeat
+    from stream_dp.evaluation.panels.panel_figures import write_panel_figures
+    from stream_dp.evaluation.panels.panel_text import panels_text
+
+    def report(result: Evaluation | Sweep) -> Report:
+        return Report(result.as_dict(), panels_text(result), partial(write_panel_figures, result))
 
     repetitions = options.repetitions or REPETITIONS
     evaluation = repeat.evaluate_panels(study, known, repetitions, seed=options.seed)
-    results: dict[str, Any] = {"evaluation": evaluation}
+    results = {"evaluation": report(evaluation)}
     if scales:
-        results["sweep"] = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
+        sweep = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
+        results["sweep"] = report(sweep)
     return results
 
 
-def _judged(
-    study: Study,
-    known: Panel,
-    members: Members | None,
-    *,
-    scales: Sequence[str],
-    options: argparse.Namespace,
-) -> DataSetReports:
-    """A report for each batch release."""
-    from stream_dp.evaluation.data_sets import households, people
-    from stream_dp.evaluation.data_sets.report import (
-        DataSetReport,
-        DataSetReports,
-        Score,
-        budget_label,
-    )
+def _judged_tables(trials: TableTrials) -> Report:
+    """A report for each release of people or of households."""
+    from stream_dp.evaluation.tables.table_figures import write_quality_figures
+    from stream_dp.evaluation.tables.table_text import reports_text
 
-    reports = []
-    repetitions, seed = options.repetitions or FITS, options.seed
-    for release in study.batches or ():
-        if isinstance(release, SizesRelease):
-            continue
-        label = options.at or _last_due(study, release)
-        number = study.periods.numbers[label]
-        rhos = [release.rho * Fraction(scale) for scale in scales or ["1"]]
-        truth: Hierarchy | People
-        scores, panels = list[Score](), list[str]()
-        with tqdm(desc=release.name, disable=None, leave=False) as bar:
-            progress = _bar_progress(bar)
-            if isinstance(release, PeopleRelease):
-                truth = people_table(study, release, known=known, number=number)
-                panels = [panel.name for panel in panels_of(study, release)]
-                qualities, scores = people.evaluate_people(
-                    truth,
-                    _scaled(release, rhos),
-                    repetitions,
-                    seed=seed,
-                    progress=progress,
-                    known=partial(_simulated, study, release, number, known),
-                )
-            else:
-                assert members is not None  # the study declares groups
-                truth = hierarchy(study, release, known=known, members=members, number=number)
-                declared_workload(truth.domain, release)  # refuses what is too large
-                qualities = households.evaluate_data_sets(
-                    truth, _scaled(release, rhos), repetitions, seed=seed, progress=progress
-                )
-        report = DataSetReport(
-            study=study.name,
-            release=release.name,
-            kind=release.kind,
-            period=label,
-            groups=truth.G if isinstance(truth, Hierarchy) else 0,
-            people=truth.N,
-            repetitions=repetitions,
-            seed=seed,
-            rhos={budget_label(rho): rho for rho in rhos},
-            qualities=tuple(qualities),
-            scores=tuple(scores),
-            panels=tuple(panels),
-        )
-        reports.append(report)
-    return DataSetReports(tuple(reports))
+    reports = judged_tables(trials)
+    figures = partial(write_quality_figures, reports.releases)
+    return Report(reports.as_dict(), reports_text(reports), figures)
 
 
-def _judged_sizes(
-    study: Study, known: Sequence[KnownSizes], options: argparse.Namespace
-) -> SizesReports:
+def _judged_sizes(study: Study, known: Sequence[KnownSizes], options: argparse.Namespace) -> Report:
     """A report for each release of sizes."""
-    from stream_dp.evaluation.place_sizes import SizesReport, SizesReports, evaluate_sizes
+    from stream_dp.evaluation.sizes_trials import (
+        SizesReport,
+        SizesReports,
+        evaluate_sizes,
+        sizes_text,
+    )
 
     repetitions, reports = options.repetitions or FITS, []
     for one in known:
         with tqdm(desc=one.release.name, disable=None, leave=False) as bar:
-            progress = _bar_progress(bar)
+            progress = bar_progress(bar)
             errors = evaluate_sizes(
                 one.leaves, one.plans, repetitions, seed=options.seed, progress=progress
             )
@@ -270,56 +245,8 @@ def _judged_sizes(
                 errors=errors,
             )
         )
-    return SizesReports(tuple(reports))
-
-
-def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
-    """The release at each budget, with the budget's label."""
-    from stream_dp.evaluation.data_sets.report import budget_label
-
-    return [(budget_label(rho), release.model_copy(update={"rho": rho})) for rho in rhos]
-
-
-def _bar_progress(bar: Any) -> FitProgress:
-    """Shows the rounds of a fit on a bar."""
-
-    def show(subject: str, done: int, rounds: int) -> None:
-        bar.set_description(subject, refresh=False)
-        bar.total, bar.n = rounds, done
-        bar.refresh()
-
-    return show
-
-
-def _last_due(study: Study, release: DataSetRelease) -> str:
-    numbers = range(1, study.periods.count + 1)
-    return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
-
-
-def _simulated(
-    study: Study, release: PeopleRelease, number: int, panel: Panel, seed: int
-) -> tuple[Known, ...]:
-    """What panels would have published of the release's columns, with simulated noise."""
-    answers = simulated_answers(study, release, number, panel, seed)
-    return known_interactions(study, release, number, answers)
-
-
-def hierarchy(
-    study: Study, release: BatchRelease, known: Panel, members: Members, number: int
-) -> Hierarchy:
-    """Groups and members as a release measures them at the close of a period.
-
-    known: by attribute, symbols (people, periods).
-    number: the period, from 1.
-    """
-    people = members.people([known[name][:, number - 1] for name in release.attributes])
-    return Hierarchy(release_domain(study, release), members.groups, people, members.group_of)
-
-
-def people_table(study: Study, release: PeopleRelease, known: Panel, number: int) -> People:
-    """People as a release measures them at the close of a period; see `hierarchy`."""
-    symbols = {a.column: known[a.attribute][:, number - 1 - a.ago] for a in release.answers}
-    return People.of_answers(study_people(study, release), present_rows(study, release, symbols))
+    result = SizesReports(tuple(reports))
+    return Report(result.as_dict(), sizes_text(result), lambda folder: [])
 
 
 def _compared(study: Study, options: argparse.Namespace) -> Output:
@@ -336,21 +263,10 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
     )
     data, text = comparison.as_dict(), comparison_text(comparison)
     if options.out is not None:
-        with writing_folder(options.out) as draft:
+        with atomic_folder(options.out) as draft:
             written = _write_report("comparison", text, data, draft)
         text += _wrote(options.out, [path.name for path in written])
     return Output(data, text)
-
-
-def _text(result: Evaluation | Sweep | DataSetReports | SizesReports) -> str:
-    from stream_dp.evaluation.data_sets.report import DataSetReports
-    from stream_dp.evaluation.data_sets.text import reports_text
-    from stream_dp.evaluation.panels.text import panels_text
-    from stream_dp.evaluation.place_sizes import SizesReports, sizes_text
-
-    if isinstance(result, SizesReports):
-        return sizes_text(result)
-    return reports_text(result) if isinstance(result, DataSetReports) else panels_text(result)
 
 
 def _wrote(out: Path, names: Sequence[str]) -> str:
@@ -358,22 +274,7 @@ def _wrote(out: Path, names: Sequence[str]) -> str:
     return "".join(f"\nwrote {out / name}" for name in names)
 
 
-def _write(name: str, result: Any, folder: Path) -> list[Path]:
-    """Writes a result's text, numbers and figures."""
-    from stream_dp.evaluation.data_sets import figures as quality_figures
-    from stream_dp.evaluation.data_sets.report import DataSetReports
-    from stream_dp.evaluation.panels import figures
-    from stream_dp.evaluation.place_sizes import SizesReports
-
-    written = _write_report(name, _text(result), result.as_dict(), folder)
-    if isinstance(result, SizesReports):
-        return written
-    if isinstance(result, DataSetReports):
-        return [*written, *quality_figures.write_quality_figures(result.releases, folder)]
-    return [*written, *figures.write_panel_figures(result, folder)]
-
-
-def _write_report(name: str, text: str, data: Any, folder: Path) -> list[Path]:
+def _write_report(name: str, text: str, data: object, folder: Path) -> list[Path]:
     """Writes a text and numbers as JSON."""
     written = [folder / f"{name}.{form}" for form in ("txt", "json")]
     for path, content in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):

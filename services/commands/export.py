@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -14,28 +14,27 @@ import pyarrow.parquet
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
 from stream_dp.panel import Panel
-from stream_dp.release.panels import PanelCertificate
-from stream_dp.release.published import AnyCertificate
-from stream_dp.release.sizes import PublishedSizes
-from stream_dp.study import SizesRelease, Study
+from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.study import Family, Study
+from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
 from ..deployment import open_public
-from ..files import writing
 from ..options import public_source
-from ..output import Output
+from ..process.output import Output
+from ..storage.atomic_files import atomic_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("release", metavar="RELEASE")
-    words = "a panel: a file .parquet or .csv; a data set: a folder for its Parquet files"
-    parser.add_argument("out", type=Path, metavar="OUT", help=words)
+    help_text = "a panel: a file .parquet or .csv; a data set: a folder for its Parquet files"
+    parser.add_argument("out", type=Path, metavar="OUT", help=help_text)
     parser.add_argument("--period", help="up to this period; the last one by default")
     form = parser.add_mutually_exclusive_group()
-    words = "a row for each synthetic person and period, with the dates of the period"
-    form.add_argument("--long", action="store_true", help=words)
-    words = "the noisy answers of every period, with their variances, instead of a panel"
-    form.add_argument("--measurements", action="store_true", help=words)
+    help_text = "a row for each synthetic person and period, with the dates of the period"
+    form.add_argument("--long", action="store_true", help=help_text)
+    help_text = "the noisy answers of every period, with their variances, instead of a panel"
+    form.add_argument("--measurements", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -43,16 +42,21 @@ def run(options: argparse.Namespace) -> Output:
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
         last = study.periods.numbers.get(options.period, study.periods.count)
-        ours = certificate.release == options.release and certificate.number <= last
-        wanted = "measurements" if options.measurements else "panel"
-        return ours and (table == wanted or not isinstance(certificate, PanelCertificate))
+        is_selected = certificate.release == options.release and certificate.number <= last
+        exported_table = "measurements" if options.measurements else "panel"
+        return is_selected and (
+            table == exported_table or study.batch(certificate.release) is not None
+        )
 
     public, _ = open_public(options.source, keep)
-    if public.study.batch(options.release) is not None:
+    data_set = public.study.batch(options.release)
+    if data_set is not None:
         if options.long or options.measurements:
-            word = "--long" if options.long else "--measurements"
-            raise UserError(f"{word}: goes with panels; '{options.release}' is a data set")
-        return _export_data_set(public, options.release, options.period, out)
+            option = "--long" if options.long else "--measurements"
+            raise UserError(f"{option}: goes with panels; '{options.release}' is a data set")
+        if out.suffix:
+            raise UserError(f"{out}: this release is a data set: name a folder for its tables")
+        return _EXPORTS[data_set.family](public, options.release, options.period, out)
     public.study.release(options.release)
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
@@ -64,36 +68,35 @@ def run(options: argparse.Namespace) -> Output:
     first, last = panel.periods[0], panel.periods[-1]
     data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
     text = [f"{out}: {panel.rows} synthetic rows, {first} to {last}"]
-    if bias is not None:
-        data["panel_bias"] = bias
-        text.append(f"panel bias: {bias}")
+    data["panel_bias"] = bias
+    text.append(f"panel bias: {bias}")
     return Output(data, "\n".join(text))
 
 
 def _write(out: Path, tables: Iterator[pa.Table]) -> None:
     first_rows = next(tables)
     opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
-    with writing(out) as draft, opened(draft, first_rows.schema) as file:
+    with atomic_file(out) as draft, opened(draft, first_rows.schema) as file:
         for table in chain([first_rows], tables):
             file.write_table(table)
 
 
 def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
-    """row, period, first and last day, and a column of values for each attribute.
+    """The panel in long form: row, period, first and last day, and a column for each attribute.
 
-    The days are null where periods are steps without dates.
+    The days are null if periods are steps without dates.
     """
     periods = study.periods
-    for place, label in enumerate(panel.periods):
-        column = Panel(panel.symbols[:, place : place + 1], (label,), panel.values)
+    for index, label in enumerate(panel.periods):
+        column = Panel(panel.symbols[:, index : index + 1], (label,), panel.values)
         days = periods.days(periods.numbers[label]) or (None, None)
         for table in column.tables():
             rows = table.num_rows
             names = [name.removeprefix(label).strip() or "value" for name in table.column_names[1:]]
-            when = [pa.array([label] * rows, pa.string())]
-            when += [pa.array([day] * rows, pa.date32()) for day in days]
+            date_columns = [pa.array([label] * rows, pa.string())]
+            date_columns += [pa.array([day] * rows, pa.date32()) for day in days]
             yield pa.table(
-                [table.column(0), *when, *table.columns[1:]],
+                [table.column(0), *date_columns, *table.columns[1:]],
                 names=["row", "period", "first_day", "last_day", *names],
             )
 
@@ -105,12 +108,8 @@ def _export_measurements(public: PublicLog, name: str, period: str | None, out: 
     return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
 
 
-def _export_data_set(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    """Writes the tables of a data set: people, groups where there are any; sizes, measurements."""
-    if out.suffix:
-        raise UserError(f"{out}: this release is a data set: name a folder for its tables")
-    if isinstance(public.study.batch(name), SizesRelease):
-        return _export_sizes(public.sizes(name, period), out)
+def _export_tables(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
+    """Writes the tables of a data set: people, and groups of a study with groups."""
     data_set = public.data_set(name, period)
     certificate = data_set.certificate
     tables = dict(zip(sorted(certificate.columns), data_set.tables, strict=True))
@@ -133,8 +132,9 @@ def _export_data_set(public: PublicLog, name: str, period: str | None, out: Path
     return Output(data, text)
 
 
-def _export_sizes(sizes: PublishedSizes, out: Path) -> Output:
+def _export_sizes(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
     """Writes `sizes.parquet` and `measurements.parquet`."""
+    sizes = public.sizes(name, period)
     tables = {"sizes": sizes.table, "measurements": sizes.measurements}
     paths = _write_tables(tables, out, sizes.message.hash)
     certificate = sizes.certificate
@@ -152,6 +152,17 @@ def _export_sizes(sizes: PublishedSizes, out: Path) -> Output:
     return Output(data, text)
 
 
+_EXPORTS: Registry[Family, Callable[[PublicLog, str, str | None, Path], Output]] = Registry(
+    "exports of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: _export_tables,
+        Family.HOUSEHOLDS: _export_tables,
+        Family.SIZES: _export_sizes,
+    },
+)
+
+
 def _write_tables(tables: Mapping[str, pa.Table], out: Path, release: str) -> list[Path]:
     """Writes tables to a folder as Parquet files, with the hash of their release."""
     try:
@@ -159,9 +170,9 @@ def _write_tables(tables: Mapping[str, pa.Table], out: Path, release: str) -> li
     except OSError as error:
         raise write_error(out, error) from None
     paths = []
-    for which, table in tables.items():
-        paths.append(out / f"{which}.parquet")
-        with writing(paths[-1]) as draft:
+    for name, table in tables.items():
+        paths.append(out / f"{name}.parquet")
+        with atomic_file(paths[-1]) as draft:
             about = {b"stream-dp-release": release.encode()}
             pa.parquet.write_table(table.replace_schema_metadata(about), draft)
     return paths

@@ -9,9 +9,9 @@ from stream_dp.errors import UserError
 
 from ..deployment import Deployment
 from ..groups.roster import send_roster
-from ..groups.tables import RosterFiles, roster_from_files
+from ..groups.roster_files import RosterFiles, roster_from_files
 from ..options import group_columns, study_file
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> Output:
             person=options.person,
         ),
     )
-    new = send_roster(deployment, roster)
+    was_sent = send_roster(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
-    data = {"confidential": True, "groups": groups, "members": people, "sent": new}
-    words = "" if new else "; the same table is there already, and nothing was sent"
-    return Output(data, f"CONFIDENTIAL\n{groups} groups, {people} members{words}")
+    data = {"confidential": True, "groups": groups, "members": people, "sent": was_sent}
+    notice = "" if was_sent else "; the same table is there already, and nothing was sent"
+    return Output(data, f"CONFIDENTIAL\n{groups} groups, {people} members{notice}")

@@ -6,15 +6,15 @@ import argparse
 from contextlib import closing
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Missing
+from stream_dp.log.log import Missing
 
-from .. import journal
 from ..deployment import Deployment
 from ..jobs.board import JobBoard
-from ..jobs.records import operator_word
-from ..jobs.states import job_states
+from ..jobs.job_records import operator_word
+from ..jobs.job_states import job_states
+from ..journal import journal
 from ..options import study_file
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if not deployment.study.batches:
         raise UserError(f"{options.study}: declares no batch release, so there are no jobs")
-    said = _say(deployment, options.retry, options.abandon)
+    notices = _record_operator_word(deployment, options.retry, options.abandon)
     try:
         with closing(deployment.log(readonly=True)) as log:
             entries = journal.read_heads(log)
@@ -36,17 +36,19 @@ def run(options: argparse.Namespace) -> Output:
         entries = []
     states = job_states(deployment, entries)
     lines = [f"{job.id}: {job.words}" for job in states]
-    text = "\n".join(["CONFIDENTIAL", *said, *(lines or ["no job is due yet"])])
+    text = "\n".join(["CONFIDENTIAL", *notices, *(lines or ["no job is due yet"])])
     return Output({"confidential": True, "jobs": [job.as_dict() for job in states]}, text)
 
 
-def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list[str]:
-    """Records that the operator retries or abandons a job; returns lines that say so.
+def _record_operator_word(
+    deployment: Deployment, retry: str | None, abandon: str | None
+) -> list[str]:
+    """Records that the operator retries or abandons a job; returns lines for the operator.
 
-    Raises UserError for a job whose state does not allow it.
+    Raises UserError if the job's state does not allow the command.
     """
-    name = retry or abandon
-    if name is None:
+    job_id = retry or abandon
+    if job_id is None:
         return []
     try:
         with closing(deployment.log()) as log:
@@ -54,14 +56,16 @@ def _say(deployment: Deployment, retry: str | None, abandon: str | None) -> list
             board.refresh(rounds=True)
             for job in {e.result_of for e in journal.read_heads(log)} - {None}:
                 board.settle(str(job))
-            if name not in board.jobs:
-                known = ", ".join(board.jobs) or "none"
-                raise UserError(f"job '{name}': there is no such job; there are {known}")
-            state = board.state(name)
+            if job_id not in board.jobs:
+                job_names = ", ".join(board.jobs) or "none"
+                raise UserError(f"job '{job_id}': there is no such job; there are {job_names}")
+            state = board.state(job_id)
             if state in {"done", "abandoned"} or (retry and state != "failed"):
-                can = "a failed job can be tried again" if retry else "an open job can be abandoned"
-                raise UserError(f"job '{name}': is {state}; only {can}")
-            log.append([operator_word("retry" if retry else "abandon", name)])
+                allowed = (
+                    "a failed job can be tried again" if retry else "an open job can be abandoned"
+                )
+                raise UserError(f"job '{job_id}': is {state}; only {allowed}")
+            log.append([operator_word("retry" if retry else "abandon", job_id)])
     except Missing:
-        raise UserError(f"job '{name}': no job is due yet") from None
-    return [f"{name}: " + ("will be tried again" if retry else "abandoned; its charge stands")]
+        raise UserError(f"job '{job_id}': no job is due yet") from None
+    return [f"{job_id}: " + ("will be tried again" if retry else "abandoned; its charge stands")]

@@ -7,27 +7,27 @@ from contextlib import suppress
 from pathlib import Path
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Missing
-from stream_dp.log.public import public_log
+from stream_dp.log.log import Missing
+from stream_dp.log.open_public import public_log
 
-from ..addresses import listen_address
-from ..output import Output, say
+from ..process.addresses import listen_address
+from ..process.output import Output, say
 
 _EXTRA = "monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    words = "a public log such as sqlite:FILE or kafka://host:port/prefix"
-    words += "; with --operator a study file"
-    parser.add_argument("source", metavar="PUBLIC|STUDY.toml", help=words)
-    words = "the operator's pages of a study (confidential), with its close, retry and abandon"
-    parser.add_argument("--operator", action="store_true", help=words)
-    words = "operator: a file with a token that clients give; needed beyond the loopback"
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help=words)
-    words = "operator: the header in which a proxy names the user that it has let in"
-    parser.add_argument("--proxy-header", metavar="NAME", help=words)
-    words = "where pages are served; 127.0.0.1:8080 by default"
-    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=words)
+    help_text = "a public log such as sqlite:FILE or kafka://host:port/prefix"
+    help_text += "; with --operator a study file"
+    parser.add_argument("source", metavar="PUBLIC|STUDY.toml", help=help_text)
+    help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
+    parser.add_argument("--operator", action="store_true", help=help_text)
+    help_text = "operator: a file with a token that clients give; needed beyond the loopback"
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help=help_text)
+    help_text = "operator: the header in which a proxy names the user that it has let in"
+    parser.add_argument("--proxy-header", metavar="NAME", help=help_text)
+    help_text = "where pages are served; 127.0.0.1:8080 by default"
+    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> Output:
 def _run_operator(options: argparse.Namespace) -> None:
     try:
         from ..monitor.access import access_for
-        from ..monitor.facts import Watch
         from ..monitor.operator import operator_monitor
+        from ..monitor.operator_facts import Watch
         from ..monitor.serving import serve
     except ImportError:
         raise UserError(_EXTRA) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from stream_dp.errors import UserError, write_error
 
 from ..options import study_file
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:

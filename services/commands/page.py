@@ -1,4 +1,4 @@
-"""`stream-dp page`: one HTML file of what a public log holds, which opens offline."""
+"""`stream-dp page`: writes a self-contained HTML file about a public log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from stream_dp.errors import UserError
 
 from ..deployment import open_public
-from ..files import writing
 from ..options import public_source
-from ..output import Output
 from ..pages.study_page import study_page
+from ..process.output import Output
+from ..storage.atomic_files import atomic_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> Output:
         raise UserError(f"{out}: write it as .html")
     public, _ = open_public(options.source)
     text = study_page(public)
-    with writing(out) as draft:
+    with atomic_file(out) as draft:
         draft.write_text(text, encoding="utf-8")
     data = {"out": str(out), "releases": len(public.published), "head": public.head}
     return Output(data, f"{out}: {len(public.published)} releases of study {public.study.name}")

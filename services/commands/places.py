@@ -9,9 +9,9 @@ from stream_dp.errors import UserError
 
 from ..deployment import Deployment
 from ..groups.place_files import places_from_file
-from ..groups.places import send_places
+from ..groups.place_table import send_places
 from ..options import study_file
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +25,10 @@ def run(options: argparse.Namespace) -> Output:
     if deployment.study.places is None:
         raise UserError(f"{options.study}: declares no [places], so there is nothing to send")
     table = places_from_file(deployment.study, options.places, options.place)
-    new = send_places(deployment, table)
-    places, regions = int(table.places.sum()), len(table.regions)
-    data = {"confidential": True, "places": places, "regions": regions, "sent": new}
-    words = "" if new else "; the same table is there already, and nothing was sent"
-    text = f"CONFIDENTIAL\n{places} places in {regions} regions of '{table.columns[-1]}'{words}"
+    was_sent = send_places(deployment, table)
+    place_count, region_count = int(table.place_counts.sum()), len(table.regions)
+    data = {"confidential": True, "places": place_count, "regions": region_count, "sent": was_sent}
+    notice = "" if was_sent else "; the same table is there already, and nothing was sent"
+    level = table.columns[-1]
+    text = f"CONFIDENTIAL\n{place_count} places in {region_count} regions of '{level}'{notice}"
     return Output(data, text)

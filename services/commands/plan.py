@@ -8,34 +8,36 @@ from pathlib import Path
 from stream_dp.errors import UserError
 
 from ..deployment import Deployment
-from ..files import writing
+from ..monitor.planner.plan_request import PlanRequest
+from ..monitor.planner.plan_result import planned
 from ..options import study_file
-from ..output import Output
-from ..pages.planning import picture
-from ..planner.planned import planned
-from ..planner.wish import Wish
+from ..pages.plan_figures import picture
+from ..process.output import Output
+from ..storage.atomic_files import atomic_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    words = "in words, may be repeated; by default examples of every release"
-    parser.add_argument("--query", action="append", metavar="QUERY", help=words)
-    words = "of this release alone; by default of all that can answer"
-    parser.add_argument("--release", metavar="NAME", help=words)
-    words = "print the rho that half-widths of at most this need, at every period"
-    parser.add_argument("--error", type=float, metavar="E", help=words)
-    words = "the level of the intervals, 0.95 by default"
-    parser.add_argument("--confidence", type=float, default=0.95, metavar="LEVEL", help=words)
+    help_text = "in words, may be repeated; by default examples of every release"
+    parser.add_argument("--query", action="append", metavar="QUERY", help=help_text)
+    help_text = "of this release alone; by default of all that can answer"
+    parser.add_argument("--release", metavar="NAME", help=help_text)
+    help_text = "print the rho that half-widths of at most this need, at every period"
+    parser.add_argument("--error", type=float, metavar="E", help=help_text)
+    help_text = "the level of the intervals, 0.95 by default"
+    parser.add_argument("--confidence", type=float, default=0.95, metavar="LEVEL", help=help_text)
     parser.add_argument("--count", action="store_true", help="--error is a number of people")
-    words = "the number of people that shares are of, where it is private or not yet known"
-    parser.add_argument("--people", type=int, metavar="N", help=words)
-    words = "the same study over so many periods"
-    parser.add_argument("--periods", type=int, metavar="N", help=words)
-    words = "other kinds, widths, counters, horizons and waves that answer each query, with their"
-    words += " errors at the same rho"
-    parser.add_argument("--alternatives", action="store_true", help=words)
-    words = "write half-widths over the periods, and the alternatives, as a picture .svg"
-    parser.add_argument("--picture", type=Path, metavar="OUT", help=words)
+    help_text = "the number of people that shares are of, where it is private or not yet known"
+    parser.add_argument("--people", type=int, metavar="N", help=help_text)
+    help_text = "the same study over so many periods"
+    parser.add_argument("--periods", type=int, metavar="N", help=help_text)
+    help_text = (
+        "other kinds, widths, counters, horizons and waves that answer each query, with their"
+    )
+    help_text += " errors at the same rho"
+    parser.add_argument("--alternatives", action="store_true", help=help_text)
+    help_text = "write half-widths over the periods, and the alternatives, as a picture .svg"
+    parser.add_argument("--picture", type=Path, metavar="OUT", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace) -> Output:
         raise UserError(f"--picture {out}: write it as .svg")
     if options.count and options.error is None and not options.alternatives:
         raise UserError("--count: says what --error or --alternatives is of; give one of them")
-    wish = Wish(
+    request = PlanRequest(
         release=options.release,
         queries=None if options.query is None else tuple(options.query),
         error=options.error,
@@ -54,11 +56,11 @@ def run(options: argparse.Namespace) -> Output:
         periods=options.periods,
         alternatives=options.alternatives,
     )
-    wish.check()
-    result = planned(Deployment.load(options.study).study, wish)
+    request.check()
+    result = planned(Deployment.load(options.study).study, request)
     data, text = result.as_dict(), result.text()
     if out is not None:
-        with writing(out) as draft:
+        with atomic_file(out) as draft:
             draft.write_text(picture(data), encoding="utf-8")
         text += f"\n\n{out} written"
     return Output(data, text)

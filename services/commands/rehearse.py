@@ -13,37 +13,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow.csv
 
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.memory import MemoryLog
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.population.tables import Judgement
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods
-from stream_dp.topics import CLOCK, DEAD_LETTERS, REPORTS
+from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
-from ..dead_letters import cells_of, source_header
 from ..deployment import Deployment
-from ..files import writing_folder
-from ..following import following
 from ..groups.place_files import places_from_file
-from ..groups.places import PlacesTable, commit_places
+from ..groups.place_table import PlacesTable, commit_places
 from ..groups.roster import commit_roster
-from ..groups.tables import RosterFiles, roster_from_files
-from ..judging import judge_tables, strange_ids
-from ..known_reports import KnownReports
-from ..markers import close_marker
-from ..options import check_mapped_values, layout, study_file, table_columns
-from ..output import Output
-from ..pages.study_page import study_page
-from ..rejections import (
+from ..groups.roster_files import RosterFiles, roster_from_files
+from ..intake.dead_letters import cells_of, source_header
+from ..intake.following import following
+from ..intake.known_reports import KnownReports
+from ..intake.markers import close_marker
+from ..intake.rejections import (
     Placing,
     Rejections,
     no_rejections,
@@ -51,14 +45,19 @@ from ..rejections import (
     rejections_text,
     totals,
 )
+from ..intake.sending import encoded_reports, require_plain_reports
+from ..intake.table_judging import judge_tables, strange_ids
+from ..options import check_mapped_values, layout, study_file, table_columns
+from ..pages.study_page import study_page
+from ..process.output import Output
 from ..releaser.releaser import Releaser
-from ..reports import encoded_reports, require_plain_reports
 from ..script import fit_data_sets
-from ..snapshots import Snapshots
+from ..storage.atomic_files import atomic_folder
+from ..storage.snapshots import Snapshots
 
 _MOST_LINES = 12  # of a release's estimates; the files of --out have them all
 _DAY = 86_400.0
-_MARK = (
+_WARNING = (
     "CONFIDENTIAL: a rehearsal on real reports with simulated noise; no release, and nobody is"
     " protected by it"
 )
@@ -69,25 +68,25 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
     parser.add_argument("--groups", type=Path, metavar="FILE", help="table of groups")
-    words = "table of their members, with the column of ids that reports have"
-    parser.add_argument("--members", type=Path, metavar="FILE", help=words)
-    words = "column of groups' keys, in both tables"
-    parser.add_argument("--group", default="group", metavar="COL", help=words)
+    help_text = "table of their members, with the column of ids that reports have"
+    parser.add_argument("--members", type=Path, metavar="FILE", help=help_text)
+    help_text = "column of groups' keys, in both tables"
+    parser.add_argument("--group", default="group", metavar="COL", help=help_text)
     parser.add_argument("--places", type=Path, metavar="FILE", help="table of places")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
-    words = "a folder for the text, a page to look at, and each release's panel and estimates"
-    parser.add_argument("--out", type=Path, metavar="DIR", help=words)
+    help_text = "a folder for the text, a page to look at, and each release's panel and estimates"
+    parser.add_argument("--out", type=Path, metavar="DIR", help=help_text)
 
 
 @dataclass
 class _Rehearsal:
-    """What a rehearsal gives.
+    """The result of a rehearsal.
 
-    public: its public log.
-    judgements: of each file, before it was sent.
+    public: the rehearsal's public log.
+    judgements: by file, the judgement before sending.
     rejected: the cells that the releaser rejected.
-    seconds: that each step took.
-    left_out: why the data sets of groups were not fitted; None where they were.
+    seconds: by step, the seconds taken.
+    left_out: the reason why the data sets of groups were not fitted; None if they were fitted.
     """
 
     public: PublicLog
@@ -113,13 +112,13 @@ def run(options: argparse.Namespace) -> Output:
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
     study, columns, seconds = deployment.study, layout(options), dict[str, float]()
-    roster, places = _roster_files(study, options), _places(study, options)
-    known = study if places is None else places.of_study(study)
-    check_mapped_values(known, columns)
+    roster, place_table = _roster_files(study, options), _places(study, options)
+    keyed_study = study if place_table is None else place_table.of_study(study)
+    check_mapped_values(keyed_study, columns)
     left_out = _unavailable(study)
     with _timed(seconds, "judging the files"):
-        judged = judge_tables(known, options.files, columns, known=KnownReports())
-        judgements = judged.require_all()
+        judged_tables = judge_tables(keyed_study, options.files, columns, known=KnownReports())
+        judgements = judged_tables.require_all()
     # Reports and markers are there long before any close, and the releaser's time after them all.
     shift, sending = _shift(study.periods), True
     log = MemoryLog(timed=(REPORTS, CLOCK), clock=lambda: _DAY if sending else time.time() + shift)
@@ -128,8 +127,8 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         if roster is not None:
             with _timed(seconds, "reading groups"):
                 commit_roster(log, study, roster_from_files(study, roster))
-        if places is not None:
-            commit_places(log, study, places)
+        if place_table is not None:
+            commit_places(log, study, place_table)
         log.create({REPORTS: 1})
         with _timed(seconds, "sending"):
             for path in options.files:
@@ -155,10 +154,10 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
                     study=study, log=log, snapshots=snapshots, noise=noise, caller="rehearse"
                 )
                 releaser.run(until_idle=True)
-    rejected, placing = no_rejections(), Placing(known, None)
+    rejected, placing = no_rejections(), Placing(keyed_study, None)
     for letter in following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first)):
-        for reason, where in placing.places(letter, cells_of(letter)):
-            rejected[reason] += where
+        for reason, counts in placing.places(letter, cells_of(letter)):
+            rejected[reason] += counts
     return _Rehearsal(
         public=PublicLog(public),
         judgements=judgements,
@@ -169,7 +168,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
 
 
 def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
-    """The tables of groups. Raises UserError where they are missing or not declared."""
+    """The tables of groups. Raises UserError if the tables are missing or not declared."""
     if study.groups is None:
         if options.groups is not None or options.members is not None:
             raise UserError("rehearse: the study has no data sets of groups; leave the tables out")
@@ -189,7 +188,7 @@ def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | No
 
 
 def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:
-    """The table of places. Raises UserError where it is missing or not declared."""
+    """The table of places. Raises UserError if the table is missing or not declared."""
     if (study.places is None) != (options.places is None):
         raise UserError(
             "rehearse: the study declares places; name their table with --places"
@@ -200,7 +199,7 @@ def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:
 
 
 def _unavailable(study: Study) -> str | None:
-    """Why this installation cannot fit the data sets of groups; None where it can."""
+    """The reason why this installation cannot fit data sets of groups; None if it can."""
     try:
         require_available(batch.kind for batch in study.batches or ())
     except UserError as error:
@@ -209,7 +208,7 @@ def _unavailable(study: Study) -> str | None:
 
 
 def _shift(periods: Periods) -> float:
-    """Seconds by which the rehearsal's clock is ahead: every period and delay is over by it."""
+    """The seconds to add to the clock, after which every period and delay has ended."""
     last = periods.release_time(periods.count)
     return _DAY if last is None else max(0.0, last - time.time()) + _DAY
 
@@ -223,12 +222,12 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
 
 def _text(rehearsal: _Rehearsal) -> str:
     public = rehearsal.public
-    lines = [_MARK]
+    lines = [_WARNING]
     for path, judgement in rehearsal.judgements.items():
         lines.append(f"{path}: {judgement.cells} cells")
         lines += [
-            f"  column {column}: {place.cells} cells, {reason}, first in row {place.first_row}"
-            for (column, reason), place in judgement.faults.items()
+            f"  column {column}: {fault.cells} cells, {reason}, first in row {fault.first_row}"
+            for (column, reason), fault in judgement.faults.items()
         ]
         lines += [f"  {line}" for line in strange_ids(judgement)]
     lines += rejections_text(rehearsal.rejected) or ["nothing would be rejected"]
@@ -255,7 +254,7 @@ def _panels(public: PublicLog) -> list[str]:
     return [release.name for release in public.study.releases]
 
 
-def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, Any]:
+def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, object]:
     return {
         "confidential": True,
         "simulated": True,
@@ -266,10 +265,10 @@ def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, Any]:
                     {
                         "column": column,
                         "reason": reason,
-                        "cells": place.cells,
-                        "first_row": place.first_row,
+                        "cells": fault.cells,
+                        "first_row": fault.first_row,
                     }
-                    for (column, reason), place in judgement.faults.items()
+                    for (column, reason), fault in judgement.faults.items()
                 ],
             }
             for path, judgement in rehearsal.judgements.items()
@@ -289,7 +288,7 @@ def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, Any]:
 def _write(rehearsal: _Rehearsal, text: str, out: Path) -> None:
     """Writes the text, the page, and each release's panel and estimates. Raises UserError."""
     public = rehearsal.public
-    with writing_folder(out) as folder:
+    with atomic_folder(out) as folder:
         for name in _panels(public):
             pyarrow.csv.write_csv(
                 public.estimates(name), folder / f"{name}-rehearsed-estimates.csv"
@@ -297,5 +296,5 @@ def _write(rehearsal: _Rehearsal, text: str, out: Path) -> None:
             pyarrow.csv.write_csv(
                 public.panel(name).table(), folder / f"{name}-rehearsed-panel.csv"
             )
-        (folder / "rehearsal.html").write_text(study_page(public, _MARK), encoding="utf-8")
+        (folder / "rehearsal.html").write_text(study_page(public, _WARNING), encoding="utf-8")
         (folder / "rehearsal.txt").write_text(text + "\n", encoding="utf-8")

@@ -1,21 +1,20 @@
-"""`stream-dp rejected`: dead letters by reason, and the attributes and periods of their cells."""
+"""`stream-dp rejected`: dead letters by reason, with the attributes and periods of their cells."""
 
 from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from typing import Any
 
-from stream_dp.log.base import Missing
-from stream_dp.topics import DEAD_LETTERS
+from stream_dp.log.log import Missing
+from stream_dp.study.topics import DEAD_LETTERS
 
-from ..dead_letters import cells_of
 from ..deployment import Deployment
-from ..following import READ_AT_ONCE, following
+from ..intake.dead_letters import cells_of
+from ..intake.following import READ_AT_ONCE, following
+from ..intake.rejections import Placing, no_rejections, rejections_data, rejections_text, totals
+from ..intake.schema_source import shape_reader
 from ..options import study_file
-from ..output import Output
-from ..rejections import Placing, no_rejections, rejections_data, rejections_text, totals
-from ..schema_source import shape_reader
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -34,15 +33,15 @@ def run(options: argparse.Namespace) -> Output:
             for letter in following(log, DEAD_LETTERS, positions, READ_AT_ONCE):
                 cells = cells_of(letter)
                 # A letter that was written again after a crash counts once.
-                if (same := (letter.key, tuple(cells.items()))) in letters_read:
+                if (duplicate_key := (letter.key, tuple(cells.items()))) in letters_read:
                     continue
-                letters_read.add(same)
+                letters_read.add(duplicate_key)
                 keys.add(letter.key)
-                for reason, where in placing.places(letter, cells):
-                    rejections[reason] += where
+                for reason, counts in placing.places(letter, cells):
+                    rejections[reason] += counts
     except Missing:
         pass
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "confidential": True,
         "rejected": totals(rejections),
         "records": len(keys),

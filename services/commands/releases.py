@@ -1,16 +1,15 @@
-"""`stream-dp releases`: lists what has been published."""
+"""`stream-dp releases`: lists the published releases."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from stream_dp.release.data_sets import BatchCertificate
-from stream_dp.release.published import keep_none
+from stream_dp.json_object import Json
+from stream_dp.release.public_reader import keep_none
 
 from ..deployment import open_public
 from ..options import public_source
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -20,14 +19,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     public, _ = open_public(options.source, keep_none)
     study = public.study
-    listed: list[dict[str, Any]] = [
+    listed: list[Json] = [
         {
             "release": certificate.release,
             "period": certificate.period,
             "kind": certificate.kind,
-            "rows": certificate.people
-            if isinstance(certificate, BatchCertificate)
-            else certificate.rows,
+            "rows": certificate.published_rows,
             "rho": str(certificate.rho),
             "rho_spent": str(certificate.rho_spent),
             "epsilon_spent": certificate.epsilon_spent,
@@ -43,6 +40,6 @@ def run(options: argparse.Namespace) -> Output:
         f"{float(x['epsilon_spent']):>10.3f}  {x['hash'][:16]}"
         for x, r in zip(listed, public.published, strict=True)
     ]
-    words = " ".join(study.description.split())
-    about = f"study {study.name}" + (f": {words}" if words else "")
-    return Output(data, "\n".join([about, *lines, f"head {public.head}"]))
+    description = " ".join(study.description.split())
+    heading = f"study {study.name}" + (f": {description}" if description else "")
+    return Output(data, "\n".join([heading, *lines, f"head {public.head}"]))

@@ -6,18 +6,17 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from stream_dp.errors import write_error
 
 from ..contract.asyncapi import asyncapi
-from ..contract.reports import report_avro, report_schema
+from ..contract.report_schemas import report_avro, report_schema
 from ..deployment import Deployment
 from ..options import study_file
-from ..output import Output
+from ..process.output import Output
 
 # By kind: the end of the file's name, and what makes the schema.
-_KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, Any]]]] = {
+_KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, object]]]] = {
     "json": ("report.schema.json", lambda deployment: report_schema(deployment.study)),
     "avro": ("report.avsc", lambda deployment: report_avro(deployment.study)),
     "asyncapi": ("asyncapi.json", lambda deployment: asyncapi(deployment.study, deployment.run)),
@@ -26,11 +25,13 @@ _KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, Any]]]] = {
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    words = "JSON Schema of reports (the default), Avro of reports, or AsyncAPI of all topics;"
-    words += " several with --out"
-    parser.add_argument("--kind", choices=_KINDS, action="append", help=words)
-    words = "write STUDY.report.schema.json and so on into this folder; without --kind all of them"
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help=words)
+    help_text = "JSON Schema of reports (the default), Avro of reports, or AsyncAPI of all topics;"
+    help_text += " several with --out"
+    parser.add_argument("--kind", choices=_KINDS, action="append", help=help_text)
+    help_text = (
+        "write STUDY.report.schema.json and so on into this folder; without --kind all of them"
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -53,5 +54,5 @@ def run(options: argparse.Namespace) -> Output:
     return Output({"files": files}, "\n".join(files))
 
 
-def _text(schema: dict[str, Any]) -> str:
+def _text(schema: dict[str, object]) -> str:
     return json.dumps(schema, indent=2)

@@ -1,4 +1,4 @@
-"""`stream-dp send`: judges tables of reports against the study and sends them."""
+"""`stream-dp send`: judges tables of reports against the study and sends the tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from stream_dp.population.tables import Judgement
 from stream_dp.study import Study
 
 from ..deployment import Deployment
-from ..groups.places import study_with_places
-from ..judging import (
+from ..groups.place_table import study_with_places
+from ..intake.known_reports import known_reports
+from ..intake.sending import require_plain_reports, send_table, withdraw_cells
+from ..intake.table_judging import (
     JudgedTable,
     JudgedTables,
     fault_advice,
@@ -21,13 +23,11 @@ from ..judging import (
     judge_tables,
     strange_ids,
 )
-from ..known_reports import known_reports
 from ..options import check_mapped_values, layout, study_file, table_columns
-from ..output import BAD_INPUT, Output
-from ..reports import require_plain_reports, send_table, withdraw_cells
+from ..process.output import BAD_INPUT, Output
 
 _MOST_NAMES = 12  # of columns, in one line
-_UNREAD = "the log cannot be read from here: ids and closed periods were not compared with it"
+_NOT_COMPARED = "the log cannot be read from here: ids and closed periods were not compared with it"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +35,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
     parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
-    words = "send nothing where a cell would not count, or ids look otherwise than those before"
-    parser.add_argument("--strict", action="store_true", help=words)
-    words = "FILE replaces this earlier one: cells that it lacks are cleared"
-    parser.add_argument("--replace", type=Path, metavar="EARLIER", help=words)
+    help_text = "send nothing where a cell would not count, or ids look otherwise than those before"
+    parser.add_argument("--strict", action="store_true", help=help_text)
+    help_text = "FILE replaces this earlier one: cells that it lacks are cleared"
+    parser.add_argument("--replace", type=Path, metavar="EARLIER", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -53,21 +53,21 @@ def run(options: argparse.Namespace) -> Output:
     check_mapped_values(study, columns)
     if earlier is not None and len(files) != 1:
         raise UserError("--replace: name the one file that takes the earlier one's place")
-    known = known_reports(deployment)
+    known_cells = known_reports(deployment)
     if earlier is not None:
-        judge_tables(study, [earlier], columns, known=known)
+        judge_tables(study, [earlier], columns, known=known_cells)
     judged = judge_tables(
         study,
         files,
         columns,
-        known=known,
+        known=known_cells,
         strict=options.strict,
         empty=earlier is not None,
         reported=True,
     )
     if not judged.tables:
         judged.require_all()
-    data, text = _judged(judged, study, known.readable)
+    data, text = _judged(judged, study, known_cells.readable)
     if options.check:
         text = [
             *(
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> Output:
                 earlier=earlier,
                 path=files[0],
                 layout=columns,
-                closed=known.closed,
+                closed=known_cells.closed,
             )
             withdrawn = {"withdrawn": count}
             text = [f"{earlier}: {count} reports withdrawn", *text]
@@ -96,12 +96,14 @@ def run(options: argparse.Namespace) -> Output:
     return Output(data, "\n".join(text), BAD_INPUT if judged.refused else 0)
 
 
-def _judged(judged: JudgedTables, study: Study, compared: bool) -> tuple[dict[str, Any], list[str]]:
-    """What is said of the tables, for machines and for people.
+def _judged(
+    judged: JudgedTables, study: Study, compared: bool
+) -> tuple[dict[str, object], list[str]]:
+    """The facts about the judged tables, for machines and for people.
 
-    compared: whether they were compared with the log.
+    compared: whether the tables were compared with the log.
     """
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         key: {str(path): value(table) for path, table in judged.tables.items()}
         for key, value in _FACTS.items()
     }
@@ -109,25 +111,25 @@ def _judged(judged: JudgedTables, study: Study, compared: bool) -> tuple[dict[st
     data["compared_with_log"] = compared
     text = [line for path, table in judged.tables.items() for line in _notices(path, table, study)]
     text += [line for lines in judged.refused.values() for line in lines]
-    return data, text if compared else [*text, _UNREAD]
+    return data, text if compared else [*text, _NOT_COMPARED]
 
 
 def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
-    """What a sender should see of a table although it is sent."""
+    """Notices about a judged table, for the sender."""
     judgement = table.judgement
     lines, names = [], judgement.header.left_out
     if judgement.faulty:
-        where = table.problem if table.report is None else f"each is in {table.report}"
+        location = table.problem if table.report is None else f"each is in {table.report}"
         lines += [
-            *fault_table(str(path), judgement, f"the others count; {where}"),
+            *fault_table(str(path), judgement, f"the others count; {location}"),
             *fault_advice(judgement, study),
         ]
     lines += [f"{path}: {line}" for line in strange_ids(judgement)]
     if names:
-        more = ", ..." if len(names) > _MOST_NAMES else ""
-        lines.append(f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{more}")
+        ellipsis = ", ..." if len(names) > _MOST_NAMES else ""
+        lines.append(f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{ellipsis}")
     if repeated := _repeated(judgement):
-        first = min(place.first_row for place in judgement.repeated.values())
+        first = min(repeats.first_row for repeats in judgement.repeated.values())
         lines.append(
             f"{path}: {repeated} cells repeat an earlier one of the same person and period, the"
             f" first in row {first} below the header: the last one counts"
@@ -142,8 +144,8 @@ def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
 
 
 def _repeated(judgement: Judgement) -> int:
-    """How many cells of a table replace an earlier one of the same table."""
-    return sum(place.cells for place in judgement.repeated.values())
+    """The number of cells of a table that replace an earlier cell of the same table."""
+    return sum(repeats.cells for repeats in judgement.repeated.values())
 
 
 # Of each table, by the key under which --json has it.

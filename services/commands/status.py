@@ -5,25 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from typing import Any
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, LogError, Missing
+from stream_dp.log.log import Log, LogError, Missing
 from stream_dp.privacy.ledger import Ledger
-from stream_dp.topics import RELEASES, REPORTS
+from stream_dp.study.topics import RELEASES, REPORTS
 
-from .. import journal, journal_checks, place
 from ..deployment import Deployment
-from ..groups.topic import has_table
-from ..heartbeats import Heard, Heartbeats, Process
-from ..jobs.states import job_states
-from ..journal import Entry
-from ..markers import has_close_markers
+from ..groups.table_topic import has_table
+from ..intake.markers import has_close_markers
+from ..jobs.job_states import job_states
+from ..journal import journal, journal_checks
+from ..journal.journal import Entry
 from ..options import study_file
-from ..output import Output
-from ..processes import close_waits, process_states
+from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
+from ..process.living_processes import close_waits, process_states
+from ..process.output import Output
+from ..storage import restored_logs
 
-_LOOK = 5.0  # seconds that `status` looks for a close among what is not read yet
+_MARKER_SEARCH_TIME = 5.0  # seconds to search unread records for a close
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> Output:
     ledger: Ledger | None = None
     close_sent: bool | None = False
     refusal: str | None = None
-    beats: dict[Process, Heard] = {}
+    beats: dict[Process, ReceivedHeartbeat] = {}
     try:
         with closing(deployment.log(readonly=True)) as log:
             with suppress(Missing):  # before the first run, when reports and closes may be there
@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> Output:
                 plan = journal_checks.begun_plan(entries, study)
                 ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
             if study.periods.close == "marker":
-                close_sent = has_close_markers(log, study, entries, _LOOK)
-            refusal = _strange(deployment, entries, log)
+                close_sent = has_close_markers(log, study, entries, _MARKER_SEARCH_TIME)
+            refusal = _file_refusal(deployment, entries, log)
             heartbeats = Heartbeats(log)
             heartbeats.refresh()
             beats = heartbeats.last
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> Output:
         waits = awaited
     spent = ledger.spent if ledger else 0
     cells = last.accounting if last else None
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "confidential": True,
         "study": study.name,
         "begun": bool(entries),
@@ -105,10 +105,10 @@ def run(options: argparse.Namespace) -> Output:
             text.append(f"{table}: none sent; stream-dp {table} {options.study} {files}")
     if entries:
         data["damaged_snapshots"] = damaged = _damaged(deployment, entries)
-        words = (
+        advice = (
             "set aside, as it is damaged; look after the disk, and remove it when it is not needed"
         )
-        text += [f"snapshot {name}: {words}" for name in damaged]
+        text += [f"snapshot {name}: {advice}" for name in damaged]
     if states:
         data["jobs"] = [job.as_dict() for job in states]
         text += [f"job {job.id}: {job.words}" for job in states]
@@ -122,23 +122,25 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _damaged(deployment: Deployment, entries: Sequence[Entry]) -> list[str]:
-    """Snapshots that were set aside; none where the folder cannot be asked."""
+    """The names of snapshots that were set aside; empty if the folder cannot be read."""
     try:
         return deployment.snapshots.of(entries[0].message.hash[:12]).damaged()
     except (LogError, UserError):
         return []
 
 
-def _strange(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
-    """Why `run` would refuse the logs' files as copies; None where it accepts them."""
+def _file_refusal(deployment: Deployment, entries: Sequence[Entry], log: Log) -> str | None:
+    """The error of `run` about copied or restored log files; None without an error."""
     if not entries:
         return None
     file = str(deployment.path)
     try:
-        place.check_place(entries, log, file)
+        restored_logs.check_identity(entries, log, file)
         with closing(deployment.public(readonly=True)) as public:
             published = bool(public.read(RELEASES, {0: 0}, 1, 0).records)
-            place.placed_entry(entries, log, public, published=published, moved=False, file=file)
+            restored_logs.moved_entry(
+                entries, log, public, published=published, moved=False, file=file
+            )
     except Missing:
         return None
     except Inconsistent as error:

@@ -1,4 +1,4 @@
-"""`stream-dp topics`: creates the topics of a study and checks those that exist."""
+"""`stream-dp topics`: creates the missing topics of a study and checks the others."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from contextlib import closing
 
 from stream_dp.errors import UserError
-from stream_dp.topics import topics_of
+from stream_dp.study.topics import topics_of
 
 from ..deployment import Deployment
 from ..options import study_file
-from ..output import Output
+from ..process.output import Output
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Damaged
-from stream_dp.release.published import keep_none
-from stream_dp.topics import REPORTS
+from stream_dp.log.log import Damaged
+from stream_dp.release.public_reader import keep_none
+from stream_dp.study.topics import REPORTS
 
-from .. import journal, journal_checks
 from ..deployment import Deployment, open_public
+from ..journal import journal, journal_checks
 from ..options import public_source
-from ..output import INCONSISTENT, Output, failure
-from ..verdict import write_verdict
+from ..process.output import INCONSISTENT, Output, failure
+from ..process.verdict import write_verdict
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check's name, whether what it checks holds, and what was seen, in lines."""
+    """The result of one check: the name, whether the property holds, and the findings in lines."""
 
     check: str
     holds: bool
@@ -33,12 +33,12 @@ class Check:
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
-    words = "the public key that message 0 must name, kept elsewhere: ed25519:..."
-    parser.add_argument("--key", metavar="KEY", help=words)
-    words = "go on after a check that fails, and say of each whether it holds"
-    parser.add_argument("--all", action="store_true", help=words)
-    words = "write the verdict for Prometheus' textfile collector, a failure's too"
-    parser.add_argument("--textfile", type=Path, metavar="FILE.prom", help=words)
+    help_text = "the public key that message 0 must name, kept elsewhere: ed25519:..."
+    parser.add_argument("--key", metavar="KEY", help=help_text)
+    help_text = "go on after a check that fails, and say of each whether it holds"
+    parser.add_argument("--all", action="store_true", help=help_text)
+    help_text = "write the verdict for Prometheus' textfile collector, a failure's too"
+    parser.add_argument("--textfile", type=Path, metavar="FILE.prom", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -48,36 +48,36 @@ def run(options: argparse.Namespace) -> Output:
     try:
         public, checks = _checked(options)
     except Exception as error:
-        # What is wrong with the log is said rather than what is wrong with this file.
+        # The fault of the log comes before a fault of the text file.
         with suppress(OSError):
             write_verdict(textfile, failure(error)[0], None)
         raise
-    lines = [line for each in checks if each.holds for line in each.lines]
-    holds = all(each.holds for each in checks)
+    lines = [line for check in checks if check.holds for line in check.lines]
+    holds = all(check.holds for check in checks)
     code = 0 if holds else INCONSISTENT
     with nullcontext() if holds else suppress(OSError):
         write_verdict(textfile, code, public)
     head = None if public is None else public.head
     data = {
         "holds": holds,
-        "checks": [asdict(each) for each in checks],
+        "checks": [asdict(check) for check in checks],
         "verified": lines,
         "head": head,
     }
     text = lines
     if options.all:
         text = [
-            f"{each.check + ':':<9}{'holds' if each.holds else 'FAILS'}  {line}"
-            for each in checks
-            for line in each.lines
+            f"{check.check + ':':<9}{'holds' if check.holds else 'FAILS'}  {line}"
+            for check in checks
+            for line in check.lines
         ]
     return Output(data, "\n".join([*text, *([] if head is None else [f"head {head}"])]), code)
 
 
 def _checked(options: argparse.Namespace) -> tuple[PublicLog | None, list[Check]]:
-    """The log, None where it cannot be read, and the result of each check, in order.
+    """Runs the checks; returns the log, or None if unreadable, and the results in order.
 
-    Raises Inconsistent, Damaged for the first that fails, unless all are asked for.
+    Raises Inconsistent or Damaged for the first failing check, unless `--all` is given.
     """
     checks: list[Check] = []
     try:
@@ -99,7 +99,7 @@ def _checked(options: argparse.Namespace) -> tuple[PublicLog | None, list[Check]
 def _steps(
     options: argparse.Namespace, public: PublicLog, deployment: Deployment | None
 ) -> Iterator[tuple[str, Callable[[], list[str]]]]:
-    """What is checked of a log that can be read, by name."""
+    """The checks of a readable log, by name."""
     yield "log", public.verify
     if options.key is not None:
         yield "key", lambda: _named_key(public, options.key)
@@ -115,16 +115,16 @@ def _named_key(public: PublicLog, key: str) -> list[str]:
 
 
 def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> list[str]:
-    """Checks that a hash that was published is in the chain, or is to be published again.
+    """Checks that a published hash is in the chain, or will be published again.
 
     Raises Inconsistent.
     """
     if head in {m.hash for m in public.messages}:
         return ["head: the hash that was kept elsewhere is in the chain"]
-    what = "public log: the hash kept elsewhere is not in its chain"
+    fault = "public log: the hash kept elsewhere is not in its chain"
     if deployment is None:
         raise Inconsistent(
-            f"{what}: an older log was restored, or it is another study's; 'stream-dp verify"
+            f"{fault}: an older log was restored, or it is another study's; 'stream-dp verify"
             " STUDY.toml --head HASH' says whether the journal has the hash, which is no fault"
         )
     with closing(deployment.log(readonly=True)) as log:
@@ -133,7 +133,7 @@ def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> 
     missing = [digest for e in entries for digest in e.published][len(public.messages) :]
     if head not in missing:
         raise Inconsistent(
-            f"{what}, nor in the journal: an older log was restored, or it is another study's"
+            f"{fault}, nor in the journal: an older log was restored, or it is another study's"
         )
     return [
         "head: the hash that was kept elsewhere is in the journal: the public log alone is older,"
@@ -142,7 +142,7 @@ def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> 
 
 
 def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
-    """Checks that journal and public log agree; a line for each result. Raises Inconsistent."""
+    """Checks the journal against the public log; returns lines. Raises Inconsistent."""
     with closing(deployment.log(readonly=True)) as log:
         entries = journal.read_heads(log)
         if not entries:

@@ -7,22 +7,23 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, closing, suppress
-from typing import Any, TextIO
+from typing import TextIO
 
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log, Missing
+from stream_dp.log.log import Log, Missing
 
-from .. import journal, place
-from ..attached import end_with_parent
 from ..deployment import Deployment
-from ..events import Event, tell_json
-from ..heartbeats import Pulse, new_heartbeat
 from ..jobs.progress import Progress
+from ..jobs.worker.worker import Worker
+from ..journal import journal
 from ..options import study_file
-from ..output import JOB_FAILED, Output
-from ..synthesizer.worker import Worker
+from ..process.attached import end_with_parent
+from ..process.events import Event, tell_json
+from ..process.heartbeats import Pulse, new_heartbeat
+from ..process.output import JOB_FAILED, Output
+from ..storage import restored_logs
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> Output:
         bar = stack.enter_context(_Bar(sys.stdout if options.attached else sys.stderr))
         log = stack.enter_context(closing(deployment.log()))
         if not options.attached:
-            _known_file(deployment, log)
+            _check_original(deployment, log)
         process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
         if not options.attached:
             process.tell = tell_json(deployment.study.name) if options.json else bar.tell
@@ -58,13 +59,13 @@ def run(options: argparse.Namespace) -> Output:
     return Output({"stopped": stop.is_set()}, "", JOB_FAILED if failed else 0)
 
 
-def _known_file(deployment: Deployment, log: Log) -> None:
-    """Raises Inconsistent for a copied log, as the worker of the original draws the same rounds."""
+def _check_original(deployment: Deployment, log: Log) -> None:
+    """Raises Inconsistent for a copied log: the original's worker draws the same rounds."""
     with suppress(Missing):
-        if log.place:
+        if log.file_identity:
             entries = journal.read_heads(log)
             if entries:
-                place.check_place(entries, log, str(deployment.path))
+                restored_logs.check_identity(entries, log, str(deployment.path))
 
 
 class _Bar:
@@ -72,7 +73,7 @@ class _Bar:
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file
-        self._bar: tqdm[Any] | None = None
+        self._bar: tqdm[object] | None = None
         self._job = ""
 
     def __enter__(self) -> _Bar:
@@ -91,9 +92,13 @@ class _Bar:
         if self._bar is None or progress.job != self._job:
             self.__exit__()
             # The worker's own guess of the time left: the first rounds also compile programs.
-            form = "|{bar:20}| {desc}"
-            how: dict[str, Any] = {"bar_format": form, "disable": None, "file": self._file}
-            self._bar = tqdm(total=progress.rounds, desc=progress.job, **how)
+            bar_format = "|{bar:20}| {desc}"
+            settings: dict[str, object] = {
+                "bar_format": bar_format,
+                "disable": None,
+                "file": self._file,
+            }
+            self._bar = tqdm(total=progress.rounds, desc=progress.job, **settings)
             self._job = progress.job
         self._bar.n = progress.done
         self._bar.set_description_str(f"{progress.job}: {progress.words}")

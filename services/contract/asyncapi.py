@@ -1,13 +1,12 @@
-"""AsyncAPI 3 of a study's topics: where they are, who writes them, and what lies in them."""
+"""AsyncAPI 3 of a study's topics: addresses, writers and messages."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from stream_dp import __version__
+from stream_dp.json_object import Json
 from stream_dp.log import address
 from stream_dp.study import Run, Study
-from stream_dp.topics import (
+from stream_dp.study.topics import (
     CLOCK,
     CLOSES,
     DEAD_LETTERS,
@@ -28,7 +27,7 @@ from stream_dp.topics import (
 from .messages import messages, shared_schemas
 
 VERSION = "3.0.0"
-# By topic: whether the system receives what is in it or sends it, and what it is for.
+# By topic: whether the system receives or sends the messages, and the purpose.
 _TOPICS = {
     STUDY: ("receive", "Whose log it is, as its first writer says. Confidential."),
     REPORTS: ("receive", "What people say, and the operator's markers. Confidential."),
@@ -47,7 +46,7 @@ _TOPICS = {
 }
 
 
-def asyncapi(study: Study, run: Run) -> dict[str, Any]:
+def asyncapi(study: Study, run: Run) -> Json:
     """The AsyncAPI 3 document of all topics that a study has, its reports' schema included.
 
     A log that is a file has the same topics under their bare names, and no server.
@@ -60,11 +59,11 @@ def asyncapi(study: Study, run: Run) -> dict[str, Any]:
         if prefix is not None:
             servers[server] = {"host": host, "protocol": "kafka"}
         for topic, number in partitions.items():
-            action, words = _TOPICS[topic]
+            action, description = _TOPICS[topic]
             name = topic if prefix is None else f"{prefix}.{topic}"
-            channel: dict[str, Any] = {
+            channel: Json = {
                 "address": name,
-                "description": words,
+                "description": description,
                 "messages": contents[topic],
             }
             if prefix is not None:

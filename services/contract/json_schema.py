@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from stream_dp.json_object import Json
 
-Schema = dict[str, Any]
+Schema = Json
 
-SHARED = "#/components/schemas/"  # where the schemas of several messages stand in the document
+SHARED = "#/components/schemas/"  # the path of shared schemas in the document
 
 
 def object_of(properties: dict[str, Schema]) -> Schema:
@@ -15,7 +15,7 @@ def object_of(properties: dict[str, Schema]) -> Schema:
 
 
 def typed(kind: str) -> Schema:
-    """An object whose property `type` is this word."""
+    """An object with the constant property `type`. kind: the constant."""
     return object_of({"type": {"const": kind}})
 
 
@@ -25,5 +25,5 @@ def shared(name: str) -> Schema:
 
 
 def all_of(*schemas: Schema) -> Schema:
-    """What fits every one of the schemas."""
+    """A schema that requires all of the schemas."""
     return {"allOf": list(schemas)}

@@ -8,26 +8,24 @@ from __future__ import annotations
 import msgspec
 from pydantic.json_schema import models_json_schema
 
-from stream_dp import topics
-from stream_dp.log.base import SEALED
+from stream_dp.log.log import SEALED
 from stream_dp.log.message import SIGNATURE
-from stream_dp.population.rejected import REASONS
-from stream_dp.release.data_sets import BATCH_TYPE, BatchCertificate
-from stream_dp.release.panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate
+from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.release.public_reader import READERS
+from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.release.signatures import KEY_TYPE
-from stream_dp.release.sizes_certificate import SIZES_TYPE, SizesCertificate
-from stream_dp.study import Run, SizesRelease, Study
-from stream_dp.study.intake import Input
+from stream_dp.study import Run, Study, topics
+from stream_dp.study.input_shapes import Input
 
-from ..binding import Binding
-from ..heartbeats import Heartbeat
-from ..jobs.published import PUBLISHED, panels_of
-from ..jobs.records import Job, JobStudy
-from ..journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
-from ..markers import MARKED_STUDY, MARKER, Announced, study_mark
-from ..parts.orders import Answer, Order, Reading
+from ..aggregator.orders import Answer, Order, Reading
+from ..intake.binding import Binding
+from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
+from ..jobs.job_records import Job, JobStudy
+from ..jobs.known_interactions import PUBLISHED, panels_of
+from ..journal.journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
+from ..process.heartbeats import Heartbeat
 from .json_schema import SHARED, Schema, all_of, object_of, shared, typed
-from .reports import report_schema
+from .report_schemas import report_schema
 
 Messages = dict[str, Schema]
 
@@ -42,14 +40,12 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    others = (Binding, Announced, Order, Answer, Reading, Heartbeat)
-    _, private = msgspec.json.schema_components((*heads, *others), ref_template=f"{SHARED}{{name}}")
+    record_types = (Binding, Announced, Order, Answer, Reading, Heartbeat)
+    _, private = msgspec.json.schema_components(
+        (*heads, *record_types), ref_template=f"{SHARED}{{name}}"
+    )
     _, public = models_json_schema(
-        [
-            (PanelCertificate, "serialization"),
-            (BatchCertificate, "serialization"),
-            (SizesCertificate, "serialization"),
-        ],
+        [(reader.certificate, "serialization") for reader in dict.fromkeys(READERS.values())],
         ref_template=f"{SHARED}{{model}}",
     )
     listed = object_of({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
@@ -116,29 +112,31 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
 
 
 def _report(study: Study, declared: Input) -> Schema:
-    words = f"What one {study.unit} says for one period. Whoever may write here may send it."
+    summary = f"What one {study.unit} says for one period. Whoever may write here may send it."
     if declared.plain:
-        words_of_key = "The person's id as text, so that one person's reports stay in order."
-        key = {"type": ["string", "null"], "description": words_of_key}
-        return _message(words, _JSON, payload=report_schema(study), key=key)
-    words += f" A record of the shape that [run.input] declares: {declared.format} with"
-    words += f" {declared.packed} in it; the JSON Schema of reports holds once it is mapped."
-    return _message(words, _BYTES)
+        key_description = "The person's id as text, so that one person's reports stay in order."
+        key = {"type": ["string", "null"], "description": key_description}
+        return _message(summary, _JSON, payload=report_schema(study), key=key)
+    summary += f" A record of the shape that [run.input] declares: {declared.format} with"
+    summary += f" {declared.packed} in it; the JSON Schema of reports holds once it is mapped."
+    return _message(summary, _BYTES)
 
 
 def _faulty_row() -> Schema:
     row = {"type": ["integer", "null"], "minimum": 1}
     payload = {**object_of({"row": row, "text": _TEXT}), "additionalProperties": False}
-    words = "A row of a table that makes no report, as `send` writes it. It is rejected."
-    return _message(words, _JSON, payload=payload)
+    summary = "A row of a table that makes no report, as `send` writes it. It is rejected."
+    return _message(summary, _JSON, payload=payload)
 
 
 def _marker(study: Study) -> Schema:
     headers = object_of({MARKER: {"type": "string", "pattern": "^[0-9]{1,5}$"}})
     headers["properties"][MARKED_STUDY] = {"const": study_mark(study).decode()}
-    words = "Closes every period up to the number in its header, for its partition. An operator's."
-    words += " One that names another study closes nothing and is rejected."
-    return _message(words, _BYTES, payload={"type": "null"}, headers=headers)
+    summary = (
+        "Closes every period up to the number in its header, for its partition. An operator's."
+    )
+    summary += " One that names another study closes nothing and is rejected."
+    return _message(summary, _BYTES, payload={"type": "null"}, headers=headers)
 
 
 def _dead_letter() -> Schema:
@@ -158,8 +156,8 @@ def _dead_letter() -> Schema:
     )
     headers["properties"]["stream-dp-source"] = {**_TEXT, "maxLength": 255}
     key = {"type": "string", "pattern": f"^{topics.REPORTS}/[0-9]+/[0-9]+$"}
-    words = "A rejected record's value, with the reasons in headers; none of them quotes it."
-    return _message(words, _BYTES, headers=headers, key=key)
+    summary = "A rejected record's value, with the reasons in headers; none of them quotes it."
+    return _message(summary, _BYTES, headers=headers, key=key)
 
 
 def _part_messages() -> dict[str, Messages]:
@@ -195,15 +193,15 @@ def _part_messages() -> dict[str, Messages]:
 
 
 def _sealed() -> Schema:
-    words = "A record that is encrypted, with its headers, by the keys of [run.encryption]."
-    return _message(words, _BYTES, headers=object_of({name: {} for name, _ in SEALED}))
+    summary = "A record that is encrypted, with its headers, by the keys of [run.encryption]."
+    return _message(summary, _BYTES, headers=object_of({name: {} for name, _ in SEALED}))
 
 
 def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     job = {**_TEXT, "minLength": 1}
-    table, kept = ("groups", "groups|members")
+    table, part_names = ("groups", "groups|members")
     if study.places is not None:
-        table, kept = ("places", "regions|places|counts")
+        table, part_names = ("places", "regions|places|counts")
     kind = f"stream-dp.{table}"
     number: Schema = {"type": ["number", "null"]}
     progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
@@ -212,8 +210,8 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     listed = object_of({"name": _TEXT, "sha256": _DIGEST})
     result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
 
-    def handed_in(part: Schema) -> Schema:
-        return object_of({"stream-dp-part": part, "stream-dp-writer": _TEXT})
+    def handed_in(part_schema: Schema) -> Schema:
+        return object_of({"stream-dp-part": part_schema, "stream-dp-writer": _TEXT})
 
     published: Messages = {}
     if any(panels_of(study, batch) for batch in study.batches or ()):
@@ -225,7 +223,7 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
         )
     return {
         topics.GROUPS: {
-            f"{table}Part": _part(kind, source, f"({kept})", _BYTES),
+            f"{table}Part": _part(kind, source, f"({part_names})", _BYTES),
             f"{table}Table": _manifest(kind, source, [typed(kind), object_of({"hash": _DIGEST})]),
         },
         topics.JOBS: {
@@ -302,14 +300,11 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         named = object_of({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
         heads = [typed(KEY_TYPE), named]
         public["signingKey"] = _manifest(KEY_TYPE, source, heads, signed=True)
-    sizes = [batch for batch in study.batches or () if isinstance(batch, SizesRelease)]
-    tables = [batch for batch in study.batches or () if not isinstance(batch, SizesRelease)]
-    kinds = (
-        ("panel", RELEASE_TYPE, "PanelCertificate", study.releases, "panel|measurements|estimates"),
-        ("dataSet", BATCH_TYPE, "BatchCertificate", tables, "groups|people|measurements"),
-        ("sizes", SIZES_TYPE, "SizesCertificate", sizes, "regions|sizes|measurements"),
-    )
-    for name, kind, certificate, releases, parts in kinds:
+    declared = (*study.releases, *(study.batches or ()))
+    for reader in dict.fromkeys(READERS.values()):
+        name, kind = reader.name, reader.message_type
+        certificate, part_names = reader.certificate.__name__, "|".join(reader.tables)
+        releases = [release for release in declared if READERS[release.family] is reader]
         if not releases:
             continue
         stated = object_of(
@@ -323,15 +318,17 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         )
         dated = study.periods.release_time(1) is not None
         heads = [typed(kind), shared(certificate), stated]
-        public[f"{name}Part"] = _part(kind, source, f"({parts})", _ARROW, dated=dated)
+        public[f"{name}Part"] = _part(kind, source, f"({part_names})", _ARROW, dated=dated)
         public[f"{name}Release"] = _manifest(kind, source, heads, dated=dated, signed=signed)
     return public
 
 
 def _part(kind: str, source: str, names: str, content: str, *, dated: bool = False) -> Schema:
-    """A part of a message whose manifest follows. names: a pattern of what stands before `/`."""
-    part = {"type": "string", "pattern": f"^{names}/[0-9]+$"}
-    headers = _event_headers(kind, source=source, content=content, part=part, dated=dated)
+    """A part of a message whose manifest follows. names: a pattern of the name before `/`."""
+    part_schema = {"type": "string", "pattern": f"^{names}/[0-9]+$"}
+    headers = _event_headers(
+        kind, source=source, content=content, part_schema=part_schema, dated=dated
+    )
     return _message("A part of the message that the next manifest ends.", content, headers=headers)
 
 
@@ -339,7 +336,7 @@ def _manifest(
     kind: str, source: str, heads: list[Schema], *, dated: bool = False, signed: bool = False
 ) -> Schema:
     headers = _event_headers(
-        kind, source=source, content=_JSON, part={"const": "manifest"}, dated=dated
+        kind, source=source, content=_JSON, part_schema={"const": "manifest"}, dated=dated
     )
     if signed:
         headers["required"].append(SIGNATURE)
@@ -353,8 +350,10 @@ def _manifest(
     )
 
 
-def _event_headers(kind: str, source: str, content: str, part: Schema, dated: bool) -> Schema:
-    """The headers of the CloudEvents binding to Kafka. dated: whether there is a ce_time."""
+def _event_headers(
+    kind: str, source: str, content: str, part_schema: Schema, dated: bool
+) -> Schema:
+    """The headers of the CloudEvents binding to Kafka. dated: whether to include ce_time."""
     time = {"ce_time": {"type": "string", "format": "date-time"}} if dated else {}
     return object_of(
         {
@@ -363,7 +362,7 @@ def _event_headers(kind: str, source: str, content: str, part: Schema, dated: bo
             "ce_source": {"const": source},
             "ce_id": {"type": "string", "pattern": "^[0-9]+/"},
             "content-type": {"const": content},
-            "stream-dp-part": part,
+            "stream-dp-part": part_schema,
             **time,
         }
     )
@@ -377,7 +376,7 @@ def _message(
     headers: Schema | None = None,
     key: Schema | None = None,
 ) -> Schema:
-    """A message. payload: None for bytes that no schema describes."""
+    """A message in AsyncAPI. payload: the schema; None for bytes without a schema."""
     fields: Schema = {"summary": summary, "contentType": content}
     if headers is not None:
         fields["headers"] = headers

@@ -1,4 +1,4 @@
-"""Groups and their members as codes, the input of data sets. Confidential."""
+"""Groups and members as codes, the input of batch synthesizers. Confidential."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 class Members:
     """G groups and N members.
 
-    groups: codes of their attributes, then of their sizes, (G, attributes + 1).
-    slots: each member's slot in the population, (N,); none where that is in parts.
+    groups: codes of the groups' attributes, then of the sizes, (G, attributes + 1).
+    slots: each member's slot in the population, (N,); empty for a population in parts.
     group_of: the row of each member's group, (N,).
-    roles: codes of roles, (N,); None where the study declares none.
+    roles: codes of roles, (N,); None without declared roles.
     """
 
     groups: NDArray[np.uint16]
@@ -25,12 +25,12 @@ class Members:
     roles: NDArray[np.uint16] | None = None
 
     def people(self, symbols: Sequence[NDArray[np.unsignedinteger]]) -> NDArray[np.integer]:
-        """The members' codes, (N, columns): the role, where there is one, then the attributes.
+        """The members' codes, (N, columns): the role, if declared, then the attributes.
 
         symbols: by attribute, a code for every slot of the population.
         """
         return self.with_roles(np.stack([codes[self.slots] for codes in symbols], axis=1))
 
     def with_roles(self, codes: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Members' codes, (N, attributes), behind those of their roles where there are any."""
+        """Puts the codes of roles, if declared, before members' codes, (N, attributes)."""
         return codes if self.roles is None else np.column_stack([self.roles, codes])

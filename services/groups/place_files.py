@@ -1,4 +1,4 @@
-"""The table of places from a file, checked."""
+"""Reading and checking of the table of places in a file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.data.readers import read_table
-from stream_dp.batch.data.tables import id_column, missing_columns, text_column
+from stream_dp.batch.data.hierarchy_files import read_table
+from stream_dp.batch.data.hierarchy_tables import id_column, missing_columns, text_column
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.formulas import FAULT, is_formula
 
-from .places import PlacesTable
+from .place_table import PlacesTable
 
 MOST_PLACES = 1 << 30
 _MOST_SIZE = 1 << 31  # people in a place
@@ -23,11 +23,12 @@ _LONGEST = 64  # characters of a key or of a region's name
 
 
 def places_from_file(study: Study, path: Path, key: str = "place") -> PlacesTable:
-    """The table of places in a .csv or .parquet file, sorted by key.
+    """Reads the table of places from a .csv or .parquet file, sorted by key.
 
-    Beside the declared columns of regions it has a column `key` of keys; or `places`, how many
-    there are in the region, whose keys are then REGION/.../1, REGION/.../2 and so on; or, in a
-    study with a table of counts, `size` and `count`: so many places of that size.
+    Beside the declared columns of regions the file has one of three sets of columns. `key` has the
+    keys of places. `places` has the number of places in the region, with generated keys
+    REGION/.../1, REGION/.../2 and so on. `size` and `count`, in a study with a table of counts,
+    have the number of places of every size.
 
     Raises UserError, a line for each kind of fault.
     """
@@ -62,14 +63,14 @@ def _keyed(
     lines = []
     if keys.null_count:
         lines.append(f"{path}: {keys.null_count} rows without '{name}'")
-    known = [text for text in texts.tolist() if text is not None]
-    if len({*known}) < len(known):
+    present_keys = [text for text in texts.tolist() if text is not None]
+    if len({*present_keys}) < len(present_keys):
         lines.append(f"{path}: a value of '{name}' stands there twice")
-    if any(len(text) > _LONGEST for text in known):
+    if any(len(text) > _LONGEST for text in present_keys):
         lines.append(f"{path}: a value of '{name}' has over {_LONGEST} characters")
-    if any(map(is_formula, known)):
+    if any(map(is_formula, present_keys)):
         lines.append(f"{path}: a value of '{name}' {FAULT}")
-    if ABSENT in {*known}:
+    if ABSENT in {*present_keys}:
         lines.append(f"{path}: '{ABSENT}' is reserved for people in no place")
     if lines:
         raise UserError(lines)
@@ -84,7 +85,7 @@ def _keyed(
 
 
 def _numbered(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
-    """Places of which only their numbers are known."""
+    """The table of places from numbers of places by region. Raises UserError."""
     regions, region_of = _regions(path, columns, rows)
     (numbers,) = _numbers(path, rows, {"places": MOST_PLACES})
     if len(regions) < len(region_of):
@@ -96,27 +97,27 @@ def _numbered(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTab
         for region, count in zip(region_of.tolist(), numbers.tolist(), strict=True)
         for i in range(1, count + 1)
     ]
-    of_keys = np.repeat(region_of, numbers)
-    return _keyed(path, columns, regions, of_keys, pa.array(keys, pa.string()), "places")
+    region_of_keys = np.repeat(region_of, numbers)
+    return _keyed(path, columns, regions, region_of_keys, pa.array(keys, pa.string()), "places")
 
 
 def _counted(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
-    """How many places have each size."""
+    """The table of places from counts by size. Raises UserError."""
     regions, region_of = _regions(path, columns, rows)
     size, count = _numbers(path, rows, {"size": _MOST_SIZE, "count": MOST_PLACES})
-    places = np.zeros(len(regions), np.int64)
-    np.add.at(places, region_of, count)
-    if not 0 < places.sum() <= MOST_PLACES:
+    place_counts = np.zeros(len(regions), np.int64)
+    np.add.at(place_counts, region_of, count)
+    if not 0 < place_counts.sum() <= MOST_PLACES:
         raise UserError(f"{path}: the places must be 1 to {MOST_PLACES}")
     order = np.lexsort((size, region_of))
     counts = np.stack([region_of, size, count], axis=1)[order]
-    return PlacesTable(columns, regions, places, counts=counts)
+    return PlacesTable(columns, regions, place_counts, counts=counts)
 
 
-def _numbers(path: Path, rows: pa.Table, most: dict[str, int]) -> list[NDArray[np.int64]]:
-    """Columns of whole numbers from 0 to a bound. Raises UserError."""
+def _numbers(path: Path, rows: pa.Table, bounds: dict[str, int]) -> list[NDArray[np.int64]]:
+    """Reads columns of whole numbers. bounds: by column, the exclusive bound. Raises UserError."""
     lines, numbers = [], []
-    for name, bound in most.items():
+    for name, bound in bounds.items():
         try:
             column = np.array([int(t) for t in text_column(rows, name).to_pylist()], np.int64)
         except (TypeError, ValueError, OverflowError):
@@ -133,7 +134,7 @@ def _numbers(path: Path, rows: pa.Table, most: dict[str, int]) -> list[NDArray[n
 def _regions(
     path: Path, columns: tuple[str, ...], rows: pa.Table
 ) -> tuple[tuple[tuple[str, ...], ...], NDArray[np.int64]]:
-    """The paths of regions in increasing order, and the region of each row. Raises UserError."""
+    """The paths of regions in increasing order, and every row's region. Raises UserError."""
     lines = missing_columns(str(path), rows.column_names, columns)
     if lines:
         raise UserError(lines)

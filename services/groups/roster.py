@@ -1,4 +1,4 @@
-"""The table of groups and their members, which the operator sends. Confidential.
+"""The operator's table of groups and members. Confidential.
 
 It is a message in the topic `groups`: the attributes of each group, and who its members are. The
 last table that is sent before the study begins is used; the journal's first entry has its hash.
@@ -9,24 +9,23 @@ from __future__ import annotations
 import hashlib
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import roles_domain
 from stream_dp.batch.data.domain import Column, role_faults
+from stream_dp.batch.synthesizer import roles_domain
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log
+from stream_dp.log.log import Log
 from stream_dp.log.message import split_part
 from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
-from stream_dp.study.groups import Groups
+from stream_dp.study.group_releases import Groups
 
 from ..deployment import Deployment
-from .topic import commit_table, last_table
+from .table_topic import commit_table, last_table
 
 _TYPE = "stream-dp.groups"
 
@@ -38,7 +37,7 @@ class Roster:
     attributes: the groups' values by name, as text, (G,) each.
     persons: the members' ids, (N,).
     group_of: the row of each member's group, (N,), in increasing order.
-    roles: as text, (N,); None where the study declares none.
+    roles: as text, (N,); None without declared roles.
     """
 
     attributes: dict[str, list[str]]
@@ -49,7 +48,11 @@ class Roster:
     @property
     def hash(self) -> str:
         """SHA-256 of all fields, in hexadecimal."""
-        fields: list[Any] = [self.attributes, self.persons, self.group_of.astype("<i8").tobytes()]
+        fields: list[object] = [
+            self.attributes,
+            self.persons,
+            self.group_of.astype("<i8").tobytes(),
+        ]
         if self.roles is not None:
             fields.append(self.roles)
         return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
@@ -75,7 +78,7 @@ class Roster:
         return np.stack([*columns, self.sizes - 1], axis=1).astype(np.uint16)
 
     def role_codes(self, study: Study) -> NDArray[np.uint16] | None:
-        """Codes of the roles, (N,); None where the study declares none. Raises UserError."""
+        """Codes of the roles, (N,); None without declared roles. Raises UserError."""
         assert study.groups is not None
         declared = study.groups.roles
         if (declared is None) != (self.roles is None):
@@ -92,11 +95,11 @@ class Roster:
 def coded_roles(
     groups: Groups, roles: pa.Array, group_of: NDArray[np.int64], number: int
 ) -> tuple[NDArray[np.uint16], list[str]]:
-    """Codes of members' roles, and their faults in counts, without ids.
+    """Codes of members' roles, and lines about faults with counts and without ids.
 
     roles: as text, (N,).
     group_of: the row of each member's group, (N,).
-    number: of groups.
+    number: the number of groups.
     """
     domain = roles_domain(groups)
     (column,) = domain.person
@@ -106,8 +109,8 @@ def coded_roles(
             f"{unknown} rows with an undeclared or empty '{column.name}'"
         ]
     lines = [
-        f"{len(where)} groups with {fault}"
-        for fault, where in role_faults(domain, codes[:, None], group_of, number)
+        f"{len(faulty_groups)} groups with {fault}"
+        for fault, faulty_groups in role_faults(domain, codes[:, None], group_of, number)
     ]
     return codes.astype(np.uint16), lines
 
@@ -119,15 +122,15 @@ def send_roster(deployment: Deployment, roster: Roster) -> bool:
 
 
 def commit_roster(log: Log, study: Study, roster: Roster) -> bool:
-    """Writes the table unless it is the last one in the topic; returns whether it was written.
+    """Writes the table unless the topic ends with the same table; returns whether it was written.
 
-    Raises UserError once the study has begun with another.
+    Raises UserError if the study has begun with another table.
     """
-    return commit_table(log, study, kind=_TYPE, digest=roster.hash, parts=_parts(roster))
+    return commit_table(log, study, kind=_TYPE, digest=roster.hash, message_parts=_parts(roster))
 
 
 def _parts(roster: Roster) -> list[tuple[str, bytes]]:
-    columns: dict[str, Any] = {"person": roster.persons, "group": roster.group_of}
+    columns: dict[str, object] = {"person": roster.persons, "group": roster.group_of}
     if roster.roles is not None:
         columns["role"] = pa.array(roster.roles, pa.string())
     members = pa.table(columns)
@@ -139,7 +142,7 @@ def _parts(roster: Roster) -> list[tuple[str, bytes]]:
 
 
 def read_roster(log: Log) -> Roster | None:
-    """The last table that was sent, or None. Raises Inconsistent where it lacks its hash."""
+    """The last table in the topic, or None. Raises Inconsistent for a wrong hash."""
     last = last_table(log)
     if last is None or last.head["type"] != _TYPE:
         return None

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stream_dp.log.base import Log, Positions, Stored
-from stream_dp.topics import JOBS, RESULTS, TRANSCRIPTS
+from stream_dp.log.log import Log, Positions, Stored
+from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 
-from ..following import following
-from .progress import Progress, ReportedProgress
-from .published import PUBLISHED, PublishedAnswers
-from .records import (
+from ..intake.following import following
+from .job_records import (
     FAILURE,
     MANIFEST,
     PART,
@@ -27,6 +25,8 @@ from .records import (
     json_object,
     read_provenance,
 )
+from .known_interactions import PUBLISHED, PublishedAnswers
+from .progress import Progress, ReportedProgress
 
 
 @dataclass

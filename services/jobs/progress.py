@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from stream_dp.json_object import Json
 
 _NULLABLE = ("error", "left")  # nan here is null in JSON
 
@@ -19,7 +20,7 @@ class Progress:
     error: float  # of the model on the noisy answers, in standard errors squared; nan: unknown
     left: float  # seconds; nan: unknown
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """The fields for JSON, None for nan."""
         fields = asdict(self)
         for name in _NULLABLE:
@@ -27,7 +28,7 @@ class Progress:
         return fields
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Progress:
+    def of(cls, fields: Json) -> Progress:
         """Reads the fields of `as_dict`. Raises KeyError, TypeError, ValueError for others."""
         error, left = (
             math.nan if fields[name] is None else float(fields[name]) for name in _NULLABLE

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import Joint, mechanism
-from stream_dp.continual.window import FixedWindow
-from stream_dp.continual.window_form import ClosedForm, HistogramForm
+from stream_dp.continual import mechanism, patterns_part
+from stream_dp.continual.window.open_residuals import OpenResiduals
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease, Study
 
-from .published import Answers, panels_of
+from .known_interactions import Answers, panels_of
 
 
 def simulated_answers(
@@ -32,11 +32,10 @@ def simulated_answers(
     for place, declared in enumerate(panels_of(study, release)):
         source = SeededNoise(seed * 1000 + place)
         chosen = mechanism(study, declared)
-        window = chosen.window if isinstance(chosen, Joint) else chosen
-        if not isinstance(window, FixedWindow):
+        window = patterns_part(chosen)
+        if window is None:
             continue
-        form = window.design.form
-        if not isinstance(form, ClosedForm | HistogramForm):
+        if isinstance(window.measurement, OpenResiduals):
             continue  # where people come and go it says nothing that a fit could use
         for number in range(max(1, period - release.past), period + 1):
             time = study.time(declared, number)
@@ -44,7 +43,7 @@ def simulated_answers(
                 continue
             counts = _patterns(panel[str(declared.attribute)], number, window)
             noise = np.concatenate(source.draw(window.demand(time)).noise)
-            answers[declared.name, number] = form.measure(time, counts) + noise
+            answers[declared.name, number] = window.measure(time, counts) + noise
     return answers
 
 

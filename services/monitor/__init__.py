@@ -1,5 +1,5 @@
-"""The monitor: pages and a JSON API over a public log, and another process's pages for operators.
+"""The monitor: pages and a JSON API over a public log, and pages for operators.
 
-The public one opens the public log and nothing else; `operator.py` is served by a process of its
-own, which runs the commands of an operator.
+The public monitor opens the public log and nothing else. A separate process serves `operator.py`
+and runs the commands of an operator.
 """

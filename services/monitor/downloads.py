@@ -1,7 +1,7 @@
-"""Downloads: a table of a release as CSV, Parquet, Arrow or JSON, written to a file and then sent.
+"""Downloads: tables of releases as files in CSV, Parquet, Arrow or JSON.
 
-A panel is read anew from the public log, for the monitor keeps none. A panel of more cells than fit
-is refused with the command that exports it.
+The monitor keeps no panels, so a panel is read again from the public log. A panel with too many
+cells is refused, with the command that exports the panel.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import pyarrow.parquet
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.base import Log
-from stream_dp.release.published import AnyCertificate
-from stream_dp.study import SizesRelease, Study
+from stream_dp.log.log import Log
+from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.study import Study
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
-from .answers import parts_of
-from .state import State
+from .public_state import State
 
 FORMATS = {
     "csv": "text/csv; charset=utf-8",
@@ -40,44 +40,77 @@ def write_download(
     open_log: Callable[[], Log],
     *,
     name: str,
-    part: str,
+    table: str,
     form: str,
     period: str | None,
     out: Path,
 ) -> None:
     """Writes a table of a release to a file. Raises UserError, LogError.
 
-    part: one of `parts_of`.
+    table: one of `tables_of`.
     form: one of FORMATS.
-    period: up to it (a panel), of it (a data set or measurements); all or the last where None.
+    period: the last period of a panel, or the period of other tables; None for the latest.
     """
-    if part not in parts_of(state.public, name) or form not in FORMATS:
-        raise UserError(f"release '{name}': has no table '{part}' as '{form}'")
-    if part == "panel":
+    if table not in tables_of(state.public, name) or form not in FORMATS:
+        raise UserError(f"release '{name}': has no table '{table}' as '{form}'")
+    if table == "panel":
         tables = _panel(state, open_log, name, period)
     else:
-        tables = iter([_small(state.public, name, part, period)])
+        tables = iter([_small(state.public, name, table, period)])
     with out.open("wb") as file:
         _WRITERS[form](file, tables)
 
 
-def _small(public: PublicLog, name: str, part: str, period: str | None) -> pa.Table:
-    """A table that the state holds."""
-    if isinstance(public.study.batch(name), SizesRelease):
-        sizes = public.sizes(name, period)
-        return sizes.table if part == "sizes" else sizes.measurements
-    if part in {"groups", "people"}:
-        data_set = public.data_set(name, period)
-        tables = dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))
-        if part not in tables:
-            raise UserError(f"release '{name}': has no table of {part}")
-        return tables[part]
-    if public.study.batch(name) is not None:
-        return public.data_set(name, period).measurements
+def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:
+    """The names of a release's downloadable tables. Raises UserError."""
+    declared = public.study.declared(name) or public.study.release(name)
+    return _PARTS[declared.family]
+
+
+def _small(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
+    """A table in the memory of the monitor, that is, any table but a panel. Raises UserError."""
+    declared = public.study.declared(name) or public.study.release(name)
+    return _TABLES[declared.family](public, name, table, period)
+
+
+def _table_of_sizes(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
+    sizes = public.sizes(name, period)
+    return sizes.table if table == "sizes" else sizes.measurements
+
+
+def _table_of_data_set(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
+    data_set = public.data_set(name, period)
+    if table == "measurements":
+        return data_set.measurements
+    return dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))[table]
+
+
+def _table_of_panel(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
     if period is not None:
         release = public.release_at(name, period)
-        return release.measurements if part == "measurements" else release.estimates
-    return public.measurements(name) if part == "measurements" else public.estimates(name)
+        return release.measurements if table == "measurements" else release.estimates
+    return public.measurements(name) if table == "measurements" else public.estimates(name)
+
+
+_PARTS: Registry[Family, tuple[str, ...]] = Registry(
+    "downloads",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, ("panel", "measurements", "estimates")),
+        Family.PEOPLE: ("people", "measurements"),
+        Family.HOUSEHOLDS: ("groups", "people", "measurements"),
+        Family.SIZES: ("sizes", "measurements"),
+    },
+)
+_TABLES: Registry[Family, Callable[[PublicLog, str, str, str | None], pa.Table]] = Registry(
+    "tables of downloads",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, _table_of_panel),
+        **dict.fromkeys(TABLE_FAMILIES, _table_of_data_set),
+        Family.SIZES: _table_of_sizes,
+    },
+)
 
 
 def _panel(
@@ -123,7 +156,7 @@ def _arrow(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
 
 
 def _json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
-    """An array of an object a row."""
+    """Writes an array with an object for each row."""
     mark = b"[\n"
     for table in tables:
         for batch in table.to_batches(_AT_ONCE):

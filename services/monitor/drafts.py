@@ -1,4 +1,4 @@
-"""Plans of drafts that anybody may write, each made by a process that reads nothing else."""
+"""Plans of anybody's drafts, computed in isolated processes."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 
-from ..planner.wish import Wish
+from .planner.plan_request import PlanRequest
 
-PATIENCE = 25.0  # seconds, less than an answer may take
+PLAN_TIMEOUT = 25.0  # seconds, less than an answer may take
 MOST_DRAFT = 16_000  # characters
-_PROGRAM = "stream_dp.services.planner.draft"
+_PROGRAM = "stream_dp.services.monitor.planner.draft"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """text: of a study file without [run]. wish: what is asked of it."""
+    """A draft of a study with a request to the planner. text: a study file without [run]."""
 
     text: str
-    wish: Wish
+    request: PlanRequest
 
 
-def plan_draft(draft: Draft) -> dict[str, Any]:
-    """The plan of a draft, as `Planned.as_dict` has it. Raises UserError."""
+def plan_draft(draft: Draft) -> Json:
+    """Plans a draft; returns the result of `Planned.as_dict`. Raises UserError."""
     if len(draft.text) > MOST_DRAFT:
         raise UserError(f"draft: is longer than {MOST_DRAFT:,} characters")
-    draft.wish.check()
-    return _answered(json.dumps({"text": draft.text, "wish": asdict(draft.wish)}))
+    draft.request.check()
+    return _answered(json.dumps({"text": draft.text, "request": asdict(draft.request)}))
 
 
-def _answered(question: str) -> dict[str, Any]:
+def _answered(question: str) -> Json:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    outside = {k: v for k, v in os.environ.items() if not k.startswith("STREAM_DP_")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("STREAM_DP_")}
     try:
         # -P: modules are never imported from the current folder.
-        done = subprocess.run(
+        finished = subprocess.run(
             [sys.executable, "-P", "-m", _PROGRAM],
             input=question,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
-            env={**outside, **threads},
+            timeout=PLAN_TIMEOUT,
+            env={**environment, **threads},
         )
     except subprocess.TimeoutExpired:
         raise UserError(_TOO_MUCH) from None
     try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(finished.stdout)
     except ValueError:
         answer = {}
     if "plan" in answer:
-        plan: dict[str, Any] = answer["plan"]
+        plan: Json = answer["plan"]
         return plan
     raise UserError(answer.get("lines", [_TOO_MUCH]))
 

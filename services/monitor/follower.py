@@ -1,4 +1,4 @@
-"""Follows a public log: begins to serve each new state of it, or says why there is none."""
+"""Follows a public log: starts serving each new state, or keeps the fault of the log."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from threading import Event, Thread
 from typing import Protocol
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Damaged, Log, LogError, Missing
+from stream_dp.log.log import Damaged, Log, LogError, Missing
 
 from .forks import Work
 from .log_end import End
 
-_BETWEEN = 1.0  # seconds between two looks at the log
-_LONGEST = 10.0  # seconds until the next look at a log that does not answer
+_INTERVAL = 1.0  # seconds between two looks at the log
+_LONGEST_INTERVAL = 10.0  # seconds until the next look at a log that does not answer
 
 
 class Fault(Exception):
-    """Why a log cannot be read. refused: whether what was read before counts no more."""
+    """The reason why a log cannot be read. refused: whether earlier states become invalid, too."""
 
     def __init__(self, lines: Sequence[str], *, refused: bool) -> None:
         self.lines, self.refused = lines, refused
 
 
 def fault_of(error: Exception) -> Fault:
-    """What a failure to read a log means."""
+    """The Fault for an error during reading of a log."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, Missing):
-        words = "nothing is published yet; this page shows the first release once it is public"
-        return Fault([words, str(error)], refused=True)
+        message = "nothing is published yet; this page shows the first release once it is public"
+        return Fault([message, str(error)], refused=True)
     if isinstance(error, Inconsistent | Damaged):
         return Fault(error.lines if isinstance(error, UserError) else [str(error)], refused=True)
     if isinstance(error, UserError):
@@ -45,7 +45,7 @@ def fault_of(error: Exception) -> Fault:
 
 
 class Served(Protocol):
-    """A state of a public log that answers questions."""
+    """A served state of a public log."""
 
     end: End
     head: str
@@ -55,18 +55,18 @@ class Served(Protocol):
     def alive(self) -> bool: ...
 
     async def ask(self, question: Work, seconds: float) -> Work:
-        """Raises Gone, Failed."""
+        """Answers a question within `seconds`. Raises Gone, Failed."""
         ...
 
     def retire(self) -> None:
-        """Answers what was asked, and no more."""
+        """Refuses new questions; finishes open answers."""
 
 
 class Follower:
-    """The newest checked state of a public log, or why there is none.
+    """The newest checked state of a public log, or the fault of the log.
 
-    open_log: opens the log; called for every look, so that a replaced file is seen.
-    begin: reads the log, checks it and begins to serve its state. Raises Fault.
+    open_log: opens the log; called at every look, so that a replaced file is noticed.
+    begin: reads and checks the log and starts serving the state. Raises Fault.
     """
 
     def __init__(self, open_log: Callable[[], Log], begin: Callable[[], Served]) -> None:
@@ -76,20 +76,20 @@ class Follower:
         self.fault: Sequence[str] = ("the public log is being read; look again in a moment",)
 
     def look(self) -> None:
-        """Reads the log where it has changed; keeps the fault in words where it cannot be used."""
+        """Reads the log after a change; keeps the fault of an unusable log."""
         try:
             if self._has_changed():
                 self._serve(self._begin())
             fault: Sequence[str] = ()
-        except Exception as error:  # whatever a log does to this program, the thread goes on
-            found = fault_of(error)
-            if found.refused:
+        except Exception as error:  # no fault of a log ends the thread
+            read_fault = fault_of(error)
+            if read_fault.refused:
                 self._serve(None)
-            fault = found.lines
+            fault = read_fault.lines
         self.fault = fault
 
     def _has_changed(self) -> bool:
-        """Whether anything follows the last record, or stands in its place."""
+        """Whether records were appended or replaced after the last read."""
         with closing(self._open()) as log:
             served = self.served
             return served is None or not served.alive or not served.end.is_of(log)
@@ -114,8 +114,8 @@ class Follower:
         self._serve(None)
 
     def _follow(self) -> None:
-        pause = _BETWEEN
+        pause = _INTERVAL
         while not self._stop.is_set():
             self.look()
-            pause = _BETWEEN if not self.fault else min(2 * pause, _LONGEST)
+            pause = _INTERVAL if not self.fault else min(2 * pause, _LONGEST_INTERVAL)
             self._stop.wait(pause)

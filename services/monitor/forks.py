@@ -1,10 +1,10 @@
-"""A process that answers each question in a fork of itself.
+"""Answers every question in a fork of a loaded process.
 
-The process has one thread, so that it can fork at any time, and every fork begins with all that
-the process has read and computed. A question arrives as a socket over standard input. The fork
-reads the question from the socket and writes its answer there. A fork ends at its deadline, and as
-soon as nobody holds the other end of its socket; whatever the fork has started ends with it. The
-process ends with its standard input.
+The process has a single thread, so that forking is safe at any time, and every fork begins with
+the data of the process. A question arrives as a socket over the standard input. The fork reads the
+question from the socket and writes the answer there. A fork ends at the deadline, or when the other
+end of the socket is closed, together with all child processes. The process ends with the standard
+input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from stream_dp.json_object import Json
 
 MEMORY = 1 << 30  # bytes of addresses that a fork may take beside those that the process has
 _LARGEST = 1 << 20  # bytes of a question
@@ -33,12 +35,12 @@ BEGIN = struct.Struct("!d")  # seconds until a deadline; with it comes a socket
 
 @dataclass(frozen=True)
 class Work:
-    """What a fork says, or is asked: plain data with bytes.
+    """A question to a fork or its answer: plain data with bytes.
 
-    file: sent as an open file; None where there is none.
+    file: an open file to send along, or None.
     """
 
-    data: dict[str, Any]
+    data: Json
     body: bytes = b""
     file: IO[bytes] | None = None
 
@@ -48,7 +50,7 @@ class Work:
 
 
 def answer_in_forks(answer: Callable[[Work], Work]) -> None:
-    """Serves until standard input has ended and every fork too. Each fork calls `answer` once."""
+    """Serves until the end of standard input and of all forks. Each fork calls `answer` once."""
     gc.collect()
     gc.freeze()  # so that a collection in a fork copies no memory
     _Parent(answer).serve()
@@ -57,7 +59,7 @@ def answer_in_forks(answer: Callable[[Work], Work]) -> None:
 class _Parent:
     def __init__(self, answer: Callable[[Work], Work]) -> None:
         self._answer = answer
-        self._asked = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+        self._questions = socket.socket(fileno=os.dup(sys.stdin.fileno()))
         self._forks: dict[int, socket.socket] = {}
         self._poll = select.poll()
         self._ended, wakes = os.pipe()
@@ -67,26 +69,26 @@ class _Parent:
         signal.set_wakeup_fd(wakes)
 
     def serve(self) -> None:
-        asked, ended = self._asked.fileno(), self._ended
-        self._poll.register(asked, select.POLLIN)
-        self._poll.register(ended, select.POLLIN)
-        while self._asked.fileno() >= 0 or self._forks:
+        questions_fd, wakeup_fd = self._questions.fileno(), self._ended
+        self._poll.register(questions_fd, select.POLLIN)
+        self._poll.register(wakeup_fd, select.POLLIN)
+        while self._questions.fileno() >= 0 or self._forks:
             for fd, _ in self._poll.poll():
-                if fd == ended:
+                if fd == wakeup_fd:
                     with suppress(BlockingIOError):
-                        os.read(ended, 4096)
-                elif fd == asked:
+                        os.read(wakeup_fd, 4096)
+                elif fd == questions_fd:
                     self._begin()
                 else:  # nobody waits for this answer any more
                     self._kill(next(pid for pid, s in self._forks.items() if s.fileno() == fd))
-            self._bury()
+            self._reap()
 
     def _begin(self) -> None:
-        """Forks for the next question."""
-        message, sockets, *_ = socket.recv_fds(self._asked, BEGIN.size, 1)
+        """Starts a fork for the next question."""
+        message, sockets, *_ = socket.recv_fds(self._questions, BEGIN.size, 1)
         if len(message) < BEGIN.size or not sockets:
-            self._poll.unregister(self._asked)
-            self._asked.close()
+            self._poll.unregister(self._questions)
+            self._questions.close()
             return
         connection = socket.socket(fileno=sockets[0])
         pid = os.fork()
@@ -100,9 +102,9 @@ class _Parent:
             os.setpgid(0, 0)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._asked.close()
-            for other in self._forks.values():
-                other.close()
+            self._questions.close()
+            for sibling in self._forks.values():
+                sibling.close()
             _work(connection, BEGIN.unpack(message)[0], self._answer)
         except OSError:
             pass  # nobody waits for the answer
@@ -115,8 +117,8 @@ class _Parent:
         self._poll.unregister(self._forks[pid])
         os.killpg(pid, signal.SIGKILL)
 
-    def _bury(self) -> None:
-        """Ends what ended forks have left, and closes their sockets."""
+    def _reap(self) -> None:
+        """Kills the process groups of ended forks, and closes the sockets."""
         for pid in list(self._forks):
             # The fork keeps its number until it is waited for, so the group is its own.
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -130,24 +132,24 @@ class _Parent:
 
 
 def _work(connection: socket.socket, seconds: float, answer: Callable[[Work], Work]) -> None:
-    """Answers one question within limits: what exceeds the time ends the process."""
+    """Answers a question within limits; the end of the time ends the process."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
     with suppress(OSError, ValueError):  # there is no /proc but on Linux
-        most = _addresses() + MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        limit = _addresses() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         # A machine without memory ends a fork first, and not what serves the others.
         Path("/proc/self/oom_score_adj").write_text("1000")
     with connection:
-        said = answer(_question(connection))
-        files = [] if said.file is None else [said.file.fileno()]
-        encoded = said.encoded()
+        reply = answer(_question(connection))
+        files = [] if reply.file is None else [reply.file.fileno()]
+        encoded = reply.encoded()
         socket.send_fds(connection, [encoded[:1]], files)
         connection.sendall(encoded[1:])
 
 
 def _addresses() -> int:
-    """Bytes of addresses that this process has."""
+    """The address space of this process in bytes."""
     pages = Path("/proc/self/statm").read_text().split()[0]
     return int(pages) * resource.getpagesize()
 
@@ -160,11 +162,11 @@ def _question(connection: socket.socket) -> Work:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    parts = []
+    chunks = []
     while size:
-        part = connection.recv(min(size, 1 << 16))
-        if not part:
+        chunk = connection.recv(min(size, 1 << 16))
+        if not chunk:
             raise ConnectionError
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)

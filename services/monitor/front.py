@@ -1,7 +1,7 @@
-"""What speaks with the public monitor's clients: it holds their connections and computes nothing.
+"""The front of the public monitor: holds clients' connections and computes nothing.
 
-Every answer comes from a process that may be ended at any time. So health and what is known are
-answered at once, whatever else is asked.
+Every answer comes from a process that may be ended at any time. So the front answers requests for
+health and cached pages at once, under any load.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from stream_dp.json_object import Json
+
 from ..pages.render import resource
 from .follower import Follower, Served
+from .forked_workers import Failed, Gone
 from .forks import Work
 from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
 from .live import Live
 from .refusals import TOO_MUCH, refusal
-from .workers import Failed, Gone
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 MOST_BYTES = 64 << 20  # of answers of one state
 MOST_WAITING = 128  # requests whose answers are being computed or wait for it
 MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
 _AT_ONCE = max(2, os.cpu_count() or 1)  # processes that compute pages
-_PART = 1 << 18  # bytes of a file that are sent at once
-_PART_PATIENCE = 60.0  # seconds that a client may take over them
+_CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
+_CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
 _ASSETS = (
     ("/icon.svg", "image/svg+xml"),
     ("/style.css", "text/css; charset=utf-8"),
@@ -39,25 +41,29 @@ _ASSETS = (
 
 
 def public_monitor(follower: Follower) -> Application:
-    """The monitor of the log that is followed, within its limits."""
+    """The public monitor of a followed log, with limits."""
     front = _Front(follower)
     return Limited(front, {"GET", "HEAD"}, forms={"/plan"}, endless={"/events"}, single={"/plan"})
 
 
 class Full(Exception):
-    """Too many wait for the same."""
+    """Too many requests wait for a slot."""
 
 
-class Places:
-    """A number of places, and of those who have one or wait for it."""
+class RequestSlots:
+    """Slots for concurrent requests, with a bound on waiting requests.
 
-    def __init__(self, number: int, most: int) -> None:
-        self._free, self._taken, self._most = asyncio.Semaphore(number), 0, most
+    number: requests served at once.
+    limit: requests served or waiting.
+    """
+
+    def __init__(self, number: int, limit: int) -> None:
+        self._free, self._taken, self._limit = asyncio.Semaphore(number), 0, limit
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Waits for a place. Raises Full."""
-        if self._taken >= self._most:
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a slot. Raises Full."""
+        if self._taken >= self._limit:
             raise Full
         self._taken += 1
         try:
@@ -67,12 +73,12 @@ class Places:
             self._taken -= 1
 
 
-class Known:
-    """Answers by what was asked, the latest within a limit."""
+class AnswerCache:
+    """A cache of answers by request, least recently used first out. limit: bytes of all answers."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, limit: int = MOST_BYTES) -> None:
         self._answers: OrderedDict[tuple[str, ...], Work] = OrderedDict()
-        self._bytes, self._most = 0, most
+        self._bytes, self._limit = 0, limit
 
     def get(self, key: tuple[str, ...]) -> Work | None:
         if key in self._answers:
@@ -83,7 +89,7 @@ class Known:
         self._drop(key)
         self._answers[key] = answer
         self._bytes += _size(key, answer)
-        while self._bytes > self._most:
+        while self._bytes > self._limit:
             self._drop(next(iter(self._answers)))
 
     def _drop(self, key: tuple[str, ...]) -> None:
@@ -97,7 +103,7 @@ def _size(key: tuple[str, ...], answer: Work) -> int:
 
 
 class _Shared:
-    """An answer that is being computed for all who ask for it; it ends with the last of them."""
+    """A running computation shared by waiting clients, cancelled after the last client has left."""
 
     def __init__(self, task: asyncio.Task[Work]) -> None:
         self.task, self.waiting = task, 0
@@ -107,14 +113,14 @@ class _Front:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._live = Live(self._current)
-        self._known = Known()
+        self._cache = AnswerCache()
         self._shared: dict[tuple[str, ...], _Shared] = {}
-        self._computed = Places(_AT_ONCE, MOST_WAITING)
-        self._written = Places(1, MOST_DOWNLOADS)
-        self._sent = Places(MOST_DOWNLOADS, MOST_DOWNLOADS)
+        self._computed = RequestSlots(_AT_ONCE, MOST_WAITING)
+        self._written = RequestSlots(1, MOST_DOWNLOADS)
+        self._sent = RequestSlots(MOST_DOWNLOADS, MOST_DOWNLOADS)
         self._assets = {path: (resource(path[1:]).encode(), media) for path, media in _ASSETS}
 
-    def _current(self) -> dict[str, Any] | None:
+    def _current(self) -> Json | None:
         served, fault = self._follower.served, self._follower.fault
         if served is None:
             return None
@@ -128,11 +134,11 @@ class _Front:
             return
         try:
             if path.startswith("/download/"):
-                async with self._sent.place():
-                    response = await self._asked(scope, receive)
+                async with self._sent.slot():
+                    response = await self._state_response(scope, receive)
                     await response(scope, receive, send)
                 return
-            response = await self._asked(scope, receive)
+            response = await self._state_response(scope, receive)
         except Full:
             response = refusal(path, 503, "Not now", ["too much is asked; try again later"])
         except Failed:
@@ -142,7 +148,7 @@ class _Front:
         await response(scope, receive, send)
 
     def _at_once(self, path: str) -> Response | None:
-        """What needs no computation; None for what does."""
+        """The response to a request, if no computation is needed."""
         ready = self._follower.served is not None
         if path == "/healthz":
             return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
@@ -158,8 +164,8 @@ class _Front:
             return refusal(path, 503, "This public log cannot be shown", self._follower.fault)
         return None
 
-    async def _asked(self, scope: Message, receive: Receive) -> Response:
-        """What a state answers. Raises Full, Failed, Gone."""
+    async def _state_response(self, scope: Message, receive: Receive) -> Response:
+        """The response of the served state. Raises Full, Failed, Gone."""
         request = Request(scope, receive)
         data = {"method": scope["method"], "path": scope["path"], "query": request.url.query}
         question = Work(data, await request.body())
@@ -168,12 +174,12 @@ class _Front:
         if etag is not None and request.headers.get("if-none-match") == etag:
             headers = {"ETag": etag, "Cache-Control": "no-cache"}
             return Response(status_code=304, headers=headers)
-        return _Answered(answer)
+        return _StateResponse(answer)
 
     async def _answer(self, question: Work) -> Work:
         path = question.data["path"]
         if path.startswith("/download/"):
-            async with self._written.place():
+            async with self._written.slot():
                 return await self._served().ask(question, DOWNLOAD_DEADLINE)
         if question.data["method"] == "POST":  # one at a time, which `Limited` sees to
             return await self._served().ask(question, DEADLINE)
@@ -186,11 +192,11 @@ class _Front:
         return served
 
     async def _share(self, question: Work) -> Work:
-        """An answer that is known, or that is computed once for all who ask for it."""
+        """A cached answer, or an answer computed once for all waiting clients."""
         key = (self._served().head, question.data["path"], question.data["query"])
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = _Shared(asyncio.create_task(self._compute(question)))
@@ -204,17 +210,17 @@ class _Front:
                 self._shared.pop(key, None)
 
     async def _compute(self, question: Work) -> Work:
-        async with self._computed.place():
+        async with self._computed.slot():
             served = self._served()
             answer = await served.ask(question, DEADLINE)
         if answer.data["status"] == 200 and "etag" in dict(answer.data["headers"]):
             key = (served.head, question.data["path"], question.data["query"])
-            self._known.keep(key, answer)
+            self._cache.keep(key, answer)
         return answer
 
 
 async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, Work]) -> Work:
-    """An answer, computed for as long as its client stays."""
+    """Awaits an answer while the client stays connected. Raises Gone."""
     task, gone = asyncio.ensure_future(answer), asyncio.ensure_future(receive())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -222,12 +228,12 @@ async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, Work]) 
             raise Gone
         return task.result()
     finally:
-        for one in (task, gone):
-            one.cancel()
+        for future in (task, gone):
+            future.cancel()
 
 
-class _Answered(Response):
-    """What a state has answered, as it said it."""
+class _StateResponse(Response):
+    """The unchanged response of a state, streamed from a file if the answer has a file."""
 
     def __init__(self, answer: Work) -> None:
         super().__init__(answer.body, answer.data["status"])
@@ -242,7 +248,7 @@ class _Answered(Response):
         start = {"type": "http.response.start", "status": self.status_code}
         with self._file as file:
             await send({**start, "headers": self.raw_headers})
-            while part := await asyncio.to_thread(file.read, _PART):
-                async with asyncio.timeout(_PART_PATIENCE):
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            while chunk := await asyncio.to_thread(file.read, _CHUNK_SIZE):
+                async with asyncio.timeout(_CHUNK_TIMEOUT):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b""})

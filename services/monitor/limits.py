@@ -20,7 +20,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LONGEST_TARGET = 4096  # characters of a path and its query
 LARGEST_BODY = 65_536  # bytes of a form
-PATIENCE = 10.0  # seconds that a client may take over its request
+REQUEST_TIMEOUT = 10.0  # seconds that a client may take over its request
 DEADLINE = 30.0  # seconds for an answer
 DOWNLOAD_DEADLINE = 1800.0
 MOST_CONNECTIONS = 512
@@ -42,10 +42,10 @@ HEADERS = (
 class Limited:
     """An application with limits.
 
-    methods: those that it answers.
-    forms: paths that answer POST too.
-    deadline: seconds for an answer, where the path has no other.
-    endless: paths whose answers have no deadline, because they bound themselves.
+    methods: the allowed methods.
+    forms: paths that also allow POST.
+    deadline: seconds for an answer, except for downloads.
+    endless: paths of streams, without a deadline.
     single: paths whose forms are answered one at a time.
     """
 
@@ -83,7 +83,7 @@ class Limited:
                 self._taken.remove(path)
 
     async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answers before the deadline, or says that it has passed."""
+        """Answers before the deadline, or with status 503."""
         sent = False
 
         async def confined(message: Message) -> None:
@@ -98,8 +98,8 @@ class Limited:
         try:
             async with asyncio.timeout(None if path in self._endless else deadline):
                 # The server drops the body of an answer to HEAD.
-                asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-                await self._application(asked, receive, confined)
+                get_scope = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+                await self._application(get_scope, receive, confined)
         except TimeoutError:
             if not sent:
                 await _plain(send, 503, "this took too long; try again later")
@@ -132,10 +132,10 @@ async def _plain(send: Send, status: int, text: str) -> None:
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 whose clients have `PATIENCE` seconds for a request, and to take its answer.
+    """HTTP/1.1 with `REQUEST_TIMEOUT` seconds for sending a request and for receiving the answer.
 
-    If there are more than `MOST_CONNECTIONS`, the one ends that has been without a request for the
-    longest time, so that slow clients keep nobody out.
+    Beyond `MOST_CONNECTIONS` the connection with the longest time without a request is closed, so
+    that slow clients keep nobody out.
     """
 
     _late: asyncio.TimerHandle | None = None
@@ -145,9 +145,17 @@ class PatientProtocol(H11Protocol):
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:
-            others = (one for one in self.connections if isinstance(one, PatientProtocol))
-            idle = [one for one in others if not one._is_busy and one is not self]
-            min(idle, key=lambda one: one._since, default=self).transport.abort()
+            connections = (
+                connection
+                for connection in self.connections
+                if isinstance(connection, PatientProtocol)
+            )
+            idle = [
+                connection
+                for connection in connections
+                if not connection._is_busy and connection is not self
+            ]
+            min(idle, key=lambda connection: connection._since, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._late is not None:
@@ -162,16 +170,16 @@ class PatientProtocol(H11Protocol):
         if self._late is not None:
             self._late.cancel()
         self._since = self.loop.time()
-        self._late = self.loop.call_later(PATIENCE, self._close_late)
+        self._late = self.loop.call_later(REQUEST_TIMEOUT, self._close_late)
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is complete and its answer is on its way."""
+        """Whether a request is complete and the answer is not."""
         answering = self.cycle is not None and not self.cycle.response_complete
         return answering and self.conn.their_state in {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}
 
     def _close_late(self) -> None:
         if self._is_busy and not self.transport.is_closing():
-            self._late = self.loop.call_later(PATIENCE, self._close_late)  # look again later
-        else:  # also where the transport waits for a client that reads nothing
+            self._late = self.loop.call_later(REQUEST_TIMEOUT, self._close_late)  # look again later
+        else:  # also for a client that reads nothing
             self.transport.abort()

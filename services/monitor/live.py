@@ -1,36 +1,37 @@
-"""Server-sent events: one for every new head, so that open pages show a release by themselves."""
+"""Server-sent events about new heads, for updating open pages."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+from stream_dp.json_object import Json
 
 MOST_STREAMS = 256
 _HEARTBEAT = 15.0  # seconds between two comments that keep a connection open
 
 
 class Live:
-    """Streams of heads to a bounded number of viewers, none of which has a thread.
+    """Streams of heads to a bounded number of viewers, without threads.
 
-    current: what viewers see now, as data with a `head`; None where there is nothing.
+    current: returns the current data with a `head`; None without a state.
     """
 
-    def __init__(self, current: Callable[[], dict[str, Any] | None]) -> None:
+    def __init__(self, current: Callable[[], Json | None]) -> None:
         self._current = current
         self.viewers = 0
 
     def viewer(self) -> Response:
-        """A stream of heads, or the refusal of one viewer too many."""
+        """A stream of heads, or a refusal beyond `MOST_STREAMS` viewers."""
         return _Stream(self)
 
     async def heads(self) -> AsyncIterator[bytes]:
-        """An event `head` now and whenever it changes, and comments in between."""
-        sent: dict[str, Any] | None = None
+        """Yields an event `head` now and after every change, with comments in between."""
+        sent: Json | None = None
         quiet = 0.0
         yield b"retry: 3000\n\n"
         while True:

@@ -1,20 +1,20 @@
-"""Where a public log ends: what tells whether it has changed."""
+"""The end of a public log, for noticing changes."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-from stream_dp.log.base import Log
-from stream_dp.topics import RELEASES
+from stream_dp.log.log import Log
+from stream_dp.study.topics import RELEASES
 
 
 @dataclass(frozen=True)
 class End:
-    """The last record of a public log that was read.
+    """The last record read from a public log.
 
-    identity: of its topic.
-    position: behind the record.
+    identity: the identity of the topic.
+    position: the offset after the record.
     last: the SHA-256 of the record's value.
     """
 
@@ -23,7 +23,7 @@ class End:
     last: str
 
     def is_of(self, log: Log) -> bool:
-        """Whether the log still ends there, with the same record. Raises LogError."""
+        """Whether the log still ends with the same record. Raises LogError."""
         if log.describe(RELEASES).identity != self.identity:
             return False
         batch = log.read(RELEASES, {0: self.position - 1}, 2, 0)
@@ -31,5 +31,5 @@ class End:
 
 
 def sha256(value: bytes | None) -> str:
-    """The hash of a record's value, in hexadecimal digits."""
+    """The SHA-256 of a record's value, in hexadecimal."""
     return hashlib.sha256(value or b"").hexdigest()

@@ -1,4 +1,4 @@
-"""The operator's monitor: what a study waits for, and the acts of an operator. Confidential."""
+"""The operator's monitor: the state of a study, and the acts of an operator. Confidential."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 
 from ..deployment import Deployment
-from ..events import head
 from ..pages.render import render, resource
+from ..process.events import head
 from .access import COOKIE, Access
-from .commands import PATIENCE, Said, command
-from .facts import Watch
 from .limits import Application, Limited
 from .live import Live
-from .planning import form_fields, plan_page
+from .operator_commands import COMMAND_TIMEOUT, CommandResult, command
+from .operator_facts import Watch
+from .planner_form import form_fields, plan_page
 
 _HTML = "text/html; charset=utf-8"
-_PATIENCE = 5.0  # seconds until a page says that the first facts are being gathered
+_FIRST_FACTS_TIMEOUT = 5.0  # seconds until a page says that the first facts are being gathered
 _ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
 
 
 def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
-    """The application, within its limits. study: the study file."""
+    """The operator's application, with limits. study: the study file."""
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _faults(application)
     _open_pages(application, access)
@@ -44,13 +45,13 @@ def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
     return Limited(
         application,
         {"GET", "HEAD", "POST"},
-        deadline=PATIENCE + 30,  # an act is one command, and what the page shows of it
+        deadline=COMMAND_TIMEOUT + 30,  # an act is one command, and what the page shows of it
         endless={"/events"},
         single={"/plan"},
     )
 
 
-def _page(template: str, status: int = 200, **values: Any) -> Response:
+def _page(template: str, status: int = 200, **values: object) -> Response:
     text = render(template, **{"head": "", **values})
     headers = {"Cache-Control": "no-store"}
     return Response(text, status_code=status, media_type=_HTML, headers=headers)
@@ -76,17 +77,17 @@ def _faults(application: FastAPI) -> None:
         return _problem(500, "Something went wrong", type(error).__name__)
 
 
-def _asker(request: Request, access: Access) -> str:
-    who = access.who(request.headers, request.cookies)
-    if who is None:
+def _authenticated_user(request: Request, access: Access) -> str:
+    user = access.user(request.headers, request.cookies)
+    if user is None:
         raise HTTPException(401 if access.token is not None else 403, "you are not let in")
-    return who
+    return user
 
 
-async def _own_form(request: Request, access: Access, who: str) -> dict[str, str]:
-    """The fields of a form of ours. Raises HTTPException for anybody else's."""
+async def _valid_form(request: Request, access: Access, user: str) -> dict[str, str]:
+    """The fields of a valid form. Raises HTTPException for a form from elsewhere."""
     fields = form_fields(await request.body())
-    if not access.is_own_form(who, fields, request.headers):
+    if not access.is_valid_form(user, fields, request.headers):
         raise HTTPException(403, "this form is not one of this monitor's; open it again")
     return fields
 
@@ -123,15 +124,15 @@ def _asset(application: FastAPI, path: str, media: str) -> None:
 
 
 def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
-    def current() -> dict[str, Any] | None:
+    def current() -> Json | None:
         return None if watch.facts is None else {"head": watch.facts.head}
 
     live = Live(current)
 
     @application.get("/")
     def overview(request: Request) -> Response:
-        _asker(request, access)
-        facts = watch.soon(_PATIENCE)
+        _authenticated_user(request, access)
+        facts = watch.soon(_FIRST_FACTS_TIMEOUT)
         if facts is None:  # the page asks for itself anew, as a new head arrives
             return _page("operator_first.html", head="none")
         done = request.query_params.get("done", "")[:200]
@@ -139,13 +140,13 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
 
     @application.get("/events")
     async def events(request: Request) -> Response:
-        _asker(request, access)
+        _authenticated_user(request, access)
         return live.viewer()
 
 
 def _planner(application: FastAPI, access: Access, study: Path) -> None:
-    def page(who: str, fields: dict[str, str] | None = None) -> Response:
-        declared, key = Deployment.load(study).study, access.form_key(who)
+    def page(user: str, fields: dict[str, str] | None = None) -> Response:
+        declared, key = Deployment.load(study).study, access.form_key(user)
         try:
             text = plan_page(declared, "operator_base.html", fields, key=key)
         except UserError as error:
@@ -154,13 +155,13 @@ def _planner(application: FastAPI, access: Access, study: Path) -> None:
 
     @application.get("/plan")
     def form(request: Request) -> Response:
-        return page(_asker(request, access))
+        return page(_authenticated_user(request, access))
 
     @application.post("/plan")
     async def plan(request: Request) -> Response:
-        who = _asker(request, access)
-        fields = await _own_form(request, access, who)
-        return await run_in_threadpool(page, who, fields)
+        user = _authenticated_user(request, access)
+        fields = await _valid_form(request, access, user)
+        return await run_in_threadpool(page, user, fields)
 
 
 def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
@@ -168,7 +169,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
 
     @application.get("/close")
     def ask(request: Request) -> Response:
-        who = _asker(request, access)
+        user = _authenticated_user(request, access)
         period = watch.look().status.get("open_period")
         if period is None:
             raise HTTPException(400, "no period is open")
@@ -178,13 +179,13 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
             period=period,
             counted=counted.data,
             lines=() if counted.data else counted.lines,
-            key=access.form_key(who),
+            key=access.form_key(user),
         )
 
     @application.post("/close")
     async def close(request: Request) -> Response:
-        who = _asker(request, access)
-        fields = await _own_form(request, access, who)
+        user = _authenticated_user(request, access)
+        fields = await _valid_form(request, access, user)
         period = (await run_in_threadpool(watch.look)).status.get("open_period")
         if period is None or fields.get("period") != period:
             raise HTTPException(409, "another period is open now; look again")
@@ -193,14 +194,16 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
         if not acting.acquire(blocking=False):
             raise HTTPException(409, "another act is on its way; look again")
         try:
-            said = await run_in_threadpool(command, "close", study, "--yes", "--", period)
+            result = await run_in_threadpool(command, "close", study, "--yes", "--", period)
         finally:
             acting.release()
-        return await run_in_threadpool(_acted, watch, who, act="close", what=period, said=said)
+        return await run_in_threadpool(
+            _acted, watch, user, act="close", subject=period, result=result
+        )
 
 
 def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
-    def known(name: str, act: str) -> Mapping[str, Any]:
+    def job_of(name: str, act: str) -> Mapping[str, Any]:
         jobs = {job["id"]: job for job in watch.look().status.get("jobs", [])}
         if act not in _ACTS or name not in jobs:
             raise HTTPException(404, "there is no such job")
@@ -209,27 +212,27 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> No
 
     @application.get("/job/{name}/{act}")
     def ask(request: Request, name: str, act: str) -> Response:
-        who = _asker(request, access)
-        job, key = known(name, act), access.form_key(who)
+        user = _authenticated_user(request, access)
+        job, key = job_of(name, act), access.form_key(user)
         return _page("operator_job.html", job=job, act=act, words=_ACTS[act], key=key)
 
     @application.post("/job/{name}/{act}")
     async def do(request: Request, name: str, act: str) -> Response:
-        who = _asker(request, access)
-        fields = await _own_form(request, access, who)
-        await run_in_threadpool(known, name, act)
+        user = _authenticated_user(request, access)
+        fields = await _valid_form(request, access, user)
+        await run_in_threadpool(job_of, name, act)
         if fields.get("confirm") != "yes":
             raise HTTPException(400, "tick the box to confirm; nothing was done")
-        said = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
-        return await run_in_threadpool(_acted, watch, who, act=act, what=name, said=said)
+        result = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
+        return await run_in_threadpool(_acted, watch, user, act=act, subject=name, result=result)
 
 
-def _acted(watch: Watch, who: str, *, act: str, what: str, said: Said) -> Response:
-    """Logs an act with its outcome, and shows it."""
-    outcome = "done" if said.succeeded else "; ".join(said.lines)
-    line = {**head("operator-act"), "by": who, "act": act, "what": what, "outcome": outcome}
+def _acted(watch: Watch, user: str, *, act: str, subject: str, result: CommandResult) -> Response:
+    """Logs an act with the outcome, and shows the outcome."""
+    outcome = "done" if result.succeeded else "; ".join(result.lines)
+    line = {**head("operator-act"), "by": user, "act": act, "what": subject, "outcome": outcome}
     print(json.dumps(line), file=sys.stderr, flush=True)
     watch.refresh()
-    if not said.succeeded:
-        return _problem(409, "This cannot be done", *said.lines)
-    return RedirectResponse(f"/?done={quote(f'{act} {what}: done')}", 303)
+    if not result.succeeded:
+        return _problem(409, "This cannot be done", *result.lines)
+    return RedirectResponse(f"/?done={quote(f'{act} {subject}: done')}", 303)

@@ -1,9 +1,9 @@
-"""A process that reads a public log once, checks it, and answers from what it read.
+"""The program of a process that reads and checks a public log once, and then answers.
 
     python -m stream_dp.services.monitor.public_program PUBLIC
 
-It writes a line of JSON once it can answer, or with the reason why it cannot, and then answers in
-forks of itself (`forks.py`).
+The program writes a line of JSON with the state or the fault of the log, and then answers questions
+in forks (`forks.py`).
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from stream_dp.log.public import public_log
+from stream_dp.json_object import Json
+from stream_dp.log.open_public import public_log
 
 from .answering import answer_of
 from .follower import fault_of
 from .forks import answer_in_forks
 from .limits import Application
-from .public import public_pages
-from .state import read_state
+from .public_pages import public_pages
+from .public_state import read_state
 from .views import prepare
 
 
-def _begun(source: str) -> tuple[dict[str, Any], Application | None]:
-    """What is said of the log, and the application that shows it."""
+def _read(source: str) -> tuple[Json, Application | None]:
+    """Reads a log; returns the first line to write, and the application, or None for a fault."""
     try:
         with closing(public_log(source)) as log:
             state = read_state(log)
         prepare(state)
-    except Exception as error:  # whatever a log does to this program, its reader is told
+    except Exception as error:  # every fault of a log is reported to the reader
         fault = fault_of(error)
         return {"fault": list(fault.lines), "refused": fault.refused}, None
     releases = len(state.public.published)
-    said = {"end": asdict(state.end), "head": state.head, "releases": releases}
-    return said, public_pages(state, lambda: public_log(source))
+    message = {"end": asdict(state.end), "head": state.head, "releases": releases}
+    return message, public_pages(state, lambda: public_log(source))
 
 
 def main(source: str) -> None:
-    said, application = _begun(source)
-    print(json.dumps(said), flush=True)
+    message, application = _read(source)
+    print(json.dumps(message), flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if application is not None:
         answer: Any = partial(answer_of, application)

@@ -1,4 +1,4 @@
-"""What the public monitor says where it cannot answer: a page, or JSON to those who use the API."""
+"""Refusals of the public monitor: a page, or JSON for the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOO_MUCH = "this needs more time or memory than it gets here; ask less of it"
 
 
 def refusal(path: str, status: int, title: str, lines: Sequence[str]) -> Response:
-    """A refusal of what was asked at a path. It quotes nothing else of the request."""
+    """A refusal of a request to a path, which quotes nothing else of the request."""
     if path.startswith(("/api/", "/download/", "/openapi")):
         return JSONResponse({"error": title, "lines": list(lines)}, status_code=status)
     text = render("problem.html", title=title, lines=lines, head="")

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import uvicorn
 
-from ..addresses import listener
-from .limits import PATIENCE, Application, PatientProtocol
+from ..process.addresses import listener
+from .limits import REQUEST_TIMEOUT, Application, PatientProtocol
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 
 
 def serve(application: Application, address: str, begun: Callable[[int], None]) -> None:
-    """Serves at HOST:PORT. begun: called with the port once it listens. Raises UserError."""
+    """Serves at HOST:PORT. begun: called with the port when listening. Raises UserError."""
     socket = listener(address)
     begun(int(socket.getsockname()[1]))
     server = uvicorn.Server(
@@ -22,7 +22,7 @@ def serve(application: Application, address: str, begun: Callable[[int], None]) 
             http=PatientProtocol,
             ws="none",
             lifespan="off",
-            timeout_keep_alive=int(PATIENCE),
+            timeout_keep_alive=int(REQUEST_TIMEOUT),
             h11_max_incomplete_event_size=_LARGEST_HEAD,
             timeout_graceful_shutdown=2,
             server_header=False,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from stream_dp.answers.answer import Region
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 from stream_dp.study import Release
 
-from ..pages.data_sets import two_way
-from ..pages.figures import about_release, side_by_side
-from ..pages.label import privacy_label
+from ..pages.data_set_pages import any_figures
+from ..pages.groups_figures import two_way
+from ..pages.privacy_label import privacy_label
 from ..pages.questions import Question
-from ..pages.records import (
+from ..pages.record_rows import (
     HASHES,
     budget_charts,
     budget_table,
@@ -20,15 +21,15 @@ from ..pages.records import (
     citation,
     facts,
 )
+from ..pages.release_figures import about_release, side_by_side
 from ..pages.render import render
-from ..pages.sizes import any_figures
-from .answers import parts_of, releases_data
-from .asking import address, builder, siblings
-from .downloads import FORMATS
-from .state import State
+from .api_answers import releases_data
+from .downloads import FORMATS, tables_of
+from .public_state import State
+from .query_forms import address, builder, siblings
 
 
-def _rendered(state: State, template: str, **values: Any) -> bytes:
+def _rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
     return render(template, study=study, head=state.head, **values).encode()
 
@@ -44,7 +45,7 @@ def _published(state: State) -> tuple[list[Release], list[str]]:
 
 
 def index_page(state: State) -> bytes:
-    """What the study is, its releases with a first chart each, the last publications."""
+    """The page of the study: releases with a first chart, and the last publications."""
     panels, data_sets = _published(state)
     public = state.public
     latest = releases_data(public)[-12:][::-1]
@@ -83,12 +84,13 @@ def release_page(state: State, name: str) -> bytes:
 def answer_page(
     state: State, name: str, query: str, beside: Sequence[str], *, count: bool
 ) -> bytes:
-    """The answer to a query over all periods, beside those of other releases. Raises UserError."""
+    """The answer to a query over all periods, beside other releases' answers. Raises UserError."""
     public, study = state.public, state.public.study
     declared = study.release(name)
-    others = [other for other in dict.fromkeys(beside) if other in siblings(study, declared)]
-    figures = side_by_side(public, [name, *others], Question(query, query, count=count))
-    last = public.estimate(name, query, count=count)
+    comparable = siblings(study, declared)
+    other_releases = [sibling for sibling in dict.fromkeys(beside) if sibling in comparable]
+    figures = side_by_side(public, [name, *other_releases], Question(query, query, count=count))
+    last = public.answer(name, query, count=count)
     return _rendered(
         state,
         "answer.html",
@@ -101,15 +103,15 @@ def answer_page(
         builder=builder(study, declared),
         examples=public.queries(name),
         address=address,
-        shared=address(name, query, count=count, beside=others),
-        other_measure=address(name, query, count=not count, beside=others),
-        beside=others,
+        shared=address(name, query, count=count, beside=other_releases),
+        other_measure=address(name, query, count=not count, beside=other_releases),
+        beside=other_releases,
     )
 
 
 def _last_index(state: State, name: str) -> int:
-    places = [i for i, r in enumerate(state.public.published, 1) if r.certificate.release == name]
-    return places[-1]
+    indices = [i for i, r in enumerate(state.public.published, 1) if r.certificate.release == name]
+    return indices[-1]
 
 
 def data_set_page(
@@ -119,7 +121,8 @@ def data_set_page(
     pair: str | None,
     query: str | None = None,
     *,
-    count: bool = False,
+    count: bool | None = None,
+    region: Region | None = None,
 ) -> bytes:
     """The marginals of a data set, a two-way table and the answer to a query. Raises UserError."""
     if state.public.study.batch(name) is None:
@@ -128,7 +131,7 @@ def data_set_page(
     table = None if pair is None else two_way(state.public, name, period, pair)
     answer = None
     if query is not None:
-        answer = state.public.data_set_estimate(name, query, period, count=count)
+        answer = state.public.answer(name, query, period, count=count, region=region)
     return _rendered(
         state,
         "data_set.html",
@@ -136,7 +139,8 @@ def data_set_page(
         table=table,
         pair=pair,
         answer=answer,
-        examples=[] if figures.regions else state.public.queries(name),
+        examples=state.public.queries(name),
+        regions=state.public.regions(name),
         certificate=_last_index(state, name),
     )
 
@@ -153,7 +157,7 @@ def privacy_page(state: State) -> bytes:
 
 
 def verify_page(state: State) -> bytes:
-    """What was checked, and every hash of the chain."""
+    """The checks, and every hash of the chain."""
     rows = releases_data(state.public)
     return _rendered(state, "verify.html", verified=state.verified, rows=rows)
 
@@ -176,7 +180,7 @@ def downloads_page(state: State) -> bytes:
     """Links to every table in every format."""
     panels, data_sets = _published(state)
     names = [declared.name for declared in panels] + data_sets
-    tables = [(name, parts_of(state.public, name)) for name in names]
+    tables = [(name, tables_of(state.public, name)) for name in names]
     return _rendered(
         state,
         "downloads.html",
@@ -186,7 +190,7 @@ def downloads_page(state: State) -> bytes:
     )
 
 
-def api_paths(openapi: dict[str, Any]) -> list[dict[str, Any]]:
+def api_paths(openapi: Json) -> list[Json]:
     """The API's paths with their words and parameters, for its page."""
     return [
         {
@@ -203,7 +207,7 @@ def api_paths(openapi: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def prepare(state: State) -> None:
-    """Computes the pages that viewers open first, before anybody waits for them."""
+    """Computes the most visited pages in advance."""
     state.pages["/"] = index_page(state)
     for declared in _published(state)[0]:
         state.pages[f"/release/{declared.name}"] = release_page(state, declared.name)

@@ -1,4 +1,4 @@
-"""Axes of charts: round ticks of numbers, and the periods that are named below a chart."""
+"""Axes of charts: round ticks of numbers, and labels of periods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NumberAxis:
 
 
 def number_axis(low: float, high: float, about: int = 5) -> NumberAxis:
-    """The axis that has all numbers from `low` to `high`, with about so many ticks.
+    """The axis over all numbers from `low` to `high`, with about `about` ticks.
 
     >>> number_axis(0.0, 10.0).ticks
     (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
@@ -41,7 +41,7 @@ def number_axis(low: float, high: float, about: int = 5) -> NumberAxis:
 
 
 def number_text(value: float, ticks: Sequence[float] = ()) -> str:
-    """A number as an axis shows it: with the decimals of the ticks and a true minus sign.
+    """The text of a number on an axis: with the decimals of the ticks and a true minus sign.
 
     >>> number_text(1500.0), number_text(-0.5, (-0.5, 0.0, 0.5))
     ('1,500', '−0.5')
@@ -54,9 +54,9 @@ def number_text(value: float, ticks: Sequence[float] = ()) -> str:
 
 
 def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
-    """The periods that are named on an axis of `width` pixels: their places and names.
+    """The labelled periods of an axis of `width` pixels: indices and labels.
 
-    Months are named by their letters, with the year where it changes.
+    Months have names, with the year at the first month of a year.
 
     >>> period_ticks([f"2021-{m:02}" for m in range(1, 13)], 300)
     [(2, 'Mar 2021'), (5, 'Jun'), (8, 'Sep'), (11, 'Dec')]
@@ -64,13 +64,13 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
     [(0, '1'), (1, '2'), (2, '3')]
     """
     count = max(1, len(labels))
-    each = width / count
+    period_width = width / count
     if all(_is_month(label) for label in labels):
-        wide = 54.0  # a month with its year, now and then
-        step = next((s for s in _MONTH_STEPS if s * each >= wide), 240)
+        label_width = 54.0  # a month with its year, now and then
+        step = next((s for s in _MONTH_STEPS if s * period_width >= label_width), 240)
         return _months(labels, step)
-    wide = _LETTER * max(map(len, labels), default=1) + 12
-    step = math.ceil(wide / each)
+    label_width = _LETTER * max(map(len, labels), default=1) + 12
+    step = math.ceil(label_width / period_width)
     return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
 
 

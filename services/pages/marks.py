@@ -1,4 +1,4 @@
-"""What a chart consists of: marks in pixels, and the frame that they are drawn in."""
+"""Marks in pixels, and the frame around the marks of a chart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .axes import NumberAxis, number_text
 
 @dataclass(frozen=True)
 class Path:
-    """A line or an area. d: as SVG has it."""
+    """A line or an area. d: the path in the notation of SVG."""
 
     style: str
     d: str
@@ -20,7 +20,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Dot:
-    """A circle around a value; title: what a pointer over it shows."""
+    """A circle around a value. title: the text under a pointer."""
 
     style: str
     x: float
@@ -60,19 +60,19 @@ Mark = Path | Dot | Box | Text
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing of `width` by `height` pixels. words: what it shows, for screen readers."""
+    """A drawing of `width` by `height` pixels. description: a text for screen readers."""
 
     width: float
     height: float
-    words: str
+    description: str
     marks: tuple[Mark, ...]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The inside of a chart between its margins, and what its axes stand for.
+    """The inside of a chart between the margins, with the scales of the axes.
 
-    count: of places on the horizontal axis, one a period.
+    count: the number of periods on the horizontal axis.
     """
 
     width: float
@@ -84,9 +84,9 @@ class Frame:
     top: float = 26
     bottom: float = 24
 
-    def x(self, place: float) -> float:
-        """The middle of a period's place."""
-        return px(self.left + (place + 0.5) * self.each)
+    def x(self, position: float) -> float:
+        """The horizontal middle of the period at a position, in pixels."""
+        return px(self.left + (position + 0.5) * self.period_width)
 
     def y(self, value: float) -> float:
         low, high = self.axis.low, self.axis.high
@@ -94,8 +94,8 @@ class Frame:
         return px(self.height - self.bottom - inside * (self.height - self.top - self.bottom))
 
     @property
-    def each(self) -> float:
-        """The pixels of a period."""
+    def period_width(self) -> float:
+        """The width of a period in pixels."""
         return (self.width - self.left - self.right) / max(1, self.count)
 
     def axes(self, periods: Sequence[tuple[int, str]], unit: str) -> Iterator[Mark]:
@@ -106,11 +106,11 @@ class Frame:
             yield Path("grid", f"M{px(self.left)} {y}H{px(end)}")
             text = number_text(tick, self.axis.ticks)
             yield Text("tick", x=self.left - 6, y=y + 4, text=text, anchor="end")
-        for place, name in periods:
-            last = place == self.count - 1 and self.each < 40
-            anchor, shift = ("end", self.each / 2) if last else ("middle", 0.0)
+        for position, name in periods:
+            last = position == self.count - 1 and self.period_width < 40
+            anchor, shift = ("end", self.period_width / 2) if last else ("middle", 0.0)
             yield Text(
-                "tick", x=px(self.x(place) + shift), y=self.height - 6, text=name, anchor=anchor
+                "tick", x=px(self.x(position) + shift), y=self.height - 6, text=name, anchor=anchor
             )
         yield Text("tick", 0, 11, unit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from stream_dp.study import CumulativeRelease, Release, Study, WindowRelease
+from stream_dp.study import Release, Study, has_patterns, has_totals
 from stream_dp.study.alphabet import ABSENT
 
 _MOST_VALUES = 6  # of an attribute, that get a chart each
@@ -25,9 +25,9 @@ class Question:
 def questions(study: Study, declared: Release) -> list[Question]:
     """A few questions that show what a release is about, those on the present first."""
     asked = []
-    if not isinstance(declared, CumulativeRelease):
+    if has_patterns(declared):
         asked += _windows(study, declared)
-    if not isinstance(declared, WindowRelease):
+    if has_totals(declared):
         asked += totals(study, declared)
     return asked
 
@@ -45,10 +45,10 @@ def span_word(study: Study, count: int) -> str:
 
 
 def _windows(study: Study, declared: Release) -> list[Question]:
-    assert not isinstance(declared, CumulativeRelease)
+    assert has_patterns(declared)
     values, width = known_values(study, declared), declared.width
     alphabet = study.alphabet(declared)
-    single = len(alphabet.parts) == 1
+    single = len(alphabet.symbols) == 1
 
     def named(value: str) -> str:
         return f"{alphabet.name}={value}" if single else value

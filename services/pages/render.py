@@ -1,4 +1,4 @@
-"""Templates to HTML: every value is escaped, and marks that change how texts read are spelt out."""
+"""Renders templates to HTML: escapes every value, and spells out marks of writing direction."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ..output import visible
+from ..process.output import visible
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, **values: object) -> str:
     """The text of a file in `templates/`, filled with values."""
     return _environment().get_template(template).render(values)
 
 
 def resource(name: str) -> str:
-    """The text of a file beside the templates, such as the style sheet."""
+    """The text of a file in this folder, such as the style sheet."""
     return resources.files("stream_dp.services.pages").joinpath(name).read_text("utf-8")
 
 
@@ -44,15 +44,15 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """Texts on one line, with escapes for marks that could change how the rest is read.
+    """Escapes ends of lines and marks of writing direction in a text.
 
-    What templates have made themselves is a subclass of str and stays as it is.
+    Rendered markup is a subclass of str and is returned unchanged.
     """
     return visible(value) if type(value) is str else value
 
 
 def _escaped(line: str) -> str:
-    """A line of a text of several."""
+    """Escapes a line of a text."""
     return escape(visible(line))
 
 

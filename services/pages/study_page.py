@@ -1,27 +1,20 @@
-"""One HTML file of a public log, for any study: self-contained, it opens offline."""
+"""A self-contained HTML file about a public log, for any study."""
 
 from __future__ import annotations
 
 from stream_dp.client import PublicLog
 
-from .figures import release_figures
-from .label import privacy_label
-from .records import (
-    HASHES,
-    budget_charts,
-    budget_table,
-    certificate_rows,
-    citation,
-    facts,
-)
+from .data_set_pages import any_figures
+from .privacy_label import privacy_label
+from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
+from .release_figures import release_figures
 from .render import render, resource
-from .sizes import any_figures
 
 
 def study_page(public: PublicLog, warning: str = "") -> str:
-    """The page's HTML. Raises UserError, Inconsistent.
+    """Renders the page's HTML. Raises UserError, Inconsistent.
 
-    warning: what stands first on the page.
+    warning: the first text on the page.
     """
     published = {release.certificate.release for release in public.published}
     names = [r.name for r in public.study.releases if r.name in published]

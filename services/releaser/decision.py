@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, overload
 
 from stream_dp.continual import AnyMechanism
-from stream_dp.log.base import Positions, Record
+from stream_dp.log.log import Record
 from stream_dp.log.message import Message, build_message, message_records
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
-from stream_dp.plan import Plan
-from stream_dp.population import CellCounts
-from stream_dp.population.reports import ReadAs
+from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
-from stream_dp.release.panels import (
-    RELEASE_TYPE,
-    panel_certificate,
-    panel_parts,
-)
+from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
 from stream_dp.study import Release, Study
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
-from .. import journal
-from ..jobs.records import Job
-from ..journal import Entry
+from ..journal import journal
+from ..journal.closed_input import ClosedInput
+from ..journal.journal import Entry
 
 
 @dataclass(frozen=True)
@@ -40,38 +31,6 @@ class ReleaseState:
     release: Release
     mechanism: AnyMechanism
     state: Any
-
-
-class Counted(Protocol):
-    """The counts of a closed period, which are not looked at before the noise is drawn."""
-
-    @property
-    def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, the counts that its mechanism measures."""
-
-
-@dataclass(frozen=True)
-class ClosedInput:
-    """The input of a closed period, as its journal entry states it.
-
-    cut: by partition, the position where the period's input ends.
-    marks: by partition, the last period that a marker below the cut closes.
-    closed: the counts.
-    accounting: the outcome of all cells since the study began.
-    snapshot: name and SHA-256 of the population's snapshot.
-    jobs: the batch jobs that the close begins; their snapshots are written.
-    marked: by partition, when the marker was appended, in milliseconds.
-    read_as: how the records were read; None for plain reports.
-    """
-
-    cut: Positions
-    marks: dict[int, int]
-    closed: Counted
-    accounting: CellCounts
-    snapshot: tuple[str, str]
-    jobs: tuple[Job, ...] = ()
-    marked: dict[int, int] = field(default_factory=dict)
-    read_as: ReadAs | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +112,6 @@ def draw_noise(
 
 def decide(
     plan: Plan,
-    number: int,
     end: ChainEnd,
     states: Sequence[ReleaseState],
     *,
@@ -166,7 +124,6 @@ def decide(
 
     The ledger must already have accepted the period's charges.
 
-    number: the period's number.
     end: the end of the chain before the entry.
     states: the states of the continual releases, in the study's order.
     draws: the period's noise for each of them.
@@ -174,7 +131,7 @@ def decide(
     simulated: whether the noise is seeded.
     signer: signs what is published.
     """
-    study, ledger = plan.study, end.certified
+    study, ledger, number = plan.study, end.certified, closed_input.number
     index, previous = end.index, end.hash
     after, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
@@ -212,14 +169,8 @@ def decide(
         public += _records(study, message=message, release=release, number=number, signer=signer)
     entry = journal.close(
         end.entry.message,
-        number=number,
-        cut=closed_input.cut,
-        marks=closed_input.marks,
-        marked=closed_input.marked,
+        closed_input,
         charges=plan.charges(number),
-        snapshot=closed_input.snapshot,
-        accounting=closed_input.accounting,
-        jobs=closed_input.jobs,
         states={
             s.release.name: s.mechanism.dump(s.state)
             for s in after
@@ -227,7 +178,6 @@ def decide(
         },
         public=public,
         hashes=hashes,
-        read_as=closed_input.read_as,
     )
     return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from stream_dp.log.base import Log
+from stream_dp.log.log import Log
 
-from ..heartbeats import BEAT, Heard, Heartbeats, Process
-from .facts import Facts
+from ..process.heartbeats import HEARTBEAT_INTERVAL, Heartbeats, Process, ReceivedHeartbeat
+from .releaser_facts import Facts
 
 _MISSED = 60.0  # seconds of this process's clock without a heartbeat
 _OPEN = {"waiting", "running"}  # states of a job that a worker is to fit
@@ -21,7 +21,7 @@ class Lookout:
     log: Log
     facts: Facts
     _heartbeats: Heartbeats = field(init=False)
-    _heard: dict[Process, Heard | None] = field(default_factory=dict, init=False)
+    _heard: dict[Process, ReceivedHeartbeat | None] = field(default_factory=dict, init=False)
     _alive: dict[Process, float] = field(default_factory=dict, init=False)  # monotonic seconds
     _next: float = field(default=0.0, init=False)
 
@@ -33,7 +33,7 @@ class Lookout:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + BEAT
+        self._next = now + HEARTBEAT_INTERVAL
         needed = self._needed()
         if needed:
             self._heartbeats.refresh()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from stream_dp.log.base import Writer
+from stream_dp.log.log import Writer
 from stream_dp.study import Study
 
-from .. import journal
-from ..place import Mark
+from ..journal import journal
+from ..storage.restored_logs import Mark
 from .decision import ChainEnd
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from tqdm import tqdm
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import (
+from stream_dp.log.log import (
     NEVER,
     Batch,
     Log,
@@ -28,19 +27,20 @@ from stream_dp.log.base import (
 )
 from stream_dp.log.records import Records
 from stream_dp.study import Study
-from stream_dp.topics import REPORTS
+from stream_dp.study.topics import REPORTS
 
-from .. import journal
-from ..dead_letters import cells_of
 from ..deployment import Deployment
-from ..genesis import genesis
-from ..groups.bound import bound_table
-from ..journal import Entry
-from ..rejections import Placing, Rejections, no_rejections, totals
-from ..schema_source import decoder_maker, shape_reader
-from .facts import Facts
-from .inputs import Inputs
+from ..groups.bound_table import bound_table
+from ..intake.dead_letters import cells_of
+from ..intake.markers import FoundMarkers
+from ..intake.rejections import Placing, Rejections, no_rejections, totals
+from ..intake.schema_source import decoder_maker, shape_reader
+from ..journal import journal
+from ..journal.genesis import genesis
+from ..journal.journal import Entry
+from .input_reading import Inputs
 from .recovery import recovered_inputs
+from .releaser_facts import Facts
 
 _FEW = 0.5  # of the answers of the period before
 
@@ -167,16 +167,15 @@ def _at_last_cut(
         # The input of the last closed period is gone where an old snapshot and its reports are.
         with suppress(Inconsistent):
             inputs = recovered(closes[:-1])
-            decoder.repeat(closes[-1].read_as)
-            inputs.fold_to(closes[-1].cut, replay=True)
+            inputs.replay_to(closes[-1])
             before = _closed(study, inputs)
             decoder.go_on([entry.read_as for entry in closes])
-            inputs.marks = dict(closes[-1].marks)
+            inputs.markers = FoundMarkers.at(study, closes[-1])
             return inputs, before
     return recovered(closes), None
 
 
-def _fold(inputs: Inputs, number: int, bar: tqdm[Any]) -> None:
+def _fold(inputs: Inputs, number: int, bar: tqdm[object]) -> None:
     """Reads until a marker for period `number`, or to the end, in every partition."""
     while True:
         before = sum(inputs.positions.values())
@@ -189,7 +188,7 @@ def _fold(inputs: Inputs, number: int, bar: tqdm[Any]) -> None:
 def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
     """Closes the next period of the copy of the population."""
     population = inputs.population
-    given = min(inputs.marks.values()) > population.period
+    given = not inputs.markers.missing(population.period + 1)
     (people, answers), accepted = population.answering(), population.accounting.accepted
     for reason, cells in population.close().refused.items():
         inputs.refuse(cells, reason)
@@ -215,8 +214,8 @@ class _Copy:
         self.rejected = no_rejections()
 
     @property
-    def place(self) -> str:
-        return self._log.place
+    def file_identity(self) -> str:
+        return self._log.file_identity
 
     def mark(self, name: str) -> bytes:
         return self._log.mark(name)

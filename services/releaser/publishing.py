@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stream_dp.log.base import Writer
+from stream_dp.log.log import Writer
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
-from ..events import KEY_CHANGED, Event, Tell
-from ..journal import Entry, certified_charges
+from ..journal.journal import Entry, certified_charges
+from ..process.events import KEY_CHANGED, Event, Tell
 from .clocks import Clocks
-from .facts import Facts, delayed_release_time
+from .releaser_facts import Facts, delayed_release_time
 
 
 @dataclass

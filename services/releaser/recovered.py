@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from stream_dp.privacy.ledger import Ledger
 
-from ..heartbeats import Pulse
-from ..parts.manifests import keep_files
-from ..snapshots import Snapshots
+from ..aggregator.manifests import keep_files
+from ..process.heartbeats import Pulse
+from ..storage.snapshots import Snapshots
+from .batch_jobs import Jobs
+from .closing import PeriodInput
 from .decision import ReleaseState
-from .intake import Intake
-from .jobs import Jobs
 from .lookout import Lookout
 from .ownership import OwnedJournal
 from .publishing import Publisher
@@ -35,7 +35,7 @@ class Recovered:
     publisher: Publisher
     ledger: Ledger
     states: tuple[ReleaseState, ...]
-    intake: Intake
+    period_input: PeriodInput
     snapshots: Snapshots
     population_files: list[str]
     jobs: Jobs | None
@@ -50,7 +50,7 @@ class Recovered:
     def keep_working(self) -> None:
         """Checks the role, the log and the batch jobs while a release waits for its time."""
         self.watch()
-        self.intake.check_log()
+        self.period_input.check_log()
         if self.jobs is not None:
             self.jobs.look()
 

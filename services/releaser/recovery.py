@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Log, OutOfRange, Positions, Writer
+from stream_dp.log.log import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
-from stream_dp.plan import Plan
+from stream_dp.planning.plan import Plan
 from stream_dp.population import CellCounts, Population
-from stream_dp.population.reports import Decoder, DecoderMaker
+from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study import Study
-from stream_dp.topics import REPORTS, topics_of
+from stream_dp.study.topics import REPORTS, topics_of
 
-from .. import journal
-from ..binding import bind
-from ..genesis import genesis as genesis_entry
-from ..groups.bound import bound_table
+from ..aggregator.manifests import newest_files, read_population
+from ..groups.bound_table import bound_table
 from ..groups.members import Members
-from ..groups.places import PlacesTable
+from ..groups.place_table import PlacesTable
 from ..groups.roster import Roster
-from ..journal import Entry
-from ..journal_checks import check_public, check_unpublished
-from ..markers import MarkerReader
-from ..parts.manifests import newest_files, read_population
-from ..place import check_mark, log_places
-from ..snapshots import Snapshots
-from .facts import Facts
-from .inputs import Inputs
+from ..intake.binding import bind
+from ..intake.markers import FoundMarkers
+from ..journal import journal
+from ..journal.genesis import genesis as genesis_entry
+from ..journal.journal import Entry
+from ..journal.journal_checks import check_public, check_unpublished
+from ..storage.restored_logs import check_mark, log_identities
+from ..storage.snapshots import Snapshots
+from .input_reading import Inputs
+from .releaser_facts import Facts
 
 
 def make_topics(study: Study, log: Log, public: Log, partitions: int, *, parts: bool) -> None:
@@ -84,7 +84,7 @@ def begun_journal(
             key=system_entropy(32),
             simulated=simulated,
             groups=None if groups is None else groups.hash,
-            places=log_places(log, public),
+            places=log_identities(log, public),
             signer=signer,
         )
         writer.commit(journal.journal_records(genesis, study))
@@ -138,7 +138,7 @@ def recovered_inputs(
 
     Raises Inconsistent where reports or snapshots are not those of the journal.
     """
-    markers = MarkerReader.of(study)
+    markers = FoundMarkers.at(study, closes[-1])
     places = groups if isinstance(groups, PlacesTable) else None
     if places is not None:
         study = places.of_study(study)
@@ -154,25 +154,18 @@ def recovered_inputs(
         population,
         markers=markers,
         positions=start.cut,
-        marks=last.marks,
-        marked=last.marked,
         facts=facts,
         at=at,
     )
     check_reach(log, start)
     for entry in closes[start.number + 1 :]:
-        decoder.repeat(entry.read_as)
-        inputs.fold_to(entry.cut, replay=True)
+        inputs.replay_to(entry)
         population.close()
     decoder.go_on([entry.read_as for entry in closes])
     check_end(log, inputs.positions)
     facts.answer()
     accounting = population.accounting.counts
-    if last.accounting is not None and accounting != last.accounting:
-        raise Inconsistent(
-            "reports: what is below the last cut is not what the journal counted; the topic"
-            " was changed"
-        )
+    check_counted(last, accounting)
     count_closed(facts, closes, accounting)
     if roster is None or hashes is None:
         return inputs, places
@@ -188,6 +181,18 @@ def count_closed(facts: Facts, closes: Sequence[Entry], accounting: CellCounts) 
     if closes[-1].number:
         before = closes[-2].accounting
         facts.closed_accepted = accounting.accepted - (0 if before is None else before.accepted)
+
+
+def check_counted(entry: Entry, accounting: CellCounts) -> None:
+    """Raises Inconsistent where the input up to a close was counted otherwise than its entry says.
+
+    entry: of the close; genesis says nothing.
+    """
+    if entry.accounting is not None and accounting != entry.accounting:
+        raise Inconsistent(
+            "reports: what is below the last cut is not what the journal counted; the topic"
+            " was changed"
+        )
 
 
 def check_reach(log: Log, start: Entry) -> None:

@@ -8,15 +8,15 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.log.base import Log
 from stream_dp.log.chain import read_parts
+from stream_dp.log.log import Log
 from stream_dp.log.message import Message, parts_in_records
 from stream_dp.panel import Symbols
-from stream_dp.release.panels import RELEASE_TYPE, read_panel
+from stream_dp.release.published_panels import RELEASE_TYPE, read_panel
 from stream_dp.study import Study
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
-from ..journal import Entry
+from ..journal.journal import Entry
 
 NewColumns = tuple[tuple[str, ...], Callable[[], pa.Table]]  # their labels, and how to read them
 

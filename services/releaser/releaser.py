@@ -23,37 +23,39 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from stream_dp.log.base import Fenced, Log, Writer
 from stream_dp.log.chain import read_chain
+from stream_dp.log.log import Fenced, Log, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
-from stream_dp.plan import Plan
-from stream_dp.population.reports import Decoder, DecoderMaker
+from stream_dp.planning.plan import Plan
+from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.topics import RELEASES, REPORTS
+from stream_dp.study.topics import RELEASES, REPORTS
 
-from .. import events, journal, journal_checks, place
-from ..events import Event, Tell, ignore, outstanding
+from ..aggregator.manifests import newest_files
 from ..groups.members import Members
-from ..groups.places import PlacesTable
+from ..groups.place_table import PlacesTable
 from ..groups.roster import Roster
-from ..jobs.records import Job, Result
-from ..journal import Entry
-from ..parts.manifests import newest_files
-from ..snapshots import Snapshots
-from . import decision, recovery, results, signing
+from ..jobs.job_records import Job, Result
+from ..journal import journal, journal_checks
+from ..journal.journal import Entry
+from ..process import events
+from ..process.events import Event, Tell, ignore, outstanding
+from ..storage import restored_logs
+from ..storage.snapshots import Snapshots
+from . import decision, job_results, recovery, signing_keys
+from .batch_jobs import Jobs
 from .child import Child
 from .clocks import Clocks, steady
+from .closing import Ending, Here, PeriodInput
 from .decision import ChainEnd
-from .facts import Facts
-from .intake import Ending, Here, Intake
-from .jobs import Jobs
 from .lookout import Lookout
 from .ownership import OwnedJournal, StaleRole
-from .parts import Aggregation, InParts
+from .parts_input import Aggregation, InParts
 from .publishing import Publisher
 from .recovered import Recovered
 from .released import released_panels
+from .releaser_facts import Facts
 from .succession import outlive, owned_journal
 
 # Seconds between two checks, in general and while only batch jobs are waited for.
@@ -67,8 +69,8 @@ class Releaser:
     plan, log, public, snapshots: the plan, the confidential and the public log, the snapshots.
     partitions: how many partitions the reports topic has.
     file: the name of the study file, for messages to the operator.
-    worker, worker_retries: the Python interpreter's arguments for the worker that is started when
-        a batch job is due, or None, and how often a job goes on after its worker was killed.
+    worker, worker_retries: the interpreter's arguments for a worker that starts when a batch job
+        is due, or None, and how often a job resumes after its worker was killed.
     moved: whether the operator states that the logs' files were moved or restored and that no
         other copy of them is in use.
     source: draws the privacy noise.
@@ -76,8 +78,7 @@ class Releaser:
     tell: called with events for the operator.
     at: called with the name of every step, for tests that stop there.
     stop: ends the run at the next safe point when set.
-    signer: signs what is published; None for a study without signatures.
-    signer_before: the key that `signer` takes over from, if it does.
+    signer, signer_before: the key that signs what is published, and the key that it replaces.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
     aggregation: how periods are closed in parts; None where they are closed in this process.
     """
@@ -122,7 +123,7 @@ class Releaser:
             except StaleRole:
                 self.at("renewed")
             except Fenced:
-                if until_idle or self.log.place:
+                if until_idle or self.log.file_identity:
                     raise
                 if not outlive(self.log, self.facts.instance, self.tell, self.stop):
                     return False
@@ -143,11 +144,11 @@ class Releaser:
                 # 1. Read the input up to the period's cut.
                 if not self._read_to_cut(number, run, until_idle):
                     return False
-                self.facts.marked = dict(run.intake.marked)
+                self.facts.marked = dict(run.period_input.marked)
                 self.at("cut")
                 run.journal.require_fresh()
                 # 2 and 3. Close the population; write the snapshots.
-                closed_input = run.intake.close(number, run.jobs)
+                closed_input = run.period_input.close(number, run.jobs)
                 # 4. Charge the ledger.
                 run.ledger = run.ledger.charge(*plan.charges(number))
                 # 5. Draw the noise.
@@ -156,7 +157,6 @@ class Releaser:
                 # 6. Count, and step the mechanisms.
                 end, run.states = decision.decide(
                     plan,
-                    number,
                     run.journal.end,
                     run.states,
                     draws=draws,
@@ -218,12 +218,12 @@ class Releaser:
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
         published, waiting = recovery.split_published(chain, entries)
-        self._note_place(writer, entries, bool(published))
-        key = signing.key_entry(entries, study, self.signer, self.signer_before)
+        self._note_identities(writer, entries, bool(published))
+        key = signing_keys.key_entry(entries, study, self.signer, self.signer_before)
         if key is not None:
             self._note(writer, entries, key, "key-changed")
             waiting.append(entries[-1])
-        writer.mark(place.Mark.of(entries[-1].message).content)
+        writer.mark(restored_logs.Mark.of(entries[-1].message).content)
         publisher.follow(published)
         for entry in waiting:
             if not publisher.publish(entry, until_idle):
@@ -231,7 +231,7 @@ class Releaser:
         closes = journal.closes(entries)
         snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
         snapshots.prepare()
-        intake, members = self._intake(closes, groups, snapshots, stack)
+        period_input, members = self._period_input(closes, groups, snapshots, stack)
         panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
@@ -239,7 +239,7 @@ class Releaser:
             publisher=publisher,
             ledger=ledger,
             states=decision.release_states(self.plan, closes, panels),
-            intake=intake,
+            period_input=period_input,
             snapshots=snapshots,
             population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
             jobs=None,
@@ -293,11 +293,12 @@ class Releaser:
         if run.jobs is None:
             return
         run.jobs.look()
-        study, simulated = self.plan.study, self.source.simulated
 
         def decide(job: Job, result: Result) -> ChainEnd:
-            return results.result_entry(
-                *(study, job, result, run.journal.end), simulated=simulated, signer=self.signer
+            return job_results.result_entry(
+                *(self.plan.study, job, result, run.journal.end),
+                simulated=self.source.simulated,
+                signer=self.signer,
             )
 
         while (finished := run.jobs.next_finished(decide)) is not None:
@@ -312,10 +313,7 @@ class Releaser:
             self.at("result-cleaned")
 
     def _wait_for_jobs(self, run: Recovered, until_idle: bool) -> bool:
-        """Waits, after the last period, until every batch job has ended.
-
-        False if asked to stop, or not to wait, before that.
-        """
+        """Waits for every batch job after the last period. False if it stops before that."""
         reported = ""
         while run.jobs is not None:
             self._publish_results(run)
@@ -331,13 +329,13 @@ class Releaser:
                 return False
         return True
 
-    def _intake(
+    def _period_input(
         self,
         closes: list[Entry],
         groups: Roster | PlacesTable | None,
         snapshots: Snapshots,
         stack: ExitStack,
-    ) -> tuple[Intake, Members | PlacesTable | None]:
+    ) -> tuple[PeriodInput, Members | PlacesTable | None]:
         """The input at the last cut, and the members of groups or the places."""
         study = self.plan.study
         ending = Ending(study, self.log, self._clocks, self.file)
@@ -352,15 +350,16 @@ class Releaser:
             return Here(inputs, ending, snapshots, self.facts, self.at), members
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
-        parts, intake = self.aggregation, InParts.recovered
-        return intake(study, closes, snapshots, ending, self.facts, self.at, parts, stack), None
+        return InParts.recovered(
+            *(study, closes, snapshots, ending, self.facts, self.at, self.aggregation, stack)
+        ), None
 
-    def _note_place(self, writer: Writer, entries: list[Entry], published: bool) -> None:
+    def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes the files of both logs in the journal where they have changed.
 
         Raises Inconsistent for other files without `moved`.
         """
-        entry = place.placed_entry(
+        entry = restored_logs.moved_entry(
             entries, self.log, self.public, published=published, moved=self.moved, file=self.file
         )
         if entry is not None:
@@ -381,16 +380,18 @@ class Releaser:
             run.watch()
             self._publish_results(run)
             wait = 0 if until_idle or reported is None else _POLL
-            waits = run.intake.advance(number, wait)
+            waits = run.period_input.advance(number, wait)
             if waits is True:
                 self.facts.wait(None)
                 return True
             if isinstance(waits, Event):
-                self.facts.wait(waits, run.intake.marked)
+                self.facts.wait(waits, run.period_input.marked)
                 if reported != waits:
                     self.tell(waits)
                     reported = waits
-                if until_idle and (run.intake.busy or (run.jobs is not None and run.jobs.busy)):
+                if until_idle and (
+                    run.period_input.busy or (run.jobs is not None and run.jobs.busy)
+                ):
                     self.stop.wait(_SOON)
                 elif until_idle:
                     if run.jobs is not None and (left := run.jobs.left()):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 
-from stream_dp.plan import Plan
+from stream_dp.planning.plan import Plan
 
-from ..aggregator.spark.session import check_engine
+from ..aggregator.spark.spark_session import check_engine
 from ..deployment import Deployment
-from ..events import Tell, ignore
-from ..schema_source import decoder_maker
-from .jobs import check_kinds
-from .parts import Aggregation
+from ..intake.schema_source import decoder_maker
+from ..process.events import Tell, ignore
+from .batch_jobs import check_kinds
+from .parts_input import Aggregation
 from .releaser import Releaser
 
 _COMMAND = ["-m", "stream_dp.services.cli"]

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import Fenced, Log, Writer
-from stream_dp.topics import JOURNAL
+from stream_dp.log.log import Fenced, Log, Writer
+from stream_dp.study.topics import JOURNAL
 
-from ..events import Event, Tell
-from ..heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
-from ..place import ROLE
-from .facts import Facts
+from ..process.events import Event, Tell
+from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
+from ..storage.restored_logs import ROLE
+from .releaser_facts import Facts
 
 _LOOK = 1.0  # seconds between two looks at the releaser that has the role
 
@@ -34,7 +34,11 @@ def owned_journal(log: Log, facts: Facts, *, service: bool) -> Iterator[tuple[Wr
     with log.own(ROLE, JOURNAL) as writer:
         first = new_heartbeat("releaser", service=service)
         pulse = Pulse(
-            writer.commit, first, waits=lambda: facts.waiting, strict=True, ailing=facts.lose_role
+            writer.commit,
+            first,
+            waits=lambda: facts.waiting,
+            strict=True,
+            on_failure=facts.lose_role,
         )
         with pulse:
             facts.take_role(first.instance)

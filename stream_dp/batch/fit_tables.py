@@ -11,12 +11,13 @@ import pyarrow as pa
 from stream_dp.arrow_tables import ArrowStream
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
-from stream_dp.study.groups import BATCH_KINDS, BatchRelease
+from stream_dp.study.families import Family, kinds_of
+from stream_dp.study.group_releases import BatchRelease
 
-from .base import FitContext, FittedModel
 from .data.domain import Column, Domain, Hierarchy
-from .data.tables import from_tables, to_tables
+from .data.hierarchy_tables import from_tables, to_tables
 from .kinds import load_synthesizer
+from .synthesizer import FitContext, FittedModel
 
 Values = Mapping[str, Sequence[int | str]]
 
@@ -79,8 +80,9 @@ def fit_tables(
     >>> synthetic_homes.column_names, synthetic_people.column_names
     (['group', 'region', 'size'], ['group', 'work'])
     """
-    if kind not in BATCH_KINDS:
-        raise UserError(f"fit_tables: kind '{kind}' is none of {', '.join(BATCH_KINDS)}")
+    kinds = kinds_of(Family.HOUSEHOLDS)
+    if kind not in kinds:
+        raise UserError(f"fit_tables: kind '{kind}' is none of {', '.join(kinds)}")
     try:
         release = BatchRelease.model_validate(
             {

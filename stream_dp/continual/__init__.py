@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
+from collections.abc import Callable
+
+from stream_dp.study import Family, Release, Study
+from stream_dp.study.families import PANEL_FAMILIES, Registry
 
 from .base import Mechanism, Step
-from .cumulative import Cumulative
-from .joint import Joint
+from .cumulative.cumulative import Cumulative
+from .joint.joint import Joint
 from .stored_design import NONE, StoredDesign
-from .window import FixedWindow
+from .window.window import FixedWindow
 
 AnyMechanism = FixedWindow | Cumulative | Joint
 
@@ -18,11 +21,38 @@ def mechanism(study: Study, release: Release, stored: StoredDesign = NONE) -> An
 
     stored: what was computed when the study began; without it, it is computed here.
     """
-    if isinstance(release, CumulativeRelease):
-        return Cumulative.of(study, release, stored)
-    if isinstance(release, JointRelease):
-        return Joint.of(study, release, stored)
-    return FixedWindow.of(study, release, stored)
+    return _MECHANISMS[release.family](study, release, stored)
 
 
-__all__ = ["AnyMechanism", "Cumulative", "FixedWindow", "Joint", "Mechanism", "Step", "mechanism"]
+_MECHANISMS: Registry[Family, Callable[..., AnyMechanism]] = Registry(
+    "mechanisms of panels",
+    PANEL_FAMILIES,
+    {Family.WINDOW: FixedWindow.of, Family.CUMULATIVE: Cumulative.of, Family.JOINT: Joint.of},
+)
+
+
+def patterns_part(chosen: AnyMechanism) -> FixedWindow | None:
+    """The mechanism of a panel's patterns; None where the panel has totals alone."""
+    if isinstance(chosen, Cumulative):
+        return None
+    return chosen.window if isinstance(chosen, Joint) else chosen
+
+
+def totals_part(chosen: AnyMechanism) -> Cumulative | None:
+    """The mechanism of a panel's totals; None where the panel has patterns alone."""
+    if isinstance(chosen, Cumulative):
+        return chosen
+    return chosen.totals if isinstance(chosen, Joint) else None
+
+
+__all__ = [
+    "AnyMechanism",
+    "Cumulative",
+    "FixedWindow",
+    "Joint",
+    "Mechanism",
+    "Step",
+    "mechanism",
+    "patterns_part",
+    "totals_part",
+]

@@ -9,9 +9,9 @@ random choices that do not depend on data (`Draw.coins`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,20 +22,16 @@ from stream_dp.panel import Columns, Symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]
 S = TypeVar("S")
-D = TypeVar("D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
 class Estimates:
     """Unbiased answers from the release's own measurements so far, each with its standard error.
 
-    queries: as `estimate/query.py` parses them
+    queries: as `answers/query.py` parses them
     values: float64 (n,), people
     errors: float64 (n,), people; different answers are correlated in general
     """
@@ -111,11 +107,6 @@ class Mechanism(Protocol[S]):
     def step(self, state: S, counts: Counts, draw: Draw) -> tuple[S, Step | None]: ...
     def dump(self, state: S) -> bytes: ...
     def load(self, dumps: Sequence[bytes], panel: Columns | None) -> S: ...
-
-
-def design_of(kind: type[D], mechanism: DataclassInstance) -> D:
-    """The design of a mechanism: each of its fields is the mechanism's field of that name."""
-    return kind(**{each.name: getattr(mechanism, each.name) for each in fields(kind)})
 
 
 def shuffled_groups(

@@ -36,7 +36,7 @@ def inverse_below(lower: Floats) -> Floats:
     return inverse
 
 
-def solved_below(lower: NDArray[Any], right: Floats) -> Floats:
+def solved_below(lower: Floats | NDArray[np.int64], right: Floats) -> Floats:
     """The solution x of lower @ x = right by forward substitution: (n,) for (n, n) and (n,)."""
     solution = np.zeros(right.shape)
     for i in range(len(lower)):
@@ -57,7 +57,7 @@ def largest_eigenvalue(matrix: Floats) -> float:
     return float(ratios.max())
 
 
-def power(base: NDArray[np.int64] | int, exponent: Fraction) -> NDArray[Any]:
+def power(base: NDArray[np.int64] | int, exponent: Fraction) -> Floats:
     """base^exponent by square roots; the exponent is n / 2^r."""
     result = np.asarray(base, np.float64) ** 0
     for _ in range(exponent.numerator):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.study import CounterName
+from stream_dp.study import CounterKind
 
 IntMatrix = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ class StoredCounters(msgspec.Struct, frozen=True):
     least_variance: a lower bound of what separate counters can reach (`CounterBudget`)
     """
 
-    counter: CounterName
+    counter: CounterKind
     triangles: bytes
     weights: tuple[int, ...]
     total_cost: str

@@ -1,1 +1,1 @@
-"""Trials of declared mechanisms on known data. CONFIDENTIAL where the data are real."""
+"""Trials of declared mechanisms on known data. CONFIDENTIAL if the data are real."""

@@ -44,7 +44,7 @@ _STYLE: Any = {
 
 
 def logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
-    """Makes both axes logarithmic: the rhos below, if few, and 1, 2, 5, 10, ... at the left."""
+    """Makes both axes logarithmic, with the rhos (if few) and 1, 2, 5, 10, ... as ticks."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     axes.set_xscale("log")
@@ -60,18 +60,21 @@ def logarithmic(axes: Axes, rhos: Sequence[float]) -> None:
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Puts the lines of one of the figure's axes above everything else."""
+    """Puts a legend of the lines of `axes` above the figure."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
 
 
 def caption(figure: Figure, text: str) -> None:
-    """Puts small text below everything else, from the left edge."""
+    """Puts small text below the figure, from the left edge."""
     figure.supxlabel(text, fontsize=7.5, color=INK, x=0.01, ha="left")
 
 
 def axes_grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure of rows and columns of axes, each of this size in inches; the axes row by row."""
+    """Makes a figure with a grid of axes. Returns the figure, and the axes row by row.
+
+    width, height: of each of the axes, in inches.
+    """
     from matplotlib.figure import Figure
 
     size = (max(width * columns, 5.5), height * rows + 0.6)
@@ -81,7 +84,10 @@ def axes_grid(rows: int, columns: int, width: float, height: float) -> tuple[Fig
 
 
 def styled() -> AbstractContextManager[None]:
-    """The style of all figures, while drawing and saving. Raises UserError without matplotlib."""
+    """Sets the style of all figures while drawing and saving.
+
+    Raises UserError without matplotlib.
+    """
     try:
         import matplotlib
     except ImportError:
@@ -97,7 +103,7 @@ def save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
 def save_all(figures: Mapping[str, Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
     """Saves figures by their names to a folder, in each format, and returns the paths.
 
-    The folder is created if there is none.
+    Creates the folder if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

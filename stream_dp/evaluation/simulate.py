@@ -42,12 +42,15 @@ SLACK = 1e-5
 
 
 def facts() -> NDArray[np.float64]:
-    """The 26 published facts as shares: four a quarter, then at least 3 months by month 3..12."""
+    """Returns the 26 published facts as shares.
+
+    They are four a quarter, then at least 3 months by month 3..12.
+    """
     return np.concatenate([np.ravel(QUARTER_SHARES), np.array(POOR_3_MONTHS) / HOUSEHOLDS])
 
 
 def fact_values(months: Symbols) -> NDArray[np.bool_]:
-    """Whether each history (rows, 12) has each of the 26 properties: (rows, 26)."""
+    """Marks the 26 properties that each history (rows, 12) has: (rows, 26)."""
     poor = months.astype(bool)
     columns = []
     for start in range(0, MONTHS, 3):
@@ -59,32 +62,36 @@ def fact_values(months: Symbols) -> NDArray[np.bool_]:
 
 
 def histories() -> Symbols:
-    """All 4096 histories of 12 months, (4096, 12), the first month the highest binary digit."""
+    """Returns all 4096 histories of 12 months, (4096, 12).
+
+    The first month is the highest binary digit.
+    """
     codes = np.arange(1 << MONTHS)
     return (codes[:, None] >> np.arange(MONTHS - 1, -1, -1) & 1).astype(np.uint8)
 
 
 @lru_cache(maxsize=1)
 def model() -> NDArray[np.float64]:
-    """Probabilities of the 4096 histories: chain(h) exp(multipliers . facts(h)), normalised.
+    """Fits the probabilities of the 4096 histories.
 
-    The multipliers solve the dual of minimizing the relative entropy to the chain plus the squared
+    They are chain(h) exp(multipliers . facts(h)), normalised. The multipliers solve the dual of
+    minimizing the relative entropy to the chain plus the squared
     misses over 2 SLACK; the dual is smooth and concave in them.
     """
-    every = histories()
-    values, wanted = fact_values(every).astype(float), facts()
-    base = np.log(_chain(every))
+    months = histories()
+    values, targets = fact_values(months).astype(float), facts()
+    base = np.log(_chain(months))
 
     def dual(multipliers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = base + values @ multipliers
         top = logits.max()
         weight = np.exp(logits - top)
         total = weight.sum()
-        loss = top + np.log(total) - wanted @ multipliers + SLACK / 2 * multipliers @ multipliers
-        return float(loss), (weight / total) @ values - wanted + SLACK * multipliers
+        loss = top + np.log(total) - targets @ multipliers + SLACK / 2 * multipliers @ multipliers
+        return float(loss), (weight / total) @ values - targets + SLACK * multipliers
 
     options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-8}
-    start = np.zeros(wanted.size)
+    start = np.zeros(targets.size)
     multipliers = minimize(dual, start, jac=True, method="L-BFGS-B", options=options).x
     logits = base + values @ multipliers
     weight: NDArray[np.float64] = np.exp(logits - logits.max())
@@ -94,7 +101,7 @@ def model() -> NDArray[np.float64]:
 
 
 def poverty(seed: int, n: int = HOUSEHOLDS) -> Symbols:
-    """A simulated poverty panel: n independent households by 12 months, 1 where poor, uint8.
+    """Simulates a poverty panel: n independent households by 12 months, 1 if poor, uint8.
 
     It matches the published facts to within sampling error (about .002 in a share at the default
     n) and is the same for the same seed.
@@ -107,10 +114,10 @@ def poverty(seed: int, n: int = HOUSEHOLDS) -> Symbols:
 
 
 def panel(seed: int, n: int, periods: int, symbols: int, stay: float) -> Symbols:
-    """A simulated panel, (n, periods) codes below `symbols`: each person a persistent Markov chain.
+    """Simulates a panel, (n, periods) codes below `symbols`: a persistent Markov chain a person.
 
-    The first symbol is uniform. With probability `stay` a period repeats the symbol before,
-    otherwise it has a uniform one. Raises ValueError for numbers out of range.
+    The first symbol is uniform. With probability `stay` a period repeats the preceding symbol,
+    otherwise it has a uniform symbol. Raises ValueError for numbers out of range.
     """
     if not (n >= 0 and periods >= 1 and 1 <= symbols <= 256 and 0 <= stay <= 1):
         raise ValueError("need n >= 0, periods >= 1, 1 to 256 symbols, and stay between 0 and 1")
@@ -123,7 +130,7 @@ def panel(seed: int, n: int, periods: int, symbols: int, stay: float) -> Symbols
 
 
 def _chain(months: Symbols) -> NDArray[np.float64]:
-    """Probability of each history under the persistent chain, started where it is stationary."""
+    """Computes the probability of each history under the stationary persistent chain."""
     moves = np.array([[STAY_OUT, 1 - STAY_OUT], [1 - STAY_POOR, STAY_POOR]])
     poor = (1 - STAY_OUT) / (2 - STAY_OUT - STAY_POOR)
     chance = np.where(months[:, 0] == 1, poor, 1 - poor)

@@ -1,29 +1,32 @@
-"""Logs: Kafka, one SQLite file or memory behind one interface."""
+"""Logs on Kafka, in a SQLite file or in memory behind one interface."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
 
-from .base import Log
-from .settings import connection_settings
+from .kafka_settings import connection_settings
+from .log import Log
 
 if TYPE_CHECKING:
     from .sealing import Keyring
 
 
 def address(url: str) -> tuple[str, str | None]:
-    """A file and None, or servers and a prefix of topics. Raises UserError for anything else."""
+    """Splits a log's URL into its location and, for a cluster, its topic prefix.
+
+    Returns a file and None, or servers and a prefix. Raises UserError for any other URL.
+    """
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite" and rest:
         return rest, None
     match = re.fullmatch(r"//([^/\s@]+)/([A-Za-z0-9._-]{1,100})", rest)
     if scheme != "kafka" or match is None:
-        # What follows may hold a password.
+        # The rest of the URL may hold a password.
         named = f"{scheme}:..." if rest else scheme
         raise UserError(f"log '{named}': write it as sqlite:FILE or kafka://host:port/prefix")
     return match[1], match[2]
@@ -35,7 +38,7 @@ def open_log(
     *,
     public: bool = False,
     readonly: bool = False,
-    kafka: Mapping[str, Any] | None = None,
+    kafka: Mapping[str, object] | None = None,
     insecure: bool = False,
     replication: int = 3,
     timed: Iterable[str] = (),
@@ -43,21 +46,23 @@ def open_log(
     unsealed: Iterable[str] = (),
     keys: Keyring | None = None,
 ) -> Log:
-    """The log at `sqlite:FILE`, FILE relative to `base`, or at `kafka://host:port,.../prefix`.
+    """Opens the log at `sqlite:FILE`, FILE relative to `base`, or at
+    `kafka://host:port,.../prefix`.
 
-    kafka: librdkafka's settings.
-    keys: encrypt the records, on Kafka but for those of the topics `unsealed`.
+    kafka: settings of librdkafka.
+    timed, latest: see `KafkaLog` and `SqliteLog`.
+    keys: encrypt the records; on Kafka, topics in `unsealed` stay unencrypted.
 
     Raises UserError, LogError.
     """
-    where, prefix = address(url)
+    location, prefix = address(url)
     if prefix is None:
         from .sqlite import SqliteLog
 
         return SqliteLog(
-            base / where, public=public, readonly=readonly, timed=timed, latest=latest, keys=keys
+            base / location, public=public, readonly=readonly, timed=timed, latest=latest, keys=keys
         )
-    settings = connection_settings(where, kafka or {}, insecure=insecure, base=base)
+    settings = connection_settings(location, kafka or {}, insecure=insecure, base=base)
     try:
         from .kafka import KafkaLog
     except ImportError:

@@ -1,8 +1,8 @@
-"""The chain of a topic's messages, read by their manifests, without the parts between them.
+"""Reads a topic's chain of messages from the manifests, without the parts in between.
 
-A manifest states the number of its message's records and the hash of the message before it. So the
-chain is read backwards from its end, and the parts of large messages are not read; those of small
-messages are read and checked. Where anything is not as expected, every record is read from the
+A manifest states the number of records of its message and the hash of the preceding message. So the
+chain is read backwards from its end. The parts of large messages are not read; the parts of small
+messages are read and checked. If a record is not as expected, every record is read from the
 beginning instead, and `read_messages` raises Inconsistent with the reason.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from stream_dp.errors import Inconsistent
 
-from .base import NEVER, Log, Stored
+from .log import NEVER, Log, Stored
 from .message import (
     MAX_PART,
     START,
@@ -29,20 +29,25 @@ _AT_ONCE = 2_000_000  # bytes of one read, about
 _FIRST, _FEWEST, _MOST = 20, 2, 1_000  # records of one read
 
 
-def read_chain(log: Log, topic: str, what: str) -> list[Message]:
-    """Every message of a topic, in order, without its parts; `read_parts` reads them.
+def read_chain(log: Log, topic: str, label: str) -> list[Message]:
+    """Reads every message of a topic, in order, without its parts.
+
+    label: the topic's name in error messages. `read_parts` reads the parts.
 
     Raises Inconsistent for a gap, a broken chain, a damaged manifest, and records after the last.
     """
-    check_topic(log, topic, what)
+    check_topic(log, topic, label)
     chain = _from_the_end(log, topic)
     if chain is None:
-        chain = [replace(message, parts=()) for message in read_messages(log, topic, what)]
+        chain = [replace(message, parts=()) for message in read_messages(log, topic, label)]
     return chain
 
 
-def read_parts(log: Log, topic: str, message: Message, what: str) -> Message:
-    """A message of `read_chain` with its parts. Raises Inconsistent unless they are its own."""
+def read_parts(log: Log, topic: str, message: Message, label: str) -> Message:
+    """Reads the parts of a message returned by `read_chain`.
+
+    Raises Inconsistent unless the parts are those in the manifest.
+    """
     records, position = list[Stored](), message.start
     while not records or part_name(records[-1]) != "manifest":
         batch = log.read(topic, {0: position}, len(message.listed) + 1, 0)
@@ -53,70 +58,73 @@ def read_parts(log: Log, topic: str, message: Message, what: str) -> Message:
                 break
         if batch.at_end:
             break
-    parts = tuple((part_name(record), record.value or b"") for record in records[:-1])
+    contents = tuple((part_name(record), record.value or b"") for record in records[:-1])
     if (
         not records
         or records[-1].value != message.manifest
-        or listed_parts(parts) != message.listed
+        or listed_parts(contents) != message.listed
     ):
-        raise _other_bytes(message, what)
-    return replace(message, parts=parts)
+        raise _other_bytes(message, label)
+    return replace(message, parts=contents)
 
 
-def read_part(log: Log, topic: str, message: Message, name: str, what: str) -> bytes:
-    """A part of a message of `read_chain`, without its other parts; see `Message.part`.
+def read_part(log: Log, topic: str, message: Message, name: str, label: str) -> bytes:
+    """Reads a single part of a message returned by `read_chain`; see `Message.part`.
 
-    Raises Inconsistent unless it is as the manifest says.
+    Raises Inconsistent unless the part is as the manifest says.
     """
-    places = [i for i, (listed, _, _) in enumerate(message.listed) if is_part(listed, name)]
-    if not places:
+    listed_rows = [i for i, (listed, _, _) in enumerate(message.listed) if is_part(listed, name)]
+    if not listed_rows:
         return b""
-    first, last = message.start + places[0], message.start + places[-1]
-    parts = [(part_name(r), r.value or b"") for r in _records(log, topic, first, last + 1)]
-    if listed_parts(parts) != [message.listed[i] for i in places]:
-        raise _other_bytes(message, what)
-    return b"".join(data for _, data in parts)
+    first, last = message.start + listed_rows[0], message.start + listed_rows[-1]
+    contents = [(part_name(r), r.value or b"") for r in _records(log, topic, first, last + 1)]
+    if listed_parts(contents) != [message.listed[i] for i in listed_rows]:
+        raise _other_bytes(message, label)
+    return b"".join(data for _, data in contents)
 
 
-def _other_bytes(message: Message, what: str) -> Inconsistent:
-    return Inconsistent(f"{what}: message {message.index} does not have the bytes of its manifest")
+def _other_bytes(message: Message, label: str) -> Inconsistent:
+    return Inconsistent(f"{label}: message {message.index} does not have the bytes of its manifest")
 
 
 def _from_the_end(log: Log, topic: str) -> list[Message] | None:
-    """The messages without their parts; None where a record is not where it should be."""
-    chain, below, count = list[Message](), log.cut(topic, NEVER)[0], _FIRST
-    while below > 0:
-        first = max(0, below - count)
-        records = _records(log, topic, first, below)
-        # After a small message there may be a large one: more is read little by little.
-        below, most = first, min(_MOST, 2 * count)
+    """Reads the messages backwards, without parts.
+
+    Returns None if a record is not as expected.
+    """
+    chain, end, count = list[Message](), log.cut(topic, NEVER)[0], _FIRST
+    while end > 0:
+        first = max(0, end - count)
+        records = _records(log, topic, first, end)
+        # A large message may precede a small one: the number of records grows slowly.
+        end, max_count = first, min(_MOST, 2 * count)
         while records:
             message = _last_message(records, chain)
             if message is None:
                 return None
-            own = len(message.listed) + 1
+            record_count = len(message.listed) + 1
             size = sum(length for _, length, _ in message.listed) + len(message.manifest)
-            count = max(_FEWEST, min(most, _AT_ONCE * own // size))
-            if len(records) < own and size <= _AT_ONCE:
-                below = records[-1].offset + 1
-                if below - first >= own:
+            count = max(_FEWEST, min(max_count, _AT_ONCE * record_count // size))
+            if len(records) < record_count and size <= _AT_ONCE:
+                end = records[-1].offset + 1
+                if end - first >= record_count:
                     return None  # a record is missing
-                count = max(own, count)
-                break  # it is small: read all of it
-            del records[-own:]
+                count = max(record_count, count)
+                break  # a small message: read all of its records
+            del records[-record_count:]
             chain.append(replace(message, parts=()))
-            below = message.start
+            end = message.start
     if chain and (chain[-1].index, chain[-1].previous) != (0, START):
         return None
     return chain[::-1]
 
 
-def _records(log: Log, topic: str, first: int, below: int) -> list[Stored]:
-    """The records at positions from `first` to one below `below`, as far as there are any."""
+def _records(log: Log, topic: str, first: int, end: int) -> list[Stored]:
+    """Reads the records at offsets `first` to `end` - 1; fewer if the topic is shorter."""
     records, position = list[Stored](), first
-    while position < below:
-        batch = log.read(topic, {0: position}, below - position, 0)
-        records += [record for record in batch.records if record.offset < below]
+    while position < end:
+        batch = log.read(topic, {0: position}, end - position, 0)
+        records += [record for record in batch.records if record.offset < end]
         position = batch.next[0]
         if batch.at_end:
             break
@@ -124,11 +132,13 @@ def _records(log: Log, topic: str, first: int, below: int) -> list[Stored]:
 
 
 def _last_message(records: list[Stored], chain: list[Message]) -> Message | None:
-    """The message whose manifest is the last of the records; None where that is not as expected.
+    """Reads the message at the end of the records.
 
-    Its parts are checked where all of them are among the records.
+    The message's parts are checked if the records contain all of them.
 
     chain: the messages after it, the next one last.
+
+    Returns None if the last record is not the expected manifest.
     """
     last = records[-1]
     if part_name(last) != "manifest":
@@ -141,12 +151,12 @@ def _last_message(records: list[Stored], chain: list[Message]) -> Message | None
         return None
     if not all(type(length) is int and 0 <= length <= MAX_PART for _, length, _ in message.listed):
         return None
-    own = records[-1 - len(message.listed) : -1]
-    if len(own) < len(message.listed):
-        # The records of a transaction have one position after the other.
+    part_records = records[-1 - len(message.listed) : -1]
+    if len(part_records) < len(message.listed):
+        # The records of a transaction have consecutive offsets.
         start = last.offset - len(message.listed)
-        inside = not own or last.offset - own[0].offset == len(own)
+        inside = not part_records or last.offset - part_records[0].offset == len(part_records)
         return replace(message, start=start) if inside and start >= 0 else None
-    if listed_parts([(part_name(r), r.value or b"") for r in own]) != message.listed:
+    if listed_parts([(part_name(r), r.value or b"") for r in part_records]) != message.listed:
         return None
-    return replace(message, start=(own or records[-1:])[0].offset)
+    return replace(message, start=(part_records or records[-1:])[0].offset)

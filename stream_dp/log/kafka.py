@@ -1,6 +1,6 @@
 """The production log: topics of a Kafka cluster, through confluent-kafka.
 
-Reading is in `kafka_reader.py`, writing and owning in `kafka_writer.py`.
+`kafka_reader.py` reads; `kafka_writer.py` writes and owns roles.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from .base import Batch, Positions, Record, TopicInfo
 from .kafka_reader import KafkaReader
+from .kafka_topics import Topics
 from .kafka_writer import KafkaOwner, KafkaWriter
-from .topics import Topics
+from .log import Batch, Positions, Record, TopicInfo
 
 
 class KafkaLog:
     """Topics `PREFIX.NAME` on a cluster.
 
-    settings: of librdkafka, for connecting (bootstrap.servers among them).
-    replication: of topics that are created.
+    settings: librdkafka's connection settings (bootstrap.servers among them).
+    replication: for topics that `create` makes.
     timed: names of topics whose records carry the broker's append time.
-    latest: names of topics that are compacted: a key's last record stays.
+    latest: names of compacted topics: the broker keeps the last record of each key.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class KafkaLog:
         self._reader.close()
 
     @property
-    def place(self) -> str:
+    def file_identity(self) -> str:
         return ""
 
     def mark(self, name: str) -> bytes:
@@ -66,7 +66,7 @@ class KafkaLog:
         return self._topics.stable(topic)
 
     def now(self, topic: str) -> float:
-        """The broker's time, which it gives to a record that is appended."""
+        """Returns the broker's clock, which dates appended records, in Unix seconds."""
         return self._writer.broker_time(topic)
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:

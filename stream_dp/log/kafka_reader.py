@@ -1,7 +1,7 @@
 """Reads records of a Kafka log, under read_committed and with manual assignment.
 
 A topic's end is what the broker reports as the end of the partition, never arithmetic on offsets,
-for control records take offsets too.
+because control records take offsets too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from .base import (
+from .byte_columns import packed
+from .kafka_topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
+from .log import (
     MAX_BATCH,
     Batch,
     Headers,
@@ -28,20 +30,18 @@ from .base import (
     memory_bytes,
 )
 from .records import Records
-from .texts import packed
-from .topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
 from .unreadable import Unreadable
 
 _CHUNK = 0.05  # seconds that one call waits for messages
-_BULK = 1000  # messages of one call: more at a time are slower, for they leave the cache
-# Of so many messages at a time, which are small then, nothing stays but their bytes: what is freed
-# while the cache has it is used for the next ones.
+_BULK = 1000  # messages per call: larger calls are slower because they leave the processor's cache
+# From this many messages per call on, messages are small, and only their bytes are kept: memory
+# that is freed while it is in the cache is reused for the next messages.
 _PACKED = 100
-_FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # fewer while their sizes are not known, or are large
-# A fetch is bounded as it is sent, and a few bytes may expand to megabytes: so little of it at a
-# time. A batch that expands to more than the last of these cannot be read; see `unreadable.py`.
+_FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # smaller calls while sizes are unknown or large
+# A fetch is bounded in compressed bytes, and a few bytes may expand to megabytes: so each fetch is
+# small. A batch that expands to more than _EXPANDED cannot be read; see `unreadable.py`.
 _FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
-READING: dict[str, Any] = {  # librdkafka's settings of a reader
+READING: dict[str, object] = {  # librdkafka's settings of a reader
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
@@ -61,11 +61,11 @@ _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 class KafkaReader:
-    """One consumer, which stays assigned to what was read last until that has ended.
+    """A consumer, assigned to the partitions of the last read until they have ended.
 
     topics: names and partitions of the log's topics.
-    settings: of librdkafka, for connecting.
-    group: the consumer's group.id; positions are never committed to it.
+    settings: librdkafka's connection settings.
+    group: the consumer's group.id; no offset is ever committed to it.
     """
 
     def __init__(self, topics: Topics, settings: Mapping[str, str], group: str) -> None:
@@ -73,12 +73,12 @@ class KafkaReader:
         self._topics = topics
         self._consumer: Consumer = new_client(Consumer, reading)
         self._unreadable = Unreadable(reading)
-        self._blocked: dict[int, int] = {}  # by partition, where a batch cannot be decompressed
+        self._blocked: dict[int, int] = {}  # by partition, the offset of an unreadable batch
         self._bulk, self._bytes = _FIRST_BULK, 0
-        self._at: tuple[str, Positions] = ("", {})  # what the consumer is assigned, and where
+        self._at: tuple[str, Positions] = ("", {})  # assigned topic, next offset by partition
         self._ended: dict[int, int] = {}  # by partition, the call that saw its end
         self._call = 0
-        self._led: set[str] = set()  # topics whose leaders were asked for
+        self._led: set[str] = set()  # topics whose leaders were looked up
 
     def close(self) -> None:
         with suppress(RuntimeError):  # closed before
@@ -88,7 +88,7 @@ class KafkaReader:
         try:
             return self._read(topic, positions, limit, timeout)
         except BaseException as error:
-            self._at = ("", {})  # where the consumer stands is not known: the next read says it
+            self._at = ("", {})  # the consumer's offset is unknown: the next read assigns it anew
             if not isinstance(error, KafkaException):
                 raise
             name = self._topics.name(topic)
@@ -99,106 +99,110 @@ class KafkaReader:
         self._bytes, self._blocked = 0, {}
         if (topic, positions) != self._at:
             self._assign(topic, positions)
-        after, records = dict(positions), Records()
+        next_offsets, records = dict(positions), Records()
         deadline = clock_module.monotonic() + timeout
         silence = clock_module.monotonic() + max(TIMEOUT, timeout)
         while len(records) < limit and self._bytes < MAX_BATCH:
             ended = self._ended.keys() >= positions.keys()
             if ended and not self._at_end():
-                # A partition that ended may have gone on since: only a fresh fetch tells.
-                self._assign(topic, after)
+                # A partition that ended may have grown since: only a fresh fetch tells.
+                self._assign(topic, next_offsets)
                 continue
-            now = clock_module.monotonic()
-            late = now >= deadline
+            time = clock_module.monotonic()
+            late = time >= deadline
             if (ended and (late or records)) or (late and records):
                 break
-            if now > silence:
+            if time > silence:
                 name = self._topics.name(topic)
                 raise Unavailable(f"kafka: {name} cannot be read: no answer")
             if ended:
-                message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - now)))
-                self._take([] if message is None else [message], after, records)
+                message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - time)))
+                self._take([] if message is None else [message], next_offsets, records)
             else:
-                self._fill(limit, after, records)
+                self._fill(limit, next_offsets, records)
             if self._blocked:
-                self._pass(topic, limit, after, records)
+                self._skip_blocked(topic, limit, next_offsets, records)
         at_end = self._at_end()
         if at_end:
-            # The next read asks anew, and would wait for the answer to what is asked meanwhile.
+            # The next read assigns anew, and would wait for a fetch that is still under way.
             self._consumer.unassign()
-        self._at = ("", {}) if at_end else (topic, dict(after))
-        return Batch(records, after, at_end)
+        self._at = ("", {}) if at_end else (topic, dict(next_offsets))
+        return Batch(records, next_offsets, at_end)
 
     def _at_end(self) -> bool:
-        """Whether this call has seen the end of every assigned partition."""
-        return all(self._ended.get(part) == self._call for part in self._at[1])
+        """Tells whether this call has seen the end of every assigned partition."""
+        return all(self._ended.get(partition) == self._call for partition in self._at[1])
 
     def _assign(self, topic: str, positions: Positions) -> None:
         name, count = self._topics.name(topic), self._topics.partitions(topic)
-        if outside := [part for part in positions if part >= count]:
+        if outside := [p for p in positions if p >= count]:
             raise OutOfRange(f"kafka: {name} has no partition {outside[0]}")
         if name not in self._led:
-            # Once asked for its leaders, a new topic is read at once and not after a second.
+            # After a look-up of its leaders, a new topic is read at once, not after a second.
             with suppress(KafkaException):
                 self._consumer.list_topics(name, TIMEOUT)
             self._led.add(name)
         assigned = self._at[1] if self._at[0] == topic else {}
-        kept = {p for p, o in positions.items() if assigned.get(p) == o and p not in self._ended}
-        fresh = [TopicPartition(name, p, o) for p, o in positions.items() if p not in kept]
-        if not kept:
+        unchanged = {
+            p for p, o in positions.items() if assigned.get(p) == o and p not in self._ended
+        }
+        fresh = [TopicPartition(name, p, o) for p, o in positions.items() if p not in unchanged]
+        if not unchanged:
             self._consumer.assign(fresh)
         else:
-            # What is fetched of the partitions that stay is not fetched again.
-            if gone := assigned.keys() - kept:
+            # Records already fetched from unchanged partitions are not fetched again.
+            if gone := assigned.keys() - unchanged:
                 self._consumer.incremental_unassign([TopicPartition(name, p) for p in gone])
             if fresh:
                 self._consumer.incremental_assign(fresh)
         self._at, self._ended = (topic, dict(positions)), {}
 
-    def _fill(self, limit: int, after: Positions, records: Records) -> None:
-        """Take in messages and events up to the limit, or until no more come quickly.
+    def _fill(self, limit: int, next_offsets: Positions, records: Records) -> None:
+        """Takes in messages and events up to the limit, or until no more come quickly.
 
-        Unless records are large, all that is there up to the partitions' ends is so one batch.
+        Unless records are large, one call so takes everything up to the partitions' ends.
         """
         while len(records) < limit and self._bytes < MAX_BATCH and not self._blocked:
-            asked, before = min(self._bulk, limit - len(records)), self._bytes
-            if not (messages := self._come(asked)):
+            requested, earlier_bytes = min(self._bulk, limit - len(records)), self._bytes
+            if not (messages := self._poll_messages(requested)):
                 break
-            self._take(messages, after, records)
-            fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - before)
+            self._take(messages, next_offsets, records)
+            fitting = _BULK_BYTES * len(messages) // max(1, self._bytes - earlier_bytes)
             self._bulk = max(1, min(_BULK, 2 * self._bulk, fitting))
-            if self._ended.keys() >= after.keys():
+            if self._ended.keys() >= next_offsets.keys():
                 break
 
-    def _come(self, most: int) -> list[Message]:
-        """Messages and events that are there, once there is one; none where none comes soon.
+    def _poll_messages(self, limit: int) -> list[Message]:
+        """Waits briefly for the first message or event. Returns it with all already fetched.
 
-        To ask for all of them at once would wait for as many, behind the last record, too.
+        A request for a fixed number would also wait behind the last record.
         """
         first = self._consumer.poll(_CHUNK)
         if first is None:
             return []
-        return [first, *self._consumer.consume(most - 1, 0)] if most > 1 else [first]
+        return [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
 
-    def _pass(self, topic: str, limit: int, after: Positions, records: Records) -> None:
-        """Take in the records of batches that cannot be decompressed, as unreadable ones."""
+    def _skip_blocked(
+        self, topic: str, limit: int, next_offsets: Positions, records: Records
+    ) -> None:
+        """Adds the records of batches beyond decompression, as unreadable records."""
         name = self._topics.name(topic)
-        for part, place in self._blocked.items():
-            first = max(place, after[part])
-            end = min(self._unreadable.end(name, part, first), first + limit - len(records))
-            records.extend(Stored.unreadable(part, offset) for offset in range(first, end))
-            after[part] = max(after[part], end)
+        for partition, blocked_offset in self._blocked.items():
+            first = max(blocked_offset, next_offsets[partition])
+            end = min(self._unreadable.end(name, partition, first), first + limit - len(records))
+            records.extend(Stored.unreadable(partition, offset) for offset in range(first, end))
+            next_offsets[partition] = max(next_offsets[partition], end)
         self._blocked = {}
-        self._assign(topic, after)
+        self._assign(topic, next_offsets)
 
-    def _take(self, messages: list[Message], after: Positions, records: Records) -> None:
-        """Take in messages, column by column, and then the events that came among them."""
+    def _take(self, messages: list[Message], next_offsets: Positions, records: Records) -> None:
+        """Takes in messages, column by column, and then the events among them."""
         events = list[Message]()
         if any(map(Message.error, messages)):
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
         count = len(messages)
-        parts = np.fromiter(map(Message.partition, messages), np.int64, count)
+        partitions = np.fromiter(map(Message.partition, messages), np.int64, count)
         offsets = np.fromiter(map(Message.offset, messages), np.int64, count)
         times = np.fromiter(map(_TIME, map(Message.timestamp, messages)), np.int64, count)
         keys: Any = list(map(Message.key, messages))
@@ -207,42 +211,44 @@ class KafkaReader:
         if count < _PACKED:
             self._bytes += sum(map(len, filter(None, keys))) + sum(map(len, messages))
         else:
-            (keys, more), (values, most) = packed(keys), packed(values)
-            self._bytes += more + most
+            (keys, key_bytes), (values, value_bytes) = packed(keys), packed(values)
+            self._bytes += key_bytes + value_bytes
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
-        numbers = (array("q", column.tobytes()) for column in (parts, offsets, times))
+        numbers = (array("q", column.tobytes()) for column in (partitions, offsets, times))
         records.add(*numbers, keys, values, headers)
         # The last of each run of one partition.
-        for row in np.flatnonzero(np.diff(parts, append=-1)).tolist():
-            part = int(parts[row])
-            after[part] = int(offsets[row]) + 1
-            self._ended.pop(part, None)
+        for row in np.flatnonzero(np.diff(partitions, append=-1)).tolist():
+            partition = int(partitions[row])
+            next_offsets[partition] = int(offsets[row]) + 1
+            self._ended.pop(partition, None)
         for event in events:
-            self._note(event, after)
+            self._note(event, next_offsets)
 
-    def _note(self, event: Message, after: Positions) -> None:
-        """Take in an event: the end of a partition, or a fault."""
-        error, part, offset = event.error(), event.partition(), event.offset()
+    def _note(self, event: Message, next_offsets: Positions) -> None:
+        """Takes in an event: the end of a partition, or a fault."""
+        error, partition, offset = event.error(), event.partition(), event.offset()
         if error.code() == KafkaError._PARTITION_EOF:
-            # Messages that came after it, in the same call, stand already in `after`.
-            if offset >= after[part]:
-                after[part] = offset
-                self._ended[part] = self._call
+            # `next_offsets` already counts messages that came after the event in the same call.
+            if offset >= next_offsets[partition]:
+                next_offsets[partition] = offset
+                self._ended[partition] = self._call
         elif error.code() == KafkaError._BAD_COMPRESSION:
-            self._blocked[part] = offset
+            self._blocked[partition] = offset
         elif error.code() in _RANGE:
-            raise OutOfRange(f"kafka: {event.topic()} has nothing at position {after[part]}")
+            raise OutOfRange(
+                f"kafka: {event.topic()} has nothing at position {next_offsets[partition]}"
+            )
         elif error.fatal() or error.code() not in TRANSIENT_ERRORS:
             raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
 
 
 def _headers(messages: list[Message]) -> list[Headers | None]:
-    """The headers of each message; None where the client fails to decode a name as UTF-8.
+    """Reads the headers of every message; None if the client cannot decode a name as UTF-8.
 
-    They are asked once, and through `map`: after that failure the client's answer has holes that
-    end the process when they are touched, and only calls from C are checked for it.
+    The headers are read once, and through `map`: after a failure the client's answer has holes that
+    end the process when they are touched, and only calls from C are checked for them.
     """
-    # An `extend` that fails keeps what came before.
+    # An `extend` that fails keeps the items that it has added.
     answers, headers = map(Message.headers, messages), list[Any]()
     while len(headers) < len(messages):
         try:

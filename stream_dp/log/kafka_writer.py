@@ -1,7 +1,8 @@
 """Writes records to a Kafka log: appends, and commits of a role's owner in transactions.
 
-A role is a fixed transactional.id: who takes it fences whoever had it. After any failure inside
-a transaction its result is unknown to this process: it must end, and the next one finds out.
+A role is a fixed transactional.id: a new owner fences the former owner. After a failure inside
+a transaction its result is unknown to this process. The process must end; the next one reads the
+log to find the result.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -19,7 +19,8 @@ from confluent_kafka import (
     Producer,
 )
 
-from .base import (
+from .kafka_topics import BROKER_BYTES, TIMEOUT, TRANSIENT_ERRORS, Topics, log_error, new_client
+from .log import (
     MAX_RECORD,
     Fenced,
     LogError,
@@ -29,10 +30,9 @@ from .base import (
     payload_bytes,
     too_large,
 )
-from .signature import Signature
-from .topics import BROKER_BYTES, TIMEOUT, TRANSIENT_ERRORS, Topics, log_error, new_client
+from .role_signature import Signature
 
-_CONNECTING = 1.0  # seconds at most, which would be waited later otherwise
+_CONNECTING = 1.0  # seconds to wait at most for the first connection
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -41,10 +41,10 @@ _FENCED = {
 
 
 class KafkaWriter:
-    """One producer for appends, begun when it is needed, and a new one for each role.
+    """A producer for appends, made at the first append, and a new producer for each role.
 
     topics: names and partitions of the log's topics.
-    settings: of librdkafka, for connecting.
+    settings: librdkafka's connection settings.
     """
 
     def __init__(self, topics: Topics, settings: Mapping[str, str]) -> None:
@@ -58,10 +58,12 @@ class KafkaWriter:
             self._producer = None
 
     def append(self, records: Iterable[Record]) -> None:
-        """Durable on return. Raises LogError; Unavailable where only what may pass failed."""
+        """Appends records, durable on return. Raises LogError; Unavailable if every failure may
+        pass.
+        """
         checked = self.checked(records)
         with self._appending:
-            producer = self._begun()
+            producer = self._append_producer()
             failed = self.produce(producer, checked)
             unanswered = producer.flush(2 * TIMEOUT)
             if unanswered or failed:
@@ -73,7 +75,7 @@ class KafkaWriter:
             raise LogError(text) if lasting else Unavailable(text)
 
     def broker_time(self, topic: str) -> float:
-        """Unix seconds by the broker's clock, read from a record that is appended to `topic`."""
+        """Reads the broker's clock from a record appended to `topic`, in Unix seconds."""
         times: list[int] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -82,7 +84,7 @@ class KafkaWriter:
                 times.append(time)
 
         self._topics.partitions(topic)
-        producer = self._begun()
+        producer = self._append_producer()
         name = self._topics.name(topic)
         producer.produce(name, b"", partition=0, on_delivery=delivered)
         if producer.flush(2 * TIMEOUT) or not times:
@@ -91,11 +93,11 @@ class KafkaWriter:
         return times[0] / 1000
 
     def owner(self, role: str, topic: str | None) -> KafkaOwner:
-        """Takes a role. topic: see `Log.own`. Raises LogError where the role is not to be had."""
+        """Takes a role. topic: see `Log.own`. Raises LogError if the role cannot be taken."""
         name = self._topics.name(role)
         signature = None
         if topic is not None:
-            # Before the role is claimed: whoever loses it to this process sees the signature.
+            # Sign before claiming the role: then the former owner sees the signature.
             candidate = Signature(self._settings, name, self._topics.name(topic))
             signature = candidate if candidate.sign() else None
         producer = _connected(self._transactional_settings(name))
@@ -106,7 +108,7 @@ class KafkaWriter:
         return KafkaOwner(self, producer, signature)
 
     def checked(self, records: Iterable[Record]) -> list[Record]:
-        """The records. Raises LogError for one of a size or a partition that is refused."""
+        """Checks the size and partition of records and returns them. Raises LogError."""
         checked = list(records)
         for record in checked:
             if too_large(record):
@@ -118,7 +120,7 @@ class KafkaWriter:
         return checked
 
     def produce(self, producer: Producer, records: list[Record]) -> list[KafkaError]:
-        """Queues records; the errors of those that fail are added to the list as they come."""
+        """Queues records. Returns a list to which failed deliveries add their errors later."""
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -127,9 +129,11 @@ class KafkaWriter:
 
         for record in records:
             # To librdkafka a time of 0 is the present.
-            more: dict[str, Any] = {} if record.time is None else {"timestamp": record.time or 1}
+            options: dict[str, object] = {}
+            if record.time is not None:
+                options["timestamp"] = record.time or 1
             if record.partition is not None:
-                more["partition"] = record.partition
+                options["partition"] = record.partition
             while True:
                 try:
                     producer.produce(
@@ -138,20 +142,20 @@ class KafkaWriter:
                         record.key,
                         headers=list(record.headers),
                         on_delivery=delivered,
-                        **more,
+                        **options,
                     )
                     break
                 except BufferError:
                     producer.poll(0.1)
         return failed
 
-    def _begun(self) -> Producer:
-        """The producer for appends."""
+    def _append_producer(self) -> Producer:
+        """Returns the producer for appends."""
         if self._producer is None:
             self._producer = _connected(self._producer_settings())
         return self._producer
 
-    def _producer_settings(self) -> dict[str, Any]:
+    def _producer_settings(self) -> dict[str, object]:
         return {
             **self._settings,
             "acks": "all",
@@ -163,7 +167,7 @@ class KafkaWriter:
             "delivery.timeout.ms": round(1000 * TIMEOUT),
         }
 
-    def _transactional_settings(self, name: str) -> dict[str, Any]:
+    def _transactional_settings(self, name: str) -> dict[str, object]:
         timeout = str(self._settings.get("transaction.timeout.ms", 60_000))
         settings = {
             **self._producer_settings(),
@@ -179,9 +183,9 @@ class KafkaWriter:
 class KafkaOwner:
     """The owner of a role: a transactional producer, unusable after the first failure.
 
-    signature: of this owner; None where it could not be left.
+    signature: of this owner; None if it could not be stored.
     over: whether nothing can be committed any more.
-    ending: why, where a commit has found it.
+    ending: the error of the commit that ended the ownership.
     """
 
     def __init__(
@@ -231,10 +235,10 @@ class KafkaOwner:
         pass
 
 
-def _connected(settings: Mapping[str, Any]) -> Producer:
-    """A producer that, in most cases, has a connection to the cluster.
+def _connected(settings: Mapping[str, object]) -> Producer:
+    """Makes a producer and waits briefly for its connection to the cluster.
 
-    One without a connection asks for its id half a second later, and sends nothing before.
+    Without a connection a producer asks for its id half a second later, and sends nothing before.
     """
     producer: Producer = new_client(Producer, settings)
     with suppress(KafkaException):
@@ -243,10 +247,10 @@ def _connected(settings: Mapping[str, Any]) -> Producer:
 
 
 def _cause(error: BaseException) -> KafkaError:
-    """Why the client failed.
+    """Returns why the client failed.
 
     A fatal error that the client raises during reports of deliveries arrives as the cause of a
-    SystemError; one that it has not raised yet has no more than the code `_FATAL`.
+    SystemError; an error that it has not raised yet has no more than the code `_FATAL`.
     """
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__

@@ -1,7 +1,7 @@
 """The mark beside a log's file: a few bytes that no copy of the log's file brings back.
 
 The owner of a role writes the mark after each commit. A log that is restored over the same file
-keeps the mark of the newer one, so the two contradict each other.
+keeps the mark of the newer log, so the two contradict each other.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _SIZE = 128  # bytes; less than a sector, which a disk writes whole
 
 
 def mark_path(log: Path, role: str) -> Path:
-    """The file with the mark of a role of the log in the file `log`."""
+    """Returns the path of a role's mark, beside the log's file `log`."""
     return log.with_name(f"{log.name}.{role}.mark")
 
 
 def read_mark(path: Path) -> bytes:
-    """The mark in a file; empty where there is none."""
+    """Reads the mark in a file; empty if the file does not exist."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         return file.read(_SIZE).strip(b"\0 \n")
     return b""

@@ -13,7 +13,7 @@ from threading import Condition
 
 from stream_dp.privacy.noise import system_entropy
 
-from .base import (
+from .log import (
     MAX_BATCH,
     MAX_RECORD,
     NEVER,
@@ -56,7 +56,7 @@ class MemoryLog:
         self._changed = Condition()
 
     @property
-    def place(self) -> str:
+    def file_identity(self) -> str:
         return ""
 
     def mark(self, name: str) -> bytes:
@@ -92,8 +92,8 @@ class MemoryLog:
         start = round(time * 1000)
         with self._changed:
             return {
-                part: next((r.offset for r in records if r.time >= start), len(records))
-                for part, records in enumerate(self._partitions(topic))
+                partition: next((r.offset for r in records if r.time >= start), len(records))
+                for partition, records in enumerate(self._partitions(topic))
             }
 
     def now(self, topic: str) -> float:
@@ -102,14 +102,16 @@ class MemoryLog:
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         with self._changed:
             partitions = self._partitions(topic)
-            for part, position in positions.items():
-                if part >= len(partitions) or position > len(partitions[part]):
+            for partition, position in positions.items():
+                if partition >= len(partitions) or position > len(partitions[partition]):
                     raise OutOfRange(
                         f"memory: topic '{topic}' ends before position {position} of "
-                        f"partition {part}"
+                        f"partition {partition}"
                     )
             self._changed.wait_for(
-                lambda: any(len(partitions[part]) > start for part, start in positions.items()),
+                lambda: any(
+                    len(partitions[partition]) > start for partition, start in positions.items()
+                ),
                 timeout,
             )
             return _batch(partitions, positions, limit)
@@ -117,12 +119,12 @@ class MemoryLog:
     def append(self, records: Iterable[Record]) -> None:
         arrivals = list(records)
         with self._changed:
-            parts = [
+            partitions = [
                 self._partition(record) for record in arrivals
             ]  # raises before anything is stored
-            now = round(self._clock() * 1000)
-            for record, part in zip(arrivals, parts, strict=True):
-                self._store(record, part, now)
+            append_time = round(self._clock() * 1000)
+            for record, partition in zip(arrivals, partitions, strict=True):
+                self._store(record, partition, append_time)
             self._changed.notify_all()
 
     @contextmanager
@@ -144,7 +146,7 @@ class MemoryLog:
         return self._topics[topic]
 
     def _partition(self, record: Record) -> int:
-        """The partition of a record. Raises LogError for a record that cannot be stored."""
+        """Chooses the partition of a record. Raises LogError for a record that cannot be stored."""
         if too_large(record):
             length = payload_bytes(record)
             raise LogError(f"memory: a record of {length} bytes is over {MAX_RECORD}")
@@ -155,15 +157,15 @@ class MemoryLog:
             raise LogError(f"memory: '{record.topic}' has {count} partitions")
         return record.partition
 
-    def _store(self, record: Record, part: int, now: int) -> None:
-        records = self._topics[record.topic][part]
+    def _store(self, record: Record, partition: int, append_time: int) -> None:
+        records = self._topics[record.topic][partition]
         time = record.time
         if time is None or record.topic in self._timed:
-            time = max(now, records[-1].time if records else 0)
+            time = max(append_time, records[-1].time if records else 0)
         headers = tuple([(name, value or b"") for name, value in record.headers])
         records.append(
             Stored(
-                partition=part,
+                partition=partition,
                 offset=len(records),
                 time=time,
                 key=record.key,
@@ -189,14 +191,16 @@ class _Owner:
 
 
 def _batch(partitions: list[list[Stored]], positions: Positions, limit: int) -> Batch:
-    """The records from the positions on, at most `limit`, and until they exceed MAX_BATCH bytes."""
-    batch, after, room = list[Stored](), dict(positions), MAX_BATCH
-    for part in sorted(positions):
-        for record in partitions[part][positions[part] :]:
+    """Returns at most `limit` records from the offsets on, until they exceed MAX_BATCH bytes."""
+    batch, next_offsets, room = list[Stored](), dict(positions), MAX_BATCH
+    for partition in sorted(positions):
+        for record in partitions[partition][positions[partition] :]:
             if len(batch) == limit or room <= 0:
                 break
             batch.append(record)
             room -= memory_bytes(record.key, record.value, record.headers)
-            after[part] = record.offset + 1
-    at_end = all(position == len(partitions[part]) for part, position in after.items())
-    return Batch(batch, after, at_end)
+            next_offsets[partition] = record.offset + 1
+    at_end = all(
+        position == len(partitions[partition]) for partition, position in next_offsets.items()
+    )
+    return Batch(batch, next_offsets, at_end)

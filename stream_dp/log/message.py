@@ -1,8 +1,8 @@
-"""Messages: a manifest and its parts, as records of one topic that are committed together.
+"""Messages: a manifest and its parts, committed together to a topic.
 
-Every part is a record of its own; the manifest comes last and holds each part's name, length
-and SHA-256, the hash of the message before it, and whatever its writer put in its head. The
-manifest's own SHA-256 is the message's hash: so messages form a chain.
+Every part is a record. The manifest comes last. It holds each part's name, length and SHA-256, the
+hash of the preceding message, and a head with the writer's content. The manifest's SHA-256 is the
+message's hash: so messages form a chain.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 from stream_dp.errors import Inconsistent
+from stream_dp.json_object import Json
 
-from .base import Headers, Log, Record, Stored
+from .log import Headers, Log, Record, Stored
 from .signing import SigningKey
 
 # Room for headers and framing under the log's limit for a record.
@@ -34,16 +34,17 @@ _AT_ONCE = 20  # records of one read: a record is up to a megabyte
 class Message:
     """A message.
 
-    index: from 0, its place in the chain.
+    index: the message's number in the chain, from 0.
     head: JSON.
-    parts: (name, bytes); empty where only the manifest was read.
-    previous, hash: the hash of the message before it, and its own.
-    signature: of the manifest, in base64; empty where it was read without one.
-    start: the position of its first record in the topic that it was read from.
+    parts: (name, bytes); empty if only the manifest was read.
+    previous: the hash of the preceding message.
+    hash: the hash of this message.
+    signature: of the manifest, in base64; empty if it was read without one.
+    start: the offset of its first record in the topic that it was read from.
     """
 
     index: int
-    head: dict[str, Any]
+    head: Json
     parts: tuple[tuple[str, bytes], ...]
     previous: str
     hash: str
@@ -53,26 +54,26 @@ class Message:
 
     @cached_property
     def listed(self) -> list[PartListing]:
-        """The parts as the manifest lists them."""
+        """The name, length and SHA-256 of each part in the manifest."""
         return [(p["name"], p["bytes"], p["sha256"]) for p in json.loads(self.manifest)["parts"]]
 
     def part(self, name: str) -> bytes:
-        """A part's bytes, or those of the parts NAME/0, NAME/1, ... joined."""
+        """Returns a part's bytes, or the joined bytes of the parts NAME/0, NAME/1, ..."""
         return b"".join(data for listed, data in self.parts if is_part(listed, name))
 
 
 def is_part(listed: str, name: str) -> bool:
-    """Whether a listed part is the named one, or one of those that it was split into."""
+    """Tells whether a listed part is the part `name` or a piece of it (`split_part`)."""
     return listed == name or listed.rsplit("/", 1)[0] == name
 
 
 def canonical(value: object) -> bytes:
-    """JSON with sorted keys and no spaces: the same bytes for the same value."""
+    """Writes JSON with sorted keys and no spaces: the same bytes for the same value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def split_part(name: str, data: bytes) -> list[tuple[str, bytes]]:
-    """A part of any length as parts that fit a record."""
+    """Splits data of any length into parts within the limit of a record."""
     return [
         (f"{name}/{i}", data[start : start + MAX_PART])
         for i, start in enumerate(range(0, max(len(data), 1), MAX_PART))
@@ -80,21 +81,21 @@ def split_part(name: str, data: bytes) -> list[tuple[str, bytes]]:
 
 
 def build_message(
-    index: int, previous: str, head: dict[str, Any], parts: Sequence[tuple[str, bytes]]
+    index: int, previous: str, head: Json, contents: Sequence[tuple[str, bytes]]
 ) -> Message:
-    """The message with that content, its manifest and hash. Raises ValueError on a large part."""
-    if any(len(data) > MAX_PART for _, data in parts):
+    """Builds a message with its manifest and hash. Raises ValueError on a large part."""
+    if any(len(data) > MAX_PART for _, data in contents):
         raise ValueError("a part is too large for a record")
     listed = [
         {"name": name, "bytes": length, "sha256": digest}
-        for name, length, digest in listed_parts(parts)
+        for name, length, digest in listed_parts(contents)
     ]
     manifest = canonical({**head, "index": index, "previous": previous, "parts": listed})
     digest = hashlib.sha256(manifest).hexdigest()
     return Message(
         index=index,
         head=head,
-        parts=tuple(parts),
+        parts=tuple(contents),
         previous=previous,
         hash=digest,
         manifest=manifest,
@@ -111,10 +112,12 @@ def message_records(
     time: float | None,
     signer: SigningKey | None = None,
 ) -> list[Record]:
-    """The message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
+    """Returns the message as records of partition 0, with CloudEvents headers (Kafka binding 1.0).
 
-    content: the parts' media type. time: Unix seconds, the event's scheduled time; without one,
-    no ce_time and a timestamp of 0, which a log may store as 1 (base.Record).
+    content: the parts' media type.
+    time: Unix seconds, the event's scheduled time. Without it there is no ce_time, and the
+    timestamp
+        is 0, which a log may store as 1 (`Record`).
     signer: signs the manifest.
     """
     common: list[tuple[str, bytes]] = [
@@ -126,13 +129,13 @@ def message_records(
         common.append(("ce_time", rfc3339_utc(time).encode()))
     stamp = 0 if time is None else max(0, round(time * 1000))
 
-    def record(name: str, data: bytes, media: str, *more: tuple[str, bytes]) -> Record:
+    def record(name: str, data: bytes, media: str, *extra_headers: tuple[str, bytes]) -> Record:
         headers: Headers = (
             *common,
             ("ce_id", f"{sent.index}/{name}".encode()),
             ("content-type", media.encode()),
             (_PART, name.encode()),
-            *more,
+            *extra_headers,
         )
         return Record(
             topic=topic,
@@ -149,73 +152,78 @@ def message_records(
 
 
 def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
-    """The parts among a message's records, without its manifest."""
+    """Returns the parts among a message's records, without its manifest."""
     named = [(dict(r.headers)[_PART].decode(), r.value or b"") for r in sent]
     return tuple((name, data) for name, data in named if name != "manifest")
 
 
 def rfc3339_utc(time: float) -> str:
-    """Unix seconds as RFC 3339 in UTC."""
+    """Formats Unix seconds as RFC 3339 in UTC."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def listed_parts(parts: Iterable[tuple[str, bytes]]) -> list[PartListing]:
-    """Parts as a manifest lists them."""
-    return [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in parts]
+def listed_parts(contents: Iterable[tuple[str, bytes]]) -> list[PartListing]:
+    """Lists the name, length and SHA-256 of every part, in the form of a manifest."""
+    return [(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in contents]
 
 
 def part_name(record: Stored) -> str:
-    """The name of the part in a record; `manifest` for that of the manifest."""
+    """Returns the name of the part in a record, `manifest` for the manifest."""
     return record.header(_PART).decode("utf-8", "replace")
 
 
-def check_topic(log: Log, topic: str, what: str) -> None:
-    """Raises Inconsistent for several partitions, and where the first records are gone."""
+def check_topic(log: Log, topic: str, label: str) -> None:
+    """Checks that a topic has a single partition and still has its first record.
+
+    Raises Inconsistent. label: the topic's name in error messages.
+    """
     info = log.describe(topic)
     if info.partitions != 1:
-        raise Inconsistent(f"{what}: has {info.partitions} partitions and must have 1")
+        raise Inconsistent(f"{label}: has {info.partitions} partitions and must have 1")
     if info.first[0] != 0:
         raise Inconsistent(
-            f"{what}: begins at position {info.first[0]}, so its first records are gone; "
+            f"{label}: begins at position {info.first[0]}, so its first records are gone; "
             "restore it whole and give it unlimited retention"
         )
 
 
-def read_messages(log: Log, topic: str, what: str) -> Iterator[Message]:
-    """Every message of a topic, in order, each checked against its manifest and the chain.
+def read_messages(log: Log, topic: str, label: str) -> Iterator[Message]:
+    """Yields every message of a topic, in order, checked against its manifest and the chain.
 
-    Raises Inconsistent that says which: a gap, a broken chain, a damaged part.
+    Raises Inconsistent for a gap, a broken chain or a damaged part; the text names the message.
     """
-    check_topic(log, topic, what)
-    position, parts, start = 0, list[tuple[str, bytes]](), 0
+    check_topic(log, topic, label)
+    position, contents, start = 0, list[tuple[str, bytes]](), 0
     index, previous = 0, START
     while True:
         batch = log.read(topic, {0: position}, _AT_ONCE, 0)
         for record in batch.records:
             name = part_name(record)
-            start = start if parts else record.offset
+            start = start if contents else record.offset
             if name != "manifest":
-                parts.append((name, record.value or b""))
+                contents.append((name, record.value or b""))
                 continue
             message = _checked_message(
                 manifest=record.value or b"",
-                parts=tuple(parts),
+                contents=tuple(contents),
                 index=index,
                 previous=previous,
-                what=what,
+                label=label,
             )
-            index, previous, parts = index + 1, message.hash, []
+            index, previous, contents = index + 1, message.hash, []
             signature = record.header(SIGNATURE).decode("ascii", "replace")
             yield replace(message, start=start, signature=signature)
         position = batch.next[0]
         if batch.at_end:
             break
-    if parts:
-        raise Inconsistent(f"{what}: ends in the middle of message {index}; restore a backup")
+    if contents:
+        raise Inconsistent(f"{label}: ends in the middle of message {index}; restore a backup")
 
 
 def manifest_message(manifest: bytes) -> Message:
-    """The message of a manifest, without its parts. Raises ValueError for a damaged one."""
+    """Returns the message of a manifest, without its parts. Raises ValueError for a damaged
+    manifest.
+    """
     try:
         head = json.loads(manifest, parse_float=_finite, parse_constant=_finite)
         all((p["name"], p["bytes"], p["sha256"]) for p in head.pop("parts"))
@@ -235,26 +243,26 @@ def manifest_message(manifest: bytes) -> Message:
 
 
 def _checked_message(
-    manifest: bytes, parts: tuple[tuple[str, bytes], ...], index: int, previous: str, what: str
+    manifest: bytes, contents: tuple[tuple[str, bytes], ...], index: int, previous: str, label: str
 ) -> Message:
-    """The message of a manifest and its parts, at its place in the chain. Raises Inconsistent."""
+    """Checks a manifest, its parts and its index in the chain. Raises Inconsistent."""
     try:
         message = manifest_message(manifest)
     except ValueError:
-        raise Inconsistent(f"{what}: the manifest of message {index} is damaged") from None
+        raise Inconsistent(f"{label}: the manifest of message {index} is damaged") from None
     if message.index != index:
-        raise Inconsistent(f"{what}: message {index} is missing; the next one is {message.index}")
+        raise Inconsistent(f"{label}: message {index} is missing; the next one is {message.index}")
     if message.previous != previous:
         raise Inconsistent(
-            f"{what}: message {index} does not follow the one before it (broken hash chain)"
+            f"{label}: message {index} does not follow the one before it (broken hash chain)"
         )
-    if listed_parts(parts) != message.listed:
-        raise Inconsistent(f"{what}: message {index} does not have the bytes of its manifest")
-    return replace(message, parts=parts)
+    if listed_parts(contents) != message.listed:
+        raise Inconsistent(f"{label}: message {index} does not have the bytes of its manifest")
+    return replace(message, parts=contents)
 
 
 def _finite(text: str) -> float:
-    """A number of JSON. Raises ValueError for one that is none, or too large for a float."""
+    """Parses a JSON number. Raises ValueError unless the text is a finite float."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError

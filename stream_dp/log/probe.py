@@ -1,7 +1,7 @@
-"""Which protocol a port speaks, for the message of a client that cannot connect.
+"""Detects the protocol of a port, for the error of a client without a connection.
 
-To a client, a broker that is down and one that expects another protocol look alike: both close the
-connection. Kafka's first request, sent with and without TLS, tells them apart.
+To a client, a broker that is down and a broker that expects another protocol look alike: both close
+the connection. Kafka's first request, sent with and without TLS, tells the two apart.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ _VERSIONS, _METADATA = 18, 3  # API keys of Kafka's ApiVersions and Metadata req
 _NO_TLS = {"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"}
 
 
-def protocol_mismatch(settings: Mapping[str, str]) -> str:
-    """How a client's security.protocol differs from what a bootstrap server speaks, in words.
+def protocol_mismatch(settings: Mapping[str, object]) -> str:
+    """Describes how a client's security.protocol differs from the protocol of a bootstrap server.
 
-    Empty if no difference is detected. settings: of librdkafka; none of them is sent.
+    settings: of librdkafka; none of them is sent. Returns an empty text if no difference is
+    detected.
     """
-    protocol = settings.get("security.protocol", "plaintext").lower()
-    for server in settings["bootstrap.servers"].split(",")[:_SERVERS]:
+    protocol = str(settings.get("security.protocol", "plaintext")).lower()
+    for server in str(settings["bootstrap.servers"]).split(",")[:_SERVERS]:
         host, _, port = server.rpartition("://")[2].strip().rpartition(":")
         if not host or not port.isdigit():
             continue
-        place = host.strip("[]"), int(port)
+        endpoint = host.strip("[]"), int(port)
         tls = "ssl" in protocol
         wrong, speaks = (
-            (_answers(place, _VERSIONS), "no TLS") if tls else (_speaks_tls(place), "TLS")
+            (_answers(endpoint, _VERSIONS), "no TLS") if tls else (_speaks_tls(endpoint), "TLS")
         )
-        if not wrong and "sasl" not in protocol and _answers(place, _VERSIONS, tls):
-            wrong = not _answers(place, _METADATA, tls)
+        if not wrong and "sasl" not in protocol and _answers(endpoint, _VERSIONS, tls):
+            wrong = not _answers(endpoint, _METADATA, tls)
             speaks = "to nobody who does not authenticate"
         if wrong:
             return f"{server} speaks {speaks}, and security.protocol is '{protocol}'"
@@ -43,15 +44,15 @@ def protocol_mismatch(settings: Mapping[str, str]) -> str:
 
 
 def _over_tls(plain: socket.socket) -> ssl.SSLSocket:
-    """A connection over TLS with whoever it is: nothing of ours is sent on it."""
+    """Opens TLS on a connection without checking the server: nothing of ours is sent on it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context.wrap_socket(plain)
 
 
-def _speaks_tls(place: tuple[str, int]) -> bool:
+def _speaks_tls(endpoint: tuple[str, int]) -> bool:
     try:
-        with socket.create_connection(place, _PATIENCE) as plain, _over_tls(plain):
+        with socket.create_connection(endpoint, _PATIENCE) as plain, _over_tls(plain):
             return True
     except ssl.SSLError as error:
         return error.reason is not None and error.reason not in _NO_TLS
@@ -59,13 +60,13 @@ def _speaks_tls(place: tuple[str, int]) -> bool:
         return False
 
 
-def _answers(place: tuple[str, int], request: int, tls: bool = False) -> bool:
-    """Whether a broker answers this request without authentication, and with or without TLS."""
+def _answers(endpoint: tuple[str, int], request: int, tls: bool = False) -> bool:
+    """Tells whether a broker answers a request without authentication, and with or without TLS."""
     # API key, version, correlation id, no client id; for Metadata also an empty list of topics.
     body = struct.pack(">hhih", request, 0, 1, -1) + (b"\0" * 4 if request == _METADATA else b"")
     try:
         with ExitStack() as stack:
-            connection = stack.enter_context(socket.create_connection(place, _PATIENCE))
+            connection = stack.enter_context(socket.create_connection(endpoint, _PATIENCE))
             if tls:
                 connection = stack.enter_context(_over_tls(connection))
             connection.sendall(struct.pack(">i", len(body)) + body)

@@ -1,12 +1,12 @@
-"""The kernel lock of a role on a file: one process has it, and its death frees it at once.
+"""The kernel lock of a role on a file, held by a single process until it ends or dies.
 
-It is a record lock, like SQLite's own. A child does not inherit a record lock, in whatever way it
+It is a record lock, like SQLite's. A child does not inherit a record lock, in whatever way it
 is started, so no child keeps the role of a parent that was killed. (`flock` and open-file locks
 belong to the descriptor, which every fork copies.)
 
 A record lock has two weaknesses. It does not keep two owners within one process apart: `_owned`
 does. And the process loses the lock when it closes any descriptor of the file: each owner writes
-a token into the file, so that an owner that lost the lock sees that another one came.
+a token into the file, so that an owner that lost the lock sees the token of its successor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Taken(Exception):
 
 
 class RoleLock:
-    """The lock on the file at `path`, which is open as `descriptor`."""
+    """The lock on the file at `path`, opened with the file descriptor `descriptor`."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path, self._descriptor = path, descriptor
@@ -41,7 +41,7 @@ class RoleLock:
         os.pwrite(descriptor, self._token, 0)
 
     def holds(self) -> bool:
-        """Whether this process is the last that took the lock that the next owner would take."""
+        """Tells whether this process was the last to take the lock of the file at `path`."""
         try:
             return (
                 os.getpid() == self._process
@@ -54,7 +54,7 @@ class RoleLock:
 
 @contextmanager
 def role_lock(path: Path) -> Iterator[RoleLock]:
-    """Takes the role, for which another process that may be ending has PATIENCE seconds.
+    """Takes the role; waits up to PATIENCE seconds for an owner to end.
 
     Raises Taken.
     """

@@ -1,4 +1,4 @@
-"""A log whose records are encrypted by its writers, for a cluster that stores what it is given."""
+"""A log with records encrypted by their writers, for a cluster that must not read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .base import (
+from .log import (
     MAX_RECORD,
     SEALED,
     Batch,
@@ -24,13 +24,13 @@ from .sealing import NO_KEY, Keyring, RecordSeal
 
 
 class SealedLog:
-    """The log with the same topics and positions, whose records are sealed in all of its topics.
+    """The log with the same topics and offsets, whose records are sealed in all of its topics.
 
-    A record is bound to its topic: positions are not known before it is written. Their order is
-    what chains of hashes and the numbers inside of records say.
+    A record is bound to its topic only, because its offset is not known before it is written. The
+    records' order is secured by chains of hashes and by the numbers inside of records.
 
     keys: None for a log that is not encrypted; its records must not be sealed then.
-    unsealed: topics that others write to, too.
+    unsealed: topics that other programs write to, too.
     """
 
     def __init__(self, log: Log, keys: Keyring | None, unsealed: Iterable[str]) -> None:
@@ -42,8 +42,8 @@ class SealedLog:
         self._log.close()
 
     @property
-    def place(self) -> str:
-        return self._log.place
+    def file_identity(self) -> str:
+        return self._log.file_identity
 
     def mark(self, name: str) -> bytes:
         return self._log.mark(name)
@@ -79,18 +79,18 @@ class SealedLog:
         return Batch(opened, batch.next, batch.at_end)
 
     def _opened(self, topic: str, record: Stored) -> Stored:
-        what = f"{self._log.name(topic)}: record {record.offset}"
+        label = f"{self._log.name(topic)}: record {record.offset}"
         sealed = record.headers == SEALED
         if self._seal is None:
             if sealed:
-                raise LogError(f"{what}: {NO_KEY}")
+                raise LogError(f"{label}: {NO_KEY}")
             return record
         if not sealed:
             raise LogError(
-                f"{what}: is not encrypted; a study that began without encryption goes on without:"
+                f"{label}: is not encrypted; a study that began without encryption goes on without:"
                 " remove run.encryption, or begin a new study with new logs"
             )
-        key, value, headers = self._seal.open(record.value, topic, what)
+        key, value, headers = self._seal.open(record.value, topic, label)
         return record._replace(key=key, value=value, headers=headers)
 
     def append(self, records: Iterable[Record]) -> None:
@@ -125,7 +125,7 @@ class SealedLog:
             )
 
     def _check(self, topic: str) -> None:
-        """Raises LogError unless the topic's first record opens, before the first is added.
+        """Checks, before the first write to a topic, that its first record opens. Raises LogError.
 
         So no record is written that the study's other programs cannot read.
         """

@@ -1,7 +1,7 @@
 """Records encrypted at rest with AES-256-GCM (NIST SP 800-38D), by the package `cryptography`.
 
 A sealed record has one header and one value: the key's id, a nonce, and the encrypted key, value
-and headers of the record. What it is bound to, such as its position, is authenticated with it: a
+and headers of the record. A context, such as the record's offset, is authenticated with it: a
 record that was moved does not open.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import system_entropy
 
-from .base import Headers, LogError
+from .log import Headers, LogError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -36,7 +36,7 @@ _DECODER = msgspec.msgpack.Decoder(
 
 @dataclass(frozen=True)
 class Keyring:
-    """AES-256 keys: the first one encrypts, each one decrypts. keys: of 32 bytes."""
+    """AES-256 keys: the first encrypts, all decrypt. keys: of 32 bytes."""
 
     keys: tuple[bytes, ...]
 
@@ -45,9 +45,9 @@ class Keyring:
 
     @classmethod
     def of_text(cls, text: str) -> Keyring:
-        """The keys of a text with a key a line, in 64 hexadecimal digits.
+        """Reads the keys of a text with a key a line, in 64 hexadecimal digits.
 
-        Raises UserError, which quotes nothing, and where `cryptography` is not installed.
+        Raises UserError, which quotes nothing, also if `cryptography` is not installed.
         """
         try:
             import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
@@ -63,16 +63,19 @@ class Keyring:
 
     @cached_property
     def ids(self) -> tuple[bytes, ...]:
-        """By key, KEY_ID bytes that name it and say nothing about it."""
+        """The id of each key: KEY_ID bytes derived from the key."""
         return tuple(derived_key(key, b"stream-dp key id", b"")[:KEY_ID] for key in self.keys)
 
     def key(self, key_id: bytes) -> bytes | None:
-        """The key of that id; None for another one's."""
+        """Returns the key with this id.
+
+        Returns None if the keyring does not have it.
+        """
         return dict(zip(self.ids, self.keys, strict=True)).get(key_id)
 
 
 def derived_key(key: bytes, purpose: bytes, salt: bytes) -> bytes:
-    """32 bytes for one purpose, by HKDF with SHA-256 (RFC 5869)."""
+    """Derives a key of 32 bytes for a purpose, by HKDF with SHA-256 (RFC 5869)."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -82,7 +85,7 @@ def derived_key(key: bytes, purpose: bytes, salt: bytes) -> bytes:
 class RecordSeal:
     """Seals records of a log and opens them.
 
-    keys: one ring for all of its records.
+    keys: the ring of all of its records.
     purpose: of the keys that encrypt, such as the identity of the log.
     """
 
@@ -96,31 +99,39 @@ class RecordSeal:
             for key_id, key in zip(keys.ids, keys.keys, strict=True)
         }
 
-    def seal(self, key: bytes | None, value: bytes | None, headers: Headers, bound: str) -> bytes:
-        """The value of the sealed record. bound: what it is bound to, such as its position."""
+    def seal(self, key: bytes | None, value: bytes | None, headers: Headers, context: str) -> bytes:
+        """Encrypts a record and returns the value of the sealed record.
+
+        context: authenticated with the content, such as the record's offset.
+        """
         nonce = system_entropy(_NONCE)
         content = msgspec.msgpack.encode((key, value, headers))
-        return self._id + nonce + self._ciphers[self._id].encrypt(nonce, content, bound.encode())
+        return self._id + nonce + self._ciphers[self._id].encrypt(nonce, content, context.encode())
 
     def key_of(self, key: bytes | None) -> bytes | None:
-        """A sealed record's key, the same for the same one, so that it chooses the partition."""
+        """Pseudonymises a record's key. Equal keys stay equal and choose the same partition."""
         return None if key is None else hmac.digest(self._names, key, "sha256")[:_NAME]
 
-    def open(self, sealed: bytes | None, bound: str, what: str) -> _Content:
-        """Key, value and headers of the record; headers are None where they cannot be read.
+    def open(self, sealed: bytes | None, context: str, label: str) -> _Content:
+        """Decrypts the key, value and headers of a sealed record.
 
-        what: the record, in words. Raises LogError where it was not sealed so.
+        context: the context of `seal`.
+        label: the record's name in error messages.
+
+        Unreadable headers are None. Raises LogError if the record was not sealed with this context
+        and a
+        key of the ring.
         """
         from cryptography.exceptions import InvalidTag
 
         data = sealed or b""
         cipher = self._ciphers.get(data[:KEY_ID])
         if cipher is None:
-            raise LogError(f"{what}: is encrypted with a key that run.encryption does not have")
+            raise LogError(f"{label}: is encrypted with a key that run.encryption does not have")
         nonce = data[KEY_ID : KEY_ID + _NONCE]
         try:
-            content: Any = cipher.decrypt(nonce, data[KEY_ID + _NONCE :], bound.encode())
+            content: Any = cipher.decrypt(nonce, data[KEY_ID + _NONCE :], context.encode())
             key, value, headers = _DECODER.decode(content)
         except (InvalidTag, ValueError):
-            raise LogError(f"{what}: is not what was written there; restore a backup") from None
-        return key, value, tuple([(name, part or b"") for name, part in headers])
+            raise LogError(f"{label}: is not what was written there; restore a backup") from None
+        return key, value, tuple([(name, content or b"") for name, content in headers])

@@ -1,6 +1,6 @@
 """Signatures of messages: Ed25519 (RFC 8032) over the bytes of a manifest.
 
-A manifest has the hashes of its parts and of the message before it, so its signature holds for
+A manifest has the hashes of its parts and of the preceding message, so its signature holds for
 all of them. Ed25519 needs no randomness: the same key gives the same bytes. Needs cryptography.
 """
 
@@ -22,18 +22,18 @@ _KEY = re.compile(r"ed25519:([0-9a-f]{64})")
 
 
 def can_check() -> bool:
-    """Whether the package that checks signatures is installed."""
+    """Tells whether the package for checking signatures is installed."""
     return importlib.util.find_spec("cryptography") is not None
 
 
 def require_package() -> None:
-    """Raises UserError where the package is missing, with the extra that has it."""
+    """Raises UserError with the name of the extra if the package is not installed."""
     if not can_check():
         raise UserError("signatures: cryptography is not installed; pip install 'stream-dp[trust]'")
 
 
 def is_key(name: object) -> bool:
-    """Whether it is a public key as messages name it: `ed25519:` and 64 hexadecimal digits."""
+    """Tells whether a name is a public key in messages: `ed25519:` and 64 hexadecimal digits."""
     return isinstance(name, str) and _KEY.fullmatch(name) is not None
 
 
@@ -45,7 +45,7 @@ class SigningKey:
 
     @classmethod
     def of_pem(cls, text: str) -> SigningKey:
-        """The key of a PEM text, as `openssl genpkey -algorithm ed25519` writes it.
+        """Reads a key in PEM, the format of `openssl genpkey -algorithm ed25519`.
 
         Raises UserError.
         """
@@ -55,7 +55,7 @@ class SigningKey:
 
         try:
             private = load_pem_private_key(text.encode(), None)
-        except Exception:  # of many classes, whose words may quote the text
+        except Exception:  # its message may quote the text
             private = None
         if not isinstance(private, Ed25519PrivateKey):
             raise UserError(
@@ -70,12 +70,12 @@ class SigningKey:
         return f"ed25519:{self._private.public_key().public_bytes_raw().hex()}"
 
     def sign(self, data: bytes) -> str:
-        """The signature in base64."""
+        """Signs data. Returns the signature in base64."""
         return base64.b64encode(self._private.sign(data)).decode()
 
 
 def is_signed(key: str, data: bytes, signature: str) -> bool:
-    """Whether a signature in base64 is this public key's over the data."""
+    """Tells whether a signature in base64 over the data was made with this public key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from .base import (
+from .file_identity import identity_of_file
+from .log import (
     MAX_BATCH,
     MAX_RECORD,
     NEVER,
@@ -40,7 +41,6 @@ from .base import (
     payload_bytes,
 )
 from .mark import mark_path, read_mark, write_mark
-from .place import file_place
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
 from .sqlite_file import open_file, sqlite_errors
@@ -53,8 +53,9 @@ _POLL = 0.05
 class SqliteLog:
     """The log in the file at `path`.
 
-    public: rollback journal and a world-readable mode. readonly: never writes, must exist.
-    timed: topics whose records carry the time of appending, whatever time they are given.
+    public: rollback journal and a world-readable mode.
+    readonly: never writes; the file must exist.
+    timed: topics whose records carry the time of appending, whatever their `time` is.
     latest: topics of which each partition keeps its last record alone.
     keys: of a file whose records are encrypted, from its creation on.
     clock: Unix seconds, for append times.
@@ -76,10 +77,10 @@ class SqliteLog:
         self._partitions: dict[str, int] = {}
         self._db, self._identity = open_file(path, public=public, readonly=readonly, keys=keys)
         ends = self._select(
-            "SELECT CAST(topic AS TEXT), CAST(part AS INT), CAST(place AS INT) FROM ends"
+            "SELECT CAST(topic AS TEXT), CAST(partition AS INT), CAST(offset AS INT) FROM ends"
             " LIMIT 100000"
         )
-        self._ends = {(topic, part): place for topic, part, place in ends}
+        self._ends = {(topic, partition): offset for topic, partition, offset in ends}
         self._seal = RecordSeal(keys, self._identity) if keys else None
 
     @contextmanager
@@ -101,14 +102,16 @@ class SqliteLog:
         return topic
 
     @property
-    def place(self) -> str:
-        return file_place(self._path)
+    def file_identity(self) -> str:
+        return identity_of_file(self._path)
 
     def mark(self, name: str) -> bytes:
         return read_mark(mark_path(self._path, name))
 
     def create(self, topics: Mapping[str, int]) -> None:
-        missing = [(name, count) for name, count in topics.items() if not self._known(name)]
+        missing = [
+            (name, count) for name, count in topics.items() if not self._partition_count(name)
+        ]
         if missing:
             with sqlite_errors(self._path, "no topic was created"), self._transaction():
                 self._db.executemany("INSERT OR IGNORE INTO topics VALUES (?, ?)", missing)
@@ -117,8 +120,8 @@ class SqliteLog:
         with sqlite_errors(self._path, "cannot be read"):
             return self._db.execute(query, values).fetchall()
 
-    def _known(self, topic: str) -> int:
-        """The topic's number of partitions; 0 where it does not exist."""
+    def _partition_count(self, topic: str) -> int:
+        """Returns the topic's number of partitions, 0 if the topic does not exist."""
         if topic not in self._partitions:
             rows = self._select("SELECT partitions FROM topics WHERE name = ?", topic)
             if not rows:
@@ -130,49 +133,50 @@ class SqliteLog:
         return self._partitions[topic]
 
     def _count(self, topic: str) -> int:
-        count = self._known(topic)
+        count = self._partition_count(topic)
         if not count:
             raise Missing(f"{self._path}: no topic '{topic}'")
         return count
 
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         return [
-            f"{self._path}: topic '{name}' has {self._known(name)} partitions, not {count}"
+            f"{self._path}: topic '{name}' has {self._partition_count(name)} partitions,"
+            f" not {count}"
             for name, count in topics.items()
-            if self._known(name) != count
+            if self._partition_count(name) != count
         ]
 
     def describe(self, topic: str) -> TopicInfo:
-        query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
+        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ?"
         first = {}
-        for part in range(self._count(topic)):
-            place = self._place(query, topic, part)
-            first[part] = 0 if place is None else place
+        for partition in range(self._count(topic)):
+            offset = self._offset(query, topic, partition)
+            first[partition] = 0 if offset is None else offset
         return TopicInfo(self._identity, len(first), first)
 
-    def _end(self, topic: str, part: int) -> int:
-        return self._last(topic, part)[0] + 1
+    def _end(self, topic: str, partition: int) -> int:
+        return self._last_record(topic, partition)[0] + 1
 
-    def _place(self, query: str, *values: object) -> int | None:
-        ((place,),) = self._select(query, *values)
-        if not isinstance(place, (int, NoneType)):
+    def _offset(self, query: str, *values: object) -> int | None:
+        ((offset,),) = self._select(query, *values)
+        if not isinstance(offset, (int, NoneType)):
             raise LogError(f"{self._path}: a record is not one of stream-dp")
-        return place
+        return offset
 
     def stable(self, topic: str) -> Positions:
         return self.cut(topic, NEVER)
 
     def cut(self, topic: str, time: float) -> Positions:
-        # Append times never fall inside a partition: the last one tells whether there is any, and
-        # one scan gives the first place.
-        query = "SELECT min(place) FROM records WHERE topic = ? AND part = ? AND time >= ?"
+        # Append times never decrease inside a partition. So the last time tells whether a record
+        # is late enough, and a scan gives the first offset.
+        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ? AND time >= ?"
         positions: Positions = {}
-        for part in range(self._count(topic)):
-            last, newest = self._last(topic, part)
-            positions[part] = last + 1
+        for partition in range(self._count(topic)):
+            last, newest = self._last_record(topic, partition)
+            positions[partition] = last + 1
             if newest >= round(time * 1000):
-                place = self._place(query, topic, part, round(time * 1000))
-                positions[part] = last + 1 if place is None else place
+                offset = self._offset(query, topic, partition, round(time * 1000))
+                positions[partition] = last + 1 if offset is None else offset
         return positions
 
     def now(self, topic: str) -> float:
@@ -180,11 +184,11 @@ class SqliteLog:
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         count = self._count(topic)
-        for part, position in positions.items():
-            if part >= count or position > self._end(topic, part):
+        for partition, position in positions.items():
+            if partition >= count or position > self._end(topic, partition):
                 raise OutOfRange(
                     f"{self._path}: topic '{topic}' ends before position {position} of "
-                    f"partition {part}"
+                    f"partition {partition}"
                 )
         deadline = clock_module.monotonic() + timeout
         while True:
@@ -195,40 +199,41 @@ class SqliteLog:
 
     def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
         records: list[Stored] = []
-        after, room, at_end = dict(positions), MAX_BATCH, True
-        for part in sorted(positions):
-            left = limit - len(records) if room > 0 else 0
-            for record in self._stored(topic, part, positions[part], left):
+        next_offsets, room, at_end = dict(positions), MAX_BATCH, True
+        for partition in sorted(positions):
+            remaining = limit - len(records) if room > 0 else 0
+            for record in self._stored(topic, partition, positions[partition], remaining):
                 records.append(record)
-                left -= 1
+                remaining -= 1
                 room -= memory_bytes(record.key, record.value, record.headers)
                 if room <= 0:
                     break
-            if records and records[-1].partition == part:
-                after[part] = records[-1].offset + 1
-            at_end = at_end and left > 0 and room > 0
-        return Batch(records, after, at_end)
+            if records and records[-1].partition == partition:
+                next_offsets[partition] = records[-1].offset + 1
+            at_end = at_end and remaining > 0 and room > 0
+        return Batch(records, next_offsets, at_end)
 
-    def _stored(self, topic: str, part: int, first: int, limit: int) -> Iterator[Stored]:
-        """Records of a partition, one by one; bytes, whatever types a hostile file has."""
+    def _stored(self, topic: str, partition: int, first: int, limit: int) -> Iterator[Stored]:
+        """Yields records of a partition, as bytes, whatever types a hostile file has."""
         query = (
-            "SELECT place, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
-            " FROM records WHERE topic = ? AND part = ? AND place >= ? ORDER BY place LIMIT ?"
+            "SELECT offset, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
+            " FROM records WHERE topic = ? AND partition = ? AND offset >= ?"
+            " ORDER BY offset LIMIT ?"
         )
         with sqlite_errors(self._path, "cannot be read"):
-            with closing(self._db.execute(query, (topic, part, first, limit))) as rows:
-                for place, time, key, value, raw in rows:
-                    if not (isinstance(place, int) and isinstance(time, int)):
+            with closing(self._db.execute(query, (topic, partition, first, limit))) as rows:
+                for offset, time, key, value, raw in rows:
+                    if not (isinstance(offset, int) and isinstance(time, int)):
                         raise LogError(f"{self._path}: a record is not one of stream-dp")
                     headers = _headers(raw) if raw else ()
                     if self._seal is not None:
-                        what = f"{self._path}: record {place} of topic '{topic}'"
+                        label = f"{self._path}: record {offset} of topic '{topic}'"
                         key, value, headers = self._seal.open(
-                            value, _bound(topic, part, place, time), what
+                            value, _context(topic, partition, offset, time), label
                         )
                     yield Stored(
-                        partition=part,
-                        offset=place,
+                        partition=partition,
+                        offset=offset,
                         time=time,
                         key=key,
                         value=value,
@@ -240,51 +245,53 @@ class SqliteLog:
             self._insert(records)
 
     def _insert(self, records: Iterable[Record]) -> None:
-        now = round(self._clock() * 1000)
+        append_time = round(self._clock() * 1000)
         ends: dict[tuple[str, int], list[int]] = {}
         rows = []
         for record in records:
-            part = self._partition(record)
-            end = ends.get((record.topic, part))
+            partition = self._partition(record)
+            end = ends.get((record.topic, partition))
             if end is None:
-                end = ends[record.topic, part] = self._last(record.topic, part)
+                end = ends[record.topic, partition] = self._last_record(record.topic, partition)
             if (length := payload_bytes(record)) > MAX_RECORD:
                 raise LogError(f"{self._path}: a record of {length} bytes is over {MAX_RECORD}")
             end[0] += 1
             if record.time is None or record.topic in self._timed:
-                end[1] = max(now, end[1])
+                end[1] = max(append_time, end[1])
             else:
                 end[1] = record.time
-            rows.append((record.topic, part, *end, *self._contents(record, part, *end)))
+            rows.append((record.topic, partition, *end, *self._contents(record, partition, *end)))
         self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-        kept = [(*key, end[0]) for key, end in ends.items() if key[0] in self._latest]
-        self._db.executemany("DELETE FROM records WHERE topic = ? AND part = ? AND place < ?", kept)
+        ends_of_latest = [(*key, end[0]) for key, end in ends.items() if key[0] in self._latest]
+        self._db.executemany(
+            "DELETE FROM records WHERE topic = ? AND partition = ? AND offset < ?", ends_of_latest
+        )
 
     def _contents(
-        self, record: Record, part: int, place: int, time: int
+        self, record: Record, partition: int, offset: int, time: int
     ) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Key, value and headers as they stand in the file."""
+        """Returns key, value and headers in the encoding of the file."""
         if self._seal is None:
             headers = msgspec.msgpack.encode(record.headers) if record.headers else None
             return record.key, record.value, headers
-        bound = _bound(record.topic, part, place, time)
-        return None, self._seal.seal(record.key, record.value, record.headers, bound), None
+        context = _context(record.topic, partition, offset, time)
+        return None, self._seal.seal(record.key, record.value, record.headers, context), None
 
-    def _last(self, topic: str, part: int) -> list[int]:
-        """Place and time of a partition's last record; -1 and 0 before the first.
+    def _last_record(self, topic: str, partition: int) -> list[int]:
+        """Returns offset and time of a partition's last record; -1 and 0 before the first.
 
-        In a restored partition it is the last place that a cluster had given.
+        In a restored partition the offset is the last that a cluster had given.
         """
         rows = self._select(
-            "SELECT place, time FROM records WHERE topic = ? AND part = ? "
-            "ORDER BY place DESC LIMIT 1",
+            "SELECT offset, time FROM records WHERE topic = ? AND partition = ? "
+            "ORDER BY offset DESC LIMIT 1",
             topic,
-            part,
+            partition,
         )
-        place, time = rows[0] if rows else (-1, 0)
-        if not (isinstance(place, int) and isinstance(time, int)):
+        offset, time = rows[0] if rows else (-1, 0)
+        if not (isinstance(offset, int) and isinstance(time, int)):
             raise LogError(f"{self._path}: a record is not one of stream-dp")
-        return [max(place, self._ends.get((topic, part), 0) - 1), time]
+        return [max(offset, self._ends.get((topic, partition), 0) - 1), time]
 
     def _partition(self, record: Record) -> int:
         count = self._count(record.topic)
@@ -310,7 +317,7 @@ class SqliteLog:
 
 
 class _Owner:
-    """The owner of a role: commits as long as it has the lock."""
+    """The owner of a role: commits as long as its process has the lock."""
 
     def __init__(self, log: SqliteLog, lock: RoleLock, name: str) -> None:
         self._log, self._lock, self._name, self.over = log, lock, name, False
@@ -328,8 +335,8 @@ class _Owner:
         write_mark(mark_path(self._log._path, self._name), content)
 
 
-def _bound(topic: str, part: int, place: int, time: int) -> str:
-    return f"{topic}/{part}/{place}/{time}"
+def _context(topic: str, partition: int, offset: int, time: int) -> str:
+    return f"{topic}/{partition}/{offset}/{time}"
 
 
 def _headers(raw: bytes) -> Headers | None:

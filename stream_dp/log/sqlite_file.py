@@ -12,22 +12,22 @@ from tempfile import TemporaryDirectory
 from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
-from .base import MAX_RECORD, Damaged, LogError, Missing, Unavailable
+from .log import MAX_RECORD, Damaged, LogError, Missing, Unavailable
 from .sealing import KEY_ID, NO_KEY, Keyring
 
-# `ends`: where a partition ends that was restored from a cluster, which gives positions to more
-# than records.
+# `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
+# control records, too.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
-    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL, time INTEGER NOT NULL,
-    key BLOB, value BLOB, headers BLOB,
-    PRIMARY KEY (topic, part, place)
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
+    time INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB,
+    PRIMARY KEY (topic, partition, offset)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS ends (
-    topic TEXT NOT NULL, part INTEGER NOT NULL, place INTEGER NOT NULL,
-    PRIMARY KEY (topic, part)
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
+    PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
 """
 VERSION = 1
@@ -51,7 +51,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 def open_file(
     path: Path, *, public: bool, readonly: bool, keys: Keyring | None = None
 ) -> tuple[sqlite3.Connection, str]:
-    """A connection to the log's file and the log's identity. Raises LogError.
+    """Opens the log's file. Returns a connection and the log's identity. Raises LogError.
 
     public: rollback journal and a world-readable mode, for a file that is created.
     readonly: never writes; the file must exist.
@@ -86,8 +86,8 @@ def open_file(
 
 
 @contextmanager
-def sqlite_errors(path: Path, what: str) -> Iterator[None]:
-    """Raises a LogError of the right kind for each error of SQLite's. what: what has failed."""
+def sqlite_errors(path: Path, failure: str) -> Iterator[None]:
+    """Turns SQLite's errors into the right kind of LogError. failure: what has failed."""
     try:
         yield
     except sqlite3.Error as error:
@@ -102,15 +102,15 @@ def sqlite_errors(path: Path, what: str) -> Iterator[None]:
         if code & 0xFF in _DAMAGED:
             raise Damaged(f"{path}: is damaged ({error}); restore a backup") from None
         kind = Unavailable if code & 0xFF in _TRANSIENT else LogError
-        raise kind(f"{path}: {what} ({error})") from None
+        raise kind(f"{path}: {failure} ({error})") from None
     except OverflowError as error:
-        raise LogError(f"{path}: {what} ({error})") from None
+        raise LogError(f"{path}: {failure} ({error})") from None
 
 
 def _check_keys(path: Path, sealed: bool, identity: str, keys: Keyring | None) -> None:
-    """Raises LogError unless the file is encrypted exactly where there are keys, with one of them.
+    """Checks that a file is encrypted exactly if `keys` exist, with a key of the ring.
 
-    So no record is written that the file's other programs cannot read.
+    So no record is written that the file's other programs cannot read. Raises LogError.
     """
     if keys is None:
         if sealed:
@@ -128,7 +128,7 @@ def _check_keys(path: Path, sealed: bool, identity: str, keys: Keyring | None) -
 
 
 def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
-    """Makes the file in one step, so that an empty file can only be one that was emptied."""
+    """Makes the file in one step: an empty file must have been emptied later."""
     target = path.resolve()
     try:
         with (
@@ -155,7 +155,7 @@ def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
 
 
 def _check_access(path: Path, readonly: bool) -> None:
-    """Raises LogError for what the file system says of the file, before it is opened."""
+    """Checks the file's type, size and permissions before it is opened. Raises LogError."""
     if not path.is_file():
         raise LogError(f"{path}: not a file")
     if path.stat().st_size == 0:
@@ -170,7 +170,7 @@ def _check_access(path: Path, readonly: bool) -> None:
 
 
 def connect(path: Path, uri: str) -> sqlite3.Connection:
-    """A connection that runs nothing that a file's schema declares. Raises LogError."""
+    """Connects to a file without running code of its schema. Raises LogError."""
     with sqlite_errors(path, "cannot be opened"):
         db = sqlite3.connect(
             uri, uri=True, timeout=60, isolation_level=None, check_same_thread=False
@@ -183,7 +183,7 @@ def connect(path: Path, uri: str) -> sqlite3.Connection:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether the file begins like nothing that SQLite writes, or a file system leaves."""
+    """Tells whether the file's first bytes come neither from SQLite nor from the file system."""
     # Only for a file that no connection uses: closing it ends this process's locks on it.
     with path.open("rb") as file:
         first = file.read(len(_MAGIC))
@@ -191,13 +191,13 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _check_schema(path: Path, db: sqlite3.Connection) -> None:
-    """Raises LogError for another program's database, before anything of it is changed."""
+    """Refuses another program's database before any change to it. Raises LogError."""
     columns = {row[1] for row in db.execute("PRAGMA table_info(log)")}
     if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         raise Damaged(f"{path}: is damaged (nothing is in it); restore a backup")
     if not {"version", "identity"} <= columns:
         raise LogError(f"{path}: not a log of stream-dp")
-    # What is computed as it is read could be of any size, and take for ever.
+    # A computed table could be of any size, and take for ever to read.
     computed = db.execute(
         "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR rootpage = 0 OR"
         " (type = 'index' AND sql IS NOT NULL) UNION ALL SELECT 1 FROM sqlite_master AS entry"

@@ -1,4 +1,4 @@
-"""The records of a SQLite log as they stand in its file, for a copy that keeps their positions."""
+"""The records of a SQLite log in the encoding of its file, for a copy with the same offsets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from .base import Missing, Stored
+from .log import Missing, Stored
 from .sqlite_file import SCHEMA, SEALED_VERSION, VERSION, connect, sqlite_errors
 
-# What no headers look like, so that they are read as headers that cannot be read.
+# Not valid msgpack: readers find headers that cannot be read.
 _UNREADABLE = b"\xc1"
 
 
 class Row(NamedTuple):
-    """A record of one partition. headers: encoded as in the file; None for no headers."""
+    """A record of a partition. headers: encoded as in the file, or None."""
 
     offset: int
     time: int
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, record: Stored, time: int) -> Row:
-        """The row of a record that was read. time: milliseconds."""
+        """Makes the row of a record that was read. time: milliseconds."""
         headers = _UNREADABLE
         if record.headers is not None:
             headers = msgspec.msgpack.encode(record.headers)
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class SqliteRows:
-    """The rows of a log's file as they are at one moment, while others write to it.
+    """A consistent view of the rows of a log's file while other processes write to it.
 
     identity: of the log.
     sealed: whether its records are encrypted.
@@ -66,21 +66,21 @@ class SqliteRows:
     def close(self) -> None:
         self._db.close()
 
-    def first(self, topic: str, part: int) -> int:
-        """The first position of a partition."""
-        query = "SELECT min(place) FROM records WHERE topic = ? AND part = ?"
+    def first(self, topic: str, partition: int) -> int:
+        """Returns the first offset of a partition."""
+        query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ?"
         with sqlite_errors(self._path, "cannot be read"):
-            (place,) = self._db.execute(query, (topic, part)).fetchone()
-        return place or 0
+            (offset,) = self._db.execute(query, (topic, partition)).fetchone()
+        return offset or 0
 
-    def rows(self, topic: str, part: int, first: int) -> Iterator[Row]:
-        """The rows of a partition from a position on."""
+    def rows(self, topic: str, partition: int, first: int) -> Iterator[Row]:
+        """Yields the rows of a partition from the offset `first` on."""
         query = (
-            "SELECT place, time, key, value, headers FROM records"
-            " WHERE topic = ? AND part = ? AND place >= ? ORDER BY place"
+            "SELECT offset, time, key, value, headers FROM records"
+            " WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset"
         )
         with sqlite_errors(self._path, "cannot be read"):
-            with closing(self._db.execute(query, (topic, part, first))) as rows:
+            with closing(self._db.execute(query, (topic, partition, first))) as rows:
                 yield from map(Row._make, rows)
 
 
@@ -97,7 +97,7 @@ def write_rows(
     """Writes a new file of a log with this identity and these rows, durable on return.
 
     rows: each with its topic and partition.
-    ends: by topic and partition, the position of the next record.
+    ends: by topic and partition, the offset of the next record.
 
     Raises LogError, OSError.
     """
@@ -116,7 +116,7 @@ def write_rows(
         db.executemany("INSERT INTO topics VALUES (?, ?)", topics.items())
         db.executemany(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)",
-            ((topic, part, *row) for topic, part, row in rows),
+            ((topic, partition, *row) for topic, partition, row in rows),
         )
         db.executemany("INSERT INTO ends VALUES (?, ?, ?)", ends)
         db.execute("COMMIT")

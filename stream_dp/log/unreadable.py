@@ -1,34 +1,33 @@
-"""Batches on Kafka that the client refuses to decompress, because they expand to too much.
+"""Batches on Kafka beyond the client's limit of decompressed bytes.
 
-The client stays in front of such a batch for ever and does not say how many records it holds.
-Its end is searched for by asking what can be read at positions behind it.
+The client refuses such a batch, stays in front of it for ever and does not say how many records it
+holds. The batch's end is found by probing which offsets behind it can be read.
 """
 
 from __future__ import annotations
 
 import time as clock_module
 from collections.abc import Mapping
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from .base import Unavailable
-from .topics import TIMEOUT, new_client
+from .kafka_topics import TIMEOUT, new_client
+from .log import Unavailable
 
 _WAIT = 0.5
 
 
 class Unreadable:
-    """Where such batches end. settings: of the consumer that met them."""
+    """Finds the ends of unreadable batches. settings: of the consumer that met them."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, object]) -> None:
         self._settings = settings
         self._ends: dict[tuple[str, int, int], int] = {}
 
     def end(self, name: str, partition: int, position: int) -> int:
-        """The first position after the batch of `name` that holds `position`."""
-        for (topic, part, first), end in self._ends.items():
-            if (topic, part) == (name, partition) and first <= position < end:
+        """Returns the first offset after the batch of `name` that holds `position`."""
+        for (topic, batch_partition, first), end in self._ends.items():
+            if (topic, batch_partition) == (name, partition) and first <= position < end:
                 return end
         consumer = new_client(Consumer, self._settings)
         try:
@@ -50,7 +49,10 @@ class Unreadable:
 
 
 def _batch(consumer: Consumer, name: str, partition: int, position: int) -> int | None:
-    """The first position of the unreadable batch at `position`; None where there is none."""
+    """Returns the first offset of the unreadable batch at `position`.
+
+    Returns None if the record there can be read.
+    """
     consumer.assign([TopicPartition(name, partition, position)])
     deadline = clock_module.monotonic() + TIMEOUT
     while clock_module.monotonic() < deadline:

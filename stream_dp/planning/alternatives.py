@@ -7,27 +7,28 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import get_args
 
-from stream_dp.continual import Cumulative, FixedWindow, mechanism
+from stream_dp.answers.query import Query, TotalQuery
+from stream_dp.continual import mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import Query, TotalQuery
-from stream_dp.plan import plan_study
 from stream_dp.study import (
     Attribute,
+    CounterKind,
     CumulativeRelease,
-    JointRelease,
+    Kind,
     Release,
+    Strategy,
     Study,
     WindowRelease,
+    has_totals,
 )
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
-from stream_dp.study.model import CounterName, Strategy
 
 from .expected import asked_query
 from .horizon import MOST_PERIODS, over_periods
 from .needed import Goal, needed_budget
+from .plan import plan_study
 
 _SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _WIDER = 2  # periods beyond those of the query
@@ -153,11 +154,11 @@ def _variants(release: Release, asked: Query) -> Iterator[Release]:
     shared = {name: getattr(release, name) for name in _SHARED}
     yield release
     if isinstance(asked, TotalQuery):
-        assert not isinstance(release, WindowRelease)
-        size_share = release.size_share if isinstance(release, CumulativeRelease) else None
-        for counter in get_args(CounterName):
+        assert has_totals(release)
+        size_share = release.size_share if release.kind is Kind.CUMULATIVE else None
+        for counter in CounterKind:
             yield CumulativeRelease(
-                kind="cumulative",
+                kind=Kind.CUMULATIVE,
                 event=release.event,
                 counter=counter,
                 size_share=size_share,
@@ -165,9 +166,9 @@ def _variants(release: Release, asked: Query) -> Iterator[Release]:
             )
     else:
         for width in range(asked.width, asked.width + _WIDER + 1):
-            for strategy in get_args(Strategy):
-                yield WindowRelease(kind="window", width=width, strategy=strategy, **shared)
-    if isinstance(release, JointRelease):
+            for strategy in Strategy:
+                yield WindowRelease(kind=Kind.WINDOW, width=width, strategy=strategy, **shared)
+    if release.kind is Kind.JOINT:
         for share in _SHARES:
             yield release.model_copy(update={"window_share": share})
 
@@ -175,11 +176,12 @@ def _variants(release: Release, asked: Query) -> Iterator[Release]:
 def _words(study: Study, release: Release) -> str:
     """How a release is declared, with what is chosen for it."""
     chosen = mechanism(study, release)
-    if isinstance(chosen, Cumulative):
-        return f"cumulative, counter {chosen.counter}"
-    window = chosen if isinstance(chosen, FixedWindow) else chosen.window
-    words = f"{release.kind}, width {window.width}, {window.strategy}"
-    if isinstance(chosen, FixedWindow):
-        return words
-    share = sum(window.charges) / release.rho
-    return f"{words}, window_share {share}, counter {chosen.totals.counter}"
+    window, totals = patterns_part(chosen), totals_part(chosen)
+    words = [str(release.kind)]
+    if window is not None:
+        words += [f"width {window.width}", window.strategy]
+    if window is not None and totals is not None:
+        words.append(f"window_share {sum(window.charges) / release.rho}")
+    if totals is not None:
+        words.append(f"counter {totals.counter}")
+    return ", ".join(words)

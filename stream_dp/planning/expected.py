@@ -1,7 +1,7 @@
 """The standard errors that `estimate` will state, from the declaration alone.
 
 Weights of the best linear unbiased estimates depend on the variances of the noise and not on what
-is measured. So the same system (`estimate/system.py`) with every measurement 0 gives the errors of
+is measured. So the same system (`answers/system.py`) with every measurement 0 gives the errors of
 all answers at any publication.
 """
 
@@ -14,14 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
+from stream_dp.answers.panel_answer import PanelQuery, query_weights, release_query
+from stream_dp.answers.query import Query, TotalQuery
+from stream_dp.answers.system import Answers
 from stream_dp.continual import mechanism
 from stream_dp.errors import UserError
-from stream_dp.estimate.answer import query_weights, release_query
-from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
-from stream_dp.estimate.joint import people_of, question_of
-from stream_dp.estimate.measurements import PeriodMeasurements, releases_of_stream
-from stream_dp.estimate.query import Query, TotalQuery
-from stream_dp.estimate.system import Answers
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study import Release, Study
 
@@ -59,8 +58,7 @@ class ExpectedError:
 
 def first_publication(study: Study, declared: Release) -> int:
     """The number of the first period at whose close anything of the release is published."""
-    first = study.span(declared)[0]
-    return first if declared.kind == "cumulative" else first + declared.width - 1
+    return study.span(declared)[0] + declared.history - 1
 
 
 def planned_stream(study: Study, stream: str, through: int) -> StreamMeasurements:
@@ -102,7 +100,7 @@ def expected_errors(
 
     study: as declared
     name: of the release
-    query: in words (`estimate/query.py`)
+    query: in words (`answers/query.py`)
     people: the number of people that shares are of; the declared one by default
 
     Raises UserError.
@@ -160,18 +158,17 @@ def _errors(
     release = next(r for r in stream.releases if r.declared.name == declared.name)
     best = StreamEstimator(stream, release)
     for number in numbers:
-        question = question_of(best, asked, number)
-        assert question is not None  # a release measures all that it can be asked
+        query = PanelQuery(best, asked, number)
         size = people or study.size
-        noisy = None if stream.size is not None else people_of(best, asked, number)
-        value = stream.answers([question])
+        noisy = None if stream.size is not None else query.people
+        value = stream.answers([query.question()])
         count = math.sqrt(value.variance)
         if size is None or (stream.size is None and noisy is None):
             yield count, None
         elif noisy is None:
             yield count, count / size
         else:
-            yield count, _largest(value, stream.answers([noisy])) / size
+            yield count, _largest(value, stream.answers([noisy[0]])) / size
 
 
 def _largest(value: Answers, people: Answers) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stream_dp.errors import UserError
-from stream_dp.plan import plan_study
 from stream_dp.study import Study
 from stream_dp.study.faults import contradictions
 from stream_dp.study.periods import Periods
+
+from .plan import plan_study
 
 MOST_PERIODS = 1000  # of a study that is planned over more of them than it declares
 

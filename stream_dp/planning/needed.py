@@ -14,11 +14,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 from stream_dp.errors import UserError
-from stream_dp.plan import plan_study
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
 
 from .expected import ExpectedError, expected_errors
+from .plan import plan_study
 
 Asked = tuple[str, str]
 _DIGITS = 3  # of a rho that is proposed

@@ -1,23 +1,22 @@
-"""What becomes of the cells of reports, in numbers. Confidential."""
+"""Counts of the cells of reports, by outcome. Confidential."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from .rejected import REASONS, Reason
+from .rejection_reasons import REASONS, Reason
 
 
 @dataclass(frozen=True)
 class CellCounts:
     """Counts of cells: received = accepted + superseded + rejected + pending.
 
-    accepted: those that closed periods hold.
-    superseded: those of closed periods that a later one of the same person, period and attribute
+    accepted: cells held by closed periods.
+    superseded: cells of closed periods that a later cell of the same person, period and attribute
         replaced.
-    pending: those that wait for their period's close, whichever of them will count then.
+    pending: cells that wait for their period's close, superseded cells among them.
     rejected: by reason.
     """
 
@@ -27,18 +26,18 @@ class CellCounts:
     pending: int = 0
     rejected: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
-    def plus(self, other: CellCounts) -> CellCounts:
-        """The counts of both."""
+    def plus(self, further: CellCounts) -> CellCounts:
+        """Adds the counts of two sets of cells."""
         return CellCounts(
-            received=self.received + other.received,
-            accepted=self.accepted + other.accepted,
-            superseded=self.superseded + other.superseded,
-            pending=self.pending + other.pending,
-            rejected=+Tally(self.rejected) + Tally(other.rejected),
+            received=self.received + further.received,
+            accepted=self.accepted + further.accepted,
+            superseded=self.superseded + further.superseded,
+            pending=self.pending + further.pending,
+            rejected=+Tally(self.rejected) + Tally(further.rejected),
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; the rejected cells in the order of their reasons."""
+    def as_dict(self) -> dict[str, object]:
+        """Returns the counts for JSON, rejected cells in the order of their reasons."""
         return {
             "received": self.received,
             "accepted": self.accepted,
@@ -50,7 +49,7 @@ class CellCounts:
 
 @dataclass
 class Accounting:
-    """The same counts of a population, which grow as it reads."""
+    """The running `CellCounts` of a population."""
 
     received: int = 0
     accepted: int = 0
@@ -60,12 +59,12 @@ class Accounting:
 
     @classmethod
     def of(cls, counts: CellCounts) -> Accounting:
-        """That goes on from these counts."""
+        """Starts from the given counts."""
         return cls(**{**vars(counts), "rejected": Tally(counts.rejected)})
 
     @property
     def counts(self) -> CellCounts:
-        """As they are now."""
+        """The present counts."""
         return CellCounts(
             received=self.received,
             accepted=self.accepted,
@@ -74,5 +73,5 @@ class Accounting:
             rejected={str(reason): count for reason, count in self.rejected.items()},
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return self.counts.as_dict()

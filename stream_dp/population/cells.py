@@ -1,4 +1,4 @@
-"""Cells: the answers of people for a period and an attribute, in columns, until it closes."""
+"""Cells: the answers of people for a period and an attribute, in columns, until the close."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLEARED = -1  # the code of a cell that clears the answer
-_COMPACT = 1 << 20  # further cells of a partition after which repeated ones are merged
-_PART = 1 << 16  # a part of so many cells is not joined with others
+_COMPACT = 1 << 20  # further cells of a partition after which repeated cells are merged
+_CHUNK = 1 << 16  # a chunk of this many cells is not joined with others
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Cells:
 
     hi, lo: the two halves of the 128-bit keyed hash of the person's id.
     period: its number, from 1.
-    attribute: its place among the study's attributes.
-    code: of the value, or CLEARED; of the type that `cell_type` gives.
+    attribute: the index among the study's attributes.
+    code: of the value, or CLEARED; its type is `cell_type`.
     partition, offset: the position of the record.
     """
 
@@ -37,11 +37,11 @@ class Cells:
         return int(self.hi.shape[0])
 
     def take(self, rows: NDArray[Any] | slice) -> Cells:
-        """The cells at row numbers, where a mask is true, or in a slice."""
+        """Selects cells by row numbers, a mask or a slice."""
         return Cells(*(column[rows] for column in self.columns()))
 
     def columns(self) -> tuple[NDArray[Any], ...]:
-        """The columns in the order of the fields."""
+        """Returns the columns in the order of the fields."""
         return (
             self.hi,
             self.lo,
@@ -53,11 +53,11 @@ class Cells:
         )
 
     @staticmethod
-    def joined(parts: Sequence[Cells]) -> Cells:
-        """All cells of the parts, in their order."""
-        if not parts:
+    def joined(chunks: Sequence[Cells]) -> Cells:
+        """Concatenates cells in the given order."""
+        if not chunks:
             return EMPTY
-        columns = zip(*(part.columns() for part in parts), strict=True)
+        columns = zip(*(chunk.columns() for chunk in chunks), strict=True)
         return Cells(*(np.concatenate(column) for column in columns))
 
 
@@ -73,19 +73,22 @@ EMPTY = Cells(
 
 
 def code_type(symbols: int) -> type[np.unsignedinteger]:
-    """The narrowest type of the codes of an attribute with so many symbols."""
+    """Returns the narrowest type of an attribute's codes."""
     if symbols <= 1 << 8:
         return np.uint8
     return np.uint16 if symbols <= 1 << 16 else np.uint32
 
 
 def cell_type(symbols: int) -> type[np.signedinteger]:
-    """The narrowest type of the codes of cells, given the symbols of the largest attribute."""
+    """Returns the narrowest type of the codes of cells.
+
+    symbols: of the largest attribute.
+    """
     return np.int16 if symbols <= 1 << 15 else np.int32
 
 
 class WaitingCells:
-    """Cells of periods that are still open, by partition, in the order of their offsets.
+    """Cells of open periods, by partition, in the order of their offsets.
 
     Repeated cells of a partition are merged whenever its cells have doubled since the last merge,
     so memory stays bounded. The merge happens at the same cell however the partition was read in
@@ -93,79 +96,79 @@ class WaitingCells:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[int, list[Cells]] = {}
+        self._chunks: dict[int, list[Cells]] = {}
         self._counts: dict[int, int] = {}  # cells by partition
         self._merged: dict[int, int] = {}  # cells by partition after its last merge
 
     @classmethod
     def of(cls, cells: Cells) -> WaitingCells:
-        """Waiting cells from those that `all` returned."""
+        """Makes waiting cells from the result of `all`."""
         self = cls()
         for partition in np.unique(cells.partition).tolist():
-            part = cells.take(cells.partition == partition)
-            self._set(partition, [part], len(part))
+            chunk = cells.take(cells.partition == partition)
+            self._set(partition, [chunk], len(chunk))
         return self
 
-    def _set(self, partition: int, parts: list[Cells], count: int) -> None:
-        self._parts[partition], self._counts[partition] = parts, count
+    def _set(self, partition: int, chunks: list[Cells], count: int) -> None:
+        self._chunks[partition], self._counts[partition] = chunks, count
         self._merged[partition] = count
 
     def all(self) -> Cells:
-        """Every waiting cell, by partition and offset."""
-        return Cells.joined([part for key in sorted(self._parts) for part in self._parts[key]])
+        """Returns every waiting cell, by partition and offset."""
+        return Cells.joined([chunk for key in sorted(self._chunks) for chunk in self._chunks[key]])
 
     def add(self, cells: Cells) -> None:
-        """Add cells, and merge repeated ones where a partition has many."""
+        """Adds cells, and merges repeated cells in a partition that has many."""
         counts = np.bincount(cells.partition)
         if np.count_nonzero(counts) > 1:
             cells = cells.take(np.argsort(cells.partition, kind="stable"))
         ends = np.cumsum(counts)
         for partition in np.flatnonzero(counts).tolist():
-            part = cells.take(slice(ends[partition] - counts[partition], ends[partition]))
+            chunk = cells.take(slice(ends[partition] - counts[partition], ends[partition]))
             # The decoder puts irregular reports last in a batch: restore the order of offsets.
-            if (np.diff(part.offset) < 0).any():
-                part = part.take(np.argsort(part.offset, kind="stable"))
-            self._add(partition, part)
+            if (np.diff(chunk.offset) < 0).any():
+                chunk = chunk.take(np.argsort(chunk.offset, kind="stable"))
+            self._add(partition, chunk)
 
     def _add(self, partition: int, cells: Cells) -> None:
-        """Add cells of one partition, merging wherever its limit is reached."""
-        parts = self._parts.setdefault(partition, [])
+        """Adds cells of a partition, merging whenever its limit is reached."""
+        chunks = self._chunks.setdefault(partition, [])
         while len(cells):
             limit = 2 * self._merged.get(partition, 0) + _COMPACT
             room = limit - self._counts.get(partition, 0)
             if len(cells) < room:
-                parts.append(cells)
+                chunks.append(cells)
                 self._counts[partition] = self._counts.get(partition, 0) + len(cells)
-                # Join small parts in pairs, so that many small batches are not many small arrays.
-                while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]) < _PART:
-                    parts[-2:] = [Cells.joined(parts[-2:])]
+                # Join small chunks in pairs: many small batches make few arrays.
+                while len(chunks) > 1 and len(chunks[-2]) <= len(chunks[-1]) < _CHUNK:
+                    chunks[-2:] = [Cells.joined(chunks[-2:])]
                 break
             rows = np.arange(len(cells))
-            merged = latest_cells(Cells.joined([*parts, cells.take(rows[:room])]))
+            merged = latest_cells(Cells.joined([*chunks, cells.take(rows[:room])]))
             self._set(partition, [merged], len(merged))
-            parts, cells = self._parts[partition], cells.take(rows[room:])
+            chunks, cells = self._chunks[partition], cells.take(rows[room:])
 
     def pop(self, period: int) -> Cells:
-        """Remove the cells of a period; returns them by partition and offset."""
-        due = []
-        for partition in sorted(self._parts):
-            rest = []
-            for part in self._parts[partition]:
-                now = part.period == period
-                if now.any():
-                    due.append(part if now.all() else part.take(now))
-                if not now.all():
-                    rest.append(part.take(~now) if now.any() else part)
-            self._set(partition, rest, sum(map(len, rest)))
-        return Cells.joined(due)
+        """Removes the cells of a period and returns them by partition and offset."""
+        due_chunks = []
+        for partition in sorted(self._chunks):
+            remaining = []
+            for chunk in self._chunks[partition]:
+                due_rows = chunk.period == period
+                if due_rows.any():
+                    due_chunks.append(chunk if due_rows.all() else chunk.take(due_rows))
+                if not due_rows.all():
+                    remaining.append(chunk.take(~due_rows) if due_rows.any() else chunk)
+            self._set(partition, remaining, sum(map(len, remaining)))
+        return Cells.joined(due_chunks)
 
 
 def latest_cells(cells: Cells) -> Cells:
-    """The last cell of each (person, period, attribute), sorted by the hash of the person.
+    """Returns the last cell of each (person, period, attribute), sorted by the hash of the person.
 
-    cells: in order of precedence, the one that prevails last.
+    cells: in order of precedence, the prevailing cell last.
     """
-    # One cell a person is the usual case; it needs no stable sort, and the unstable is faster.
+    # Usually every person has a single cell. Then an unstable sort, which is faster, suffices.
     ordered = cells.take(np.argsort(cells.hi))
     if (ordered.hi[1:] != ordered.hi[:-1]).all():
         return ordered

@@ -1,4 +1,4 @@
-"""A period that has closed: what its releases look at."""
+"""A closed period: the input of its releases."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import Cells
-from .rejected import Reason
+from .rejection_reasons import Reason
 
 
 @dataclass(frozen=True)
 class ClosedPeriod:
     """A closed period, confidential.
 
-    symbols: by attribute, a code for every slot, of 8, 16 or 32 bits as it has symbols; of those
-        with a history also by its columns (`study.data_sets.PastAnswer`).
-    refused: by reason, the cells of people who were not admitted, and those that contradict a
+    symbols: by attribute, a code for every slot, of 8, 16 or 32 bits by its number of symbols; an
+        attribute with a history also has columns of its past (`study.table_releases.PastAnswer`).
+    refused: by reason, the cells of people who were not admitted, and cells that contradict a
         fixed value.
-    count: computes the counts of some slots; it is called after the noise is drawn.
-    nobody: how many of the first slots stand for nobody, and are not counted.
+    count: computes the counts of a range of slots; it is called after the noise is drawn.
+    nobody: the number of leading slots that stand for nobody, and are not counted.
     """
 
     symbols: dict[str, NDArray[np.unsignedinteger]]

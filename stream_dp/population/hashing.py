@@ -1,10 +1,9 @@
-"""The keyed hash by which people are known in every state that is written."""
+"""The keyed hash that stands for a person in every stored state."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from .kept_hashes import LONGEST, KeptHashes, packed
 
-_FEW = 16  # ids of which each is hashed at once: to look them up would take longer
+_FEW = 16  # fewer ids are hashed without a look-up, which would take longer
 
 
 class Hasher:
@@ -23,8 +22,8 @@ class Hasher:
         self._key = key
         self._kept = KeptHashes()
 
-    def hashes(self, ids: Any) -> NDArray[np.uint64]:
-        """The hash of each id, as its two halves, (n, 2).
+    def hashes(self, ids: pa.Array) -> NDArray[np.uint64]:
+        """Returns the two halves of the hash of every id, (n, 2).
 
         ids: an array of `large_binary` without nulls.
         """
@@ -38,8 +37,8 @@ class Hasher:
         hashes[~keep] = self._computed(ids.filter(pc.invert(keepable)).to_pylist())
         return hashes
 
-    def _looked_up(self, ids: Any) -> NDArray[np.uint64]:
-        """As `hashes`, for ids that may be kept."""
+    def _looked_up(self, ids: pa.Array) -> NDArray[np.uint64]:
+        """Returns hashes like `hashes`, for ids of at most LONGEST bytes."""
         keys = packed(ids)
         hashes, unknown = self._kept.find(keys)
         if unknown.size:
@@ -51,8 +50,8 @@ class Hasher:
     def _computed(self, ids: Sequence[bytes]) -> NDArray[np.uint64]:
         start = hashlib.blake2b(key=self._key, digest_size=16).copy
         digests = []
-        for one in ids:
+        for person_id in ids:
             state = start()
-            state.update(one)
+            state.update(person_id)
             digests.append(state.digest())
         return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64).reshape(-1, 2)

@@ -1,11 +1,11 @@
 """The population: the confidential state of each person, and the counts of a closed period.
 
-Each person has a slot in dense arrays, which is looked up by the keyed hash of the id in a sorted
+Each person has a slot in dense arrays, found by the keyed hash of the id in a sorted
 array. Cells wait in columns until their period closes. The state at a cut is a function of the
 input below it: cells merge by (partition, offset), newcomers are admitted in the order of their
 hashes, and nothing depends on how the partitions were interleaved.
 
-Where the study's relation makes the size public, all slots exist from the start; a slot without a
+If the study's relation makes the size public, all slots exist from the start. A slot without a
 person counts as somebody who has not answered. Once all slots have persons, newcomers are refused
 permanently, so adding or removing one person swaps at most one other.
 """
@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.study import CumulativeRelease, JointRelease, Release, Study, WindowRelease
-from stream_dp.study.data_sets import PastAnswer
+from stream_dp.study import CumulativeRelease, JointRelease, Study, has_patterns, has_totals
+from stream_dp.study.table_releases import PastAnswer
 
 from .accounting import Accounting, CellCounts
 from .cells import CLEARED, Cells, WaitingCells, code_type, latest_cells
 from .closed import ClosedPeriod
 from .index import Index, distinct
-from .rejected import Reason, RejectedRecord
+from .rejection_reasons import Reason, RejectedRecord
 from .split import Part
 
 _VERSION = 1
@@ -41,16 +41,17 @@ class Population:
     index: the slots of people.
     columns: the state of each slot, by the names of the columns in a snapshot, see `_unknown`.
     waiting: cells of open periods.
-    pending: by open period, how many cells it has, replaced ones among them.
-    part: of which part of the people it is; None for everybody. In a part of a study that declares
-        a size, slot 0 is nobody: it counts for nothing, newcomers begin with its state, and the
-        places that nobody has in any part count as so many of it.
+    pending: the number of cells of each open period, superseded cells among them.
+    part: the part of the people that it holds; None for all people. In a part of a study that
+        declares a size, slot 0 stands for nobody: it counts for nothing, and newcomers begin with
+        its
+        state. Unclaimed slots count as copies of it.
     """
 
     def __init__(self, study: Study, part: Part | None = None) -> None:
         self.study = study
         self.part = part
-        self.period = 0  # the last closed one
+        self.period = 0  # the last closed period
         self.accounting = Accounting()
         self.index = Index()
         self.waiting = WaitingCells()
@@ -58,36 +59,36 @@ class Population:
         self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
         self._wheres = {r.stream: r.where for r in study.releases}
         self._widths = {
-            stream: max(_width(r) for r in study.releases if r.stream == stream)
+            stream: max(r.history for r in study.releases if r.stream == stream)
             for stream in self._alphabets
         }
-        # By stream and the symbol of those who are not there: a bit for each of the last periods at
-        # which a person was there, the lowest for the last one.
+        # By stream and symbol of absence: a bit for each of the last periods in which a person was
+        # present, the lowest for the last period.
         self._reaches: dict[tuple[str, int], int] = {}
         for release in study.releases:
             symbol = study.presence(release)
             if symbol is not None:
                 key = (release.stream, symbol)
-                self._reaches[key] = max(self._reaches.get(key, 0), 2 * _width(release) - 1)
-        self._counted = [r for r in study.releases if not isinstance(r, WindowRelease)]
+                self._reaches[key] = max(self._reaches.get(key, 0), 2 * release.history - 1)
+        self._counted = [r for r in study.releases if has_totals(r)]
         slots = study.size or 0 if part is None else self.nobodies
         self.columns = {name: value.repeat(slots) for name, value in self._unknown().items()}
 
     @property
     def nobodies(self) -> int:
-        """How many slots, the first ones, stand for nobody."""
+        """The number of leading slots that stand for nobody."""
         return int(self.part is not None and self.study.size is not None)
 
     def _unknown(self) -> dict[str, NDArray[Any]]:
-        """The state of somebody who has not answered, in columns of one row.
+        """Returns the state of a person without an answer, in columns of one row.
 
         last: by attribute, the code of the last answer.
-        past: by attribute and number of periods, its code at so many periods before the last close.
+        past: by attribute and number of periods, the code this many periods before the last close.
         recent: by stream, the recent symbols, as a code in base q.
-        present: by stream and the symbol of those who are not there, at which of the last periods
-            a person was there: a bit for each, the lowest for the last one.
+        present: by stream and symbol of absence, the presence in the last periods: a bit for each
+            period, the lowest for the last.
         totals: by release, in how many periods its event happened.
-        entered: by release, whether a person was ever there.
+        entered: by release, whether a person was ever present.
         """
         attributes = self.study.attributes
         columns: dict[str, NDArray[Any]] = {
@@ -105,7 +106,7 @@ class Population:
         return columns | {f"entered {r.name}": np.zeros(1, bool) for r in self._counted}
 
     def _unknown_past(self, stream: str) -> NDArray[np.uint32]:
-        """The recent symbols, as a code in base q, of somebody who has not answered."""
+        """Returns the recent symbols of a person without an answer, in base q."""
         first = {n: np.array([a.first_code]) for n, a in self.study.attributes.items()}
         (symbol,) = self._symbols(stream, first).tolist()
         q, code = len(self._alphabets[stream].values), 0
@@ -114,13 +115,13 @@ class Population:
         return np.array([code], np.uint32)
 
     def _symbols(self, stream: str, codes: dict[str, NDArray[Any]]) -> NDArray[np.uint32]:
-        """Each person's symbol in a stream's alphabet, from the codes of the attributes."""
-        alphabet, where = self._alphabets[stream], self._wheres[stream]
+        """Computes each person's symbol in a stream's alphabet from the codes of the attributes."""
+        alphabet, condition = self._alphabets[stream], self._wheres[stream]
         symbols: NDArray[np.uint32] = np.zeros(1, np.uint32)
-        for name, part in zip(alphabet.attributes, alphabet.parts, strict=True):
-            symbols = symbols * np.uint32(len(part)) + codes[name].astype(np.uint32)
-        if where is not None:
-            ((name, value),) = where.items()
+        for name, values in zip(alphabet.attributes, alphabet.symbols, strict=True):
+            symbols = symbols * np.uint32(len(values)) + codes[name].astype(np.uint32)
+        if condition is not None:
+            ((name, value),) = condition.items()
             inside = codes[name] == self.study.attributes[name].codes[value]
             assert alphabet.absent is not None
             symbols = np.where(inside, symbols, np.uint32(alphabet.absent))
@@ -133,16 +134,16 @@ class Population:
 
     @property
     def people(self) -> int:
-        """How many people have a slot."""
+        """The number of people with a slot."""
         return len(self.index)
 
     @property
     def open_cells(self) -> int:
-        """How many cells wait for the period that is open, repeated ones among them."""
+        """The number of cells that wait for the next period, superseded cells among them."""
         return self.pending[self.period + 1]
 
     def enrol(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> None:
-        """Admit the members of groups before the first period, whether they report or not.
+        """Admits the members of groups before the first period, whether they report or not.
 
         Raises ValueError once anybody is admitted or a period is closed.
         """
@@ -151,11 +152,14 @@ class Population:
         self._admit(hi, lo, self._room)
 
     def slots(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The slots of people, which index the arrays of symbols; -1 for those without one."""
+        """Returns the slots of people, which index the arrays of symbols.
+
+        A person without a slot has -1.
+        """
         return self.index.find(hi, lo)
 
     def fold(self, cells: Cells, rejected: list[RejectedRecord]) -> None:
-        """Add a decoded batch: its cells, and the records that were rejected."""
+        """Adds a decoded batch: its cells and its rejected records."""
         for record in rejected:
             self.accounting.rejected.update(record.cells)
         self.accounting.received += len(cells) + sum(sum(r.cells.values()) for r in rejected)
@@ -164,20 +168,20 @@ class Population:
         self.waiting.add(cells)
 
     def answering(self) -> tuple[int, int]:
-        """How many people have an answer for the next period, admitted or not; how many answers.
+        """Counts the people with an answer for the next period, admitted or not, and their answers.
 
-        Of the answers those count that each period asks for anew, not those that stay.
+        Answers of attributes that carry over or are fixed are not counted.
         """
         waiting = self.waiting.all()
         final = latest_cells(waiting.take(waiting.period == self.period + 1))
         final = final.take(final.code != CLEARED)
-        other = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
+        new_person = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
         staying = [a.fixed or a.carries for a in self.study.attributes.values()]
         answers = ~np.array([*staying, True])[final.attribute]
-        return int(other.sum()) + (len(final) > 0), int(answers.sum())
+        return int(new_person.sum()) + (len(final) > 0), int(answers.sum())
 
     def close(self, room: int | None = None) -> ClosedPeriod:
-        """Close the next period: merge its cells, admit newcomers, update everybody's symbols.
+        """Closes the next period: merges its cells, admits newcomers, updates all people's symbols.
 
         room: of a part, how many newcomers it admits at most.
         """
@@ -202,19 +206,19 @@ class Population:
         self.accounting.pending -= pending
         symbols = self._pasts()
         for index, name in enumerate(self.study.attributes):
-            own = coded & (final.attribute == index)
-            symbols[name] = self._advance(name, slots[own], final.code[own])
+            rows = coded & (final.attribute == index)
+            symbols[name] = self._advance(name, slots[rows], final.code[rows])
         self.period = period
         streams = {stream: self._symbols(stream, symbols) for stream in self._alphabets}
-        for stream, now in streams.items():
-            q, recent = len(self._alphabets[stream].values), f"recent {stream}"
+        for stream, current in streams.items():
+            q, column = len(self._alphabets[stream].values), f"recent {stream}"
             keep = np.uint32(q ** (self._widths[stream] - 1))
-            self.columns[recent] = self.columns[recent] % keep * np.uint32(q) + now
+            self.columns[column] = self.columns[column] % keep * np.uint32(q) + current
         for (stream, symbol), reach in self._reaches.items():
-            present = f"present {symbol} {stream}"
-            kept = self.columns[present] & np.uint16((1 << reach - 1) - 1)
-            here = streams[stream] != symbol
-            self.columns[present] = kept << np.uint16(1) | here.astype(np.uint16)
+            column = f"present {symbol} {stream}"
+            shifted = self.columns[column] & np.uint16((1 << reach - 1) - 1)
+            present = streams[stream] != symbol
+            self.columns[column] = shifted << np.uint16(1) | present.astype(np.uint16)
         counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
         columns = dict(self.columns)
         return ClosedPeriod(
@@ -222,7 +226,7 @@ class Population:
         )
 
     def _pasts(self) -> dict[str, NDArray[np.unsignedinteger]]:
-        """Moves what is kept of the past by a period; by column, everybody's codes."""
+        """Moves the columns of the past by a period. Returns all people's codes by column."""
         pasts: dict[str, NDArray[np.unsignedinteger]] = {}
         for name, longest in self.study.past.items():
             newer = self.columns[f"last {name}"]
@@ -235,24 +239,24 @@ class Population:
     def _contradicting(
         self, cells: Cells, slots: NDArray[np.int64], coded: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Which cells contradict the value that a person already has of a fixed attribute."""
+        """Marks cells that contradict a person's value of a fixed attribute."""
         contradicting = np.zeros(len(cells), bool)
         for index, (name, attribute) in enumerate(self.study.attributes.items()):
             if attribute.fixed:
-                own = np.flatnonzero(coded & (cells.attribute == index))
-                fixed = self.columns[f"last {name}"][slots[own]]
-                contradicting[own] = (fixed != attribute.first_code) & (fixed != cells.code[own])
+                rows = np.flatnonzero(coded & (cells.attribute == index))
+                fixed = self.columns[f"last {name}"][slots[rows]]
+                contradicting[rows] = (fixed != attribute.first_code) & (fixed != cells.code[rows])
         return contradicting
 
     @property
     def _room(self) -> int | None:
-        """How many people may still be admitted; None without a limit."""
+        """The number of people still to be admitted at most, or None."""
         if self.part is not None or self.study.size is None:
             return None
         return self.study.size - len(self.index)
 
     def _admit(self, hi: NDArray[np.uint64], lo: NDArray[np.uint64], room: int | None) -> None:
-        """Give newcomers slots in the order of their hashes, as far as there is room."""
+        """Gives newcomers slots in the order of their hashes until the room is used up."""
         hi, lo = (half[:room] for half in distinct(hi, lo))
         first, fresh = self.nobodies + len(self.index), self._unknown()
         if self.nobodies or self.study.size is None:
@@ -264,7 +268,7 @@ class Population:
     def _advance(
         self, name: str, slots: NDArray[np.int64], codes: NDArray[np.signedinteger]
     ) -> NDArray[np.unsignedinteger]:
-        """The code of an attribute for every slot, once cells with codes are applied."""
+        """Applies cells with codes. Returns the code of an attribute for every slot."""
         attribute, last = self.study.attributes[name], self.columns[f"last {name}"]
         if attribute.carries or attribute.fixed:
             symbols = last.copy()
@@ -277,7 +281,7 @@ class Population:
     def _rises(
         self, release: CumulativeRelease | JointRelease, symbols: NDArray[np.uint32]
     ) -> Callable[[slice], NDArray[np.int64]]:
-        """Update the totals of a release's event; returns a function that counts them for slots.
+        """Updates the totals of a release's event. Returns a function that counts them for slots.
 
         The counts, (T + 1,) int64: how many people's total reached b in this period, b = 1..T, and
         how many were present for the first time. They are the increments of the sums S_b of Bun et
@@ -290,14 +294,14 @@ class Population:
         happens = np.zeros(len(alphabet.values), bool)
         happens[list(self.study.event_codes(release))] = True
         event = happens[symbols]
-        here = (
+        present = (
             np.ones(event.shape[0], bool)
             if alphabet.absent is None
             else (symbols != alphabet.absent)
         )
         entered = self.columns[f"entered {release.name}"]
-        enters = here & ~entered
-        self.columns[f"entered {release.name}"] = entered | here
+        enters = present & ~entered
+        self.columns[f"entered {release.name}"] = entered | present
         totals = self.columns[f"totals {release.name}"] + event
         self.columns[f"totals {release.name}"] = totals
 
@@ -313,33 +317,35 @@ class Population:
         counted: dict[str, Callable[[slice], NDArray[np.int64]]],
         slots: slice,
     ) -> dict[str, NDArray[np.int64]]:
-        """By release: patterns (window), rises (cumulative), or patterns, then rises (joint).
+        """Counts patterns (window), rises (cumulative), or both (joint), by release.
 
-        Where a release measures who is present, its patterns are followed by the people by when
-        they were present in the last 2k - 1 periods, (2^(2k - 1),).
+        If a release measures presence, its patterns are followed by the number of people for each
+        pattern of presence in the last 2k - 1 periods, (2^(2k - 1),). In a joint release the rises
+        come
+        last.
         """
         counts = {}
         for release in self.study.releases:
-            parts = []
-            if not isinstance(release, CumulativeRelease):
+            measured = []
+            if has_patterns(release):
                 bins = len(self._alphabets[release.stream].values) ** release.width
                 codes = columns[f"recent {release.stream}"][slots]
                 if release.width < self._widths[release.stream]:
                     codes = codes % bins
-                parts.append(np.bincount(codes, minlength=bins).astype(np.int64))
+                measured.append(np.bincount(codes, minlength=bins).astype(np.int64))
                 symbol = self.study.presence(release)
                 if symbol is not None:
                     kinds = 1 << 2 * release.width - 1
-                    here = columns[f"present {symbol} {release.stream}"][slots]
-                    when = here & np.uint16(kinds - 1)
-                    parts.append(np.bincount(when, minlength=kinds).astype(np.int64))
-            if not isinstance(release, WindowRelease):
-                parts.append(counted[release.name](slots))
-            counts[release.name] = np.concatenate(parts)
+                    presence = columns[f"present {symbol} {release.stream}"][slots]
+                    patterns = presence & np.uint16(kinds - 1)
+                    measured.append(np.bincount(patterns, minlength=kinds).astype(np.int64))
+            if has_totals(release):
+                measured.append(counted[release.name](slots))
+            counts[release.name] = np.concatenate(measured)
         return counts
 
     def save(self, file: BinaryIO) -> None:
-        """Write the state as a NumPy archive."""
+        """Writes the state as a NumPy archive."""
         arrays: dict[str, NDArray[Any]] = {**vars(self.index), **self.columns}
         arrays |= {f"waiting {i}": c for i, c in enumerate(self.waiting.all().columns())}
         head = {
@@ -355,7 +361,10 @@ class Population:
 
     @classmethod
     def load(cls, study: Study, file: BinaryIO, part: Part | None = None) -> Population:
-        """The state that `save` wrote. Raises Inconsistent for another version, study or part."""
+        """Reads a state written by `save`.
+
+        Raises Inconsistent for another version, study or part.
+        """
         try:
             arrays = np.load(file, allow_pickle=False)
             head = msgspec.json.decode(arrays["head"].tobytes())
@@ -376,12 +385,7 @@ class Population:
         return self
 
 
-def _width(release: Release) -> int:
-    """How many periods of a person's history the release needs."""
-    return 1 if isinstance(release, CumulativeRelease) else release.width
-
-
 def cells_by_period(cells: Cells) -> dict[int, int]:
-    """How many of the cells are of each period."""
+    """Counts the cells of each period."""
     counts = np.bincount(cells.period)
     return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}

@@ -1,4 +1,4 @@
-"""Parts of the people, by the top bits of the keyed hash of the id; cells by part."""
+"""Splits people into parts by the top bits of the keyed hash of the id, and cells by part."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CODE = 4  # the column of cells whose type depends on the study
 
 @dataclass(frozen=True)
 class Part:
-    """One of `count` parts, a power of two; those whose hash begins with the bits of `index`."""
+    """A part of the people: hashes whose top bits are `index`. count: of parts, a power of two."""
 
     index: int
     count: int
 
 
 def part_of(hi: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
-    """The index of each person's part, of `count` parts. hi: the first half of the hash."""
+    """Returns the index of each person's part, of `count` parts. hi: the first half of the hash."""
     bits = count.bit_length() - 1
     if bits == 0:
         return np.zeros(hi.shape[0], np.intp)
@@ -32,10 +32,10 @@ def part_of(hi: NDArray[np.uint64], count: int) -> NDArray[np.intp]:
 
 
 def split(cells: Cells, count: int) -> list[Cells]:
-    """The cells of each part, in the order in which they come. count: of parts."""
-    parts = part_of(cells.hi, count)
-    ends = np.cumsum(np.bincount(parts, minlength=count))
-    sorted_cells = cells.take(np.argsort(parts, kind="stable"))
+    """Splits cells by part, in unchanged order. count: of parts."""
+    part_indices = part_of(cells.hi, count)
+    ends = np.cumsum(np.bincount(part_indices, minlength=count))
+    sorted_cells = cells.take(np.argsort(part_indices, kind="stable"))
     return [
         sorted_cells.take(np.arange(start, end))
         for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
@@ -43,7 +43,7 @@ def split(cells: Cells, count: int) -> list[Cells]:
 
 
 def ordered(cells: Cells) -> Cells:
-    """The cells by partition, offset and attribute, which no two of them share.
+    """Sorts cells by partition, offset and attribute, which together are unique.
 
     So the state after them does not depend on how the input was cut into tasks.
     """
@@ -51,13 +51,13 @@ def ordered(cells: Cells) -> Cells:
 
 
 def packed(cells: Cells) -> bytes:
-    """The cells as bytes: how wide a code is, then column after column, little-endian."""
+    """Writes cells as bytes: the width of a code, then column after column, little-endian."""
     little = [column.astype(column.dtype.newbyteorder("<")) for column in cells.columns()]
     return bytes([cells.code.itemsize]) + b"".join(column.tobytes() for column in little)
 
 
 def unpacked(blobs: Sequence[bytes]) -> Cells:
-    """The cells of all blobs that `packed` made."""
+    """Reads the cells of all blobs that `packed` made."""
 
     def columns(blob: bytes) -> Iterator[NDArray[Any]]:
         kinds = [f"{column.dtype.kind}{column.dtype.itemsize}" for column in EMPTY.columns()]

@@ -1,1 +1,1 @@
-"""Privacy: exact noise, zCDP accounting, the ledger. Imports nothing of ours."""
+"""Privacy: exact noise, zCDP accounting, the ledger. Imports no other package of the project."""

@@ -1,9 +1,9 @@
-"""Tables of cumulative probabilities whose every entry is proved to be rounded correctly.
+"""Tables of cumulative probabilities, with a proof that every entry is rounded correctly.
 
 A law here is symmetric on the integers, with weights exp(-slope |k| - bend |k| (|k| - 1) / 2): the
 discrete Gaussian, and the double-geometric distribution (Ghosh, Roughgarden, Sundararajan 2012).
 All arithmetic is on integers that bound the true value from below and from above. An entry counts
-as proved where both bounds have the same floor; otherwise the bounds are computed again with twice
+as proved if both bounds have the same floor; otherwise the bounds are computed again with twice
 the guard bits.
 """
 
@@ -20,7 +20,7 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True)
 class Law:
-    """A symmetric law on the integers; see above."""
+    """A symmetric law on the integers, with weights exp(-slope |k| - bend |k| (|k| - 1) / 2)."""
 
     slope: Fraction
     bend: Fraction
@@ -38,15 +38,15 @@ class Law:
 
 @dataclass(frozen=True)
 class Table:
-    """Cumulative probabilities F as integers of so many bits.
+    """Cumulative probabilities F as integers of `bits` bits.
 
     bits: of a word.
     first: the least k in the table.
     floors: floor(2^bits F(k)) for k from `first` on; the first is 0 and the last 2^bits - 1.
 
     Let u be uniform in [0, 1) and its first `bits` bits the word U. The value of u is the least k
-    with u < F(k). Where U is no entry of the table, u lies on the same side of every F(k) as U does
-    of its floor, so the value is decided; where it is one, more bits are needed.
+    with u < F(k). If U is no entry of the table, u lies on the same side of every F(k) as U does
+    of its floor, so the value is decided. If U is an entry, more bits are needed.
     """
 
     bits: int
@@ -55,8 +55,9 @@ class Table:
 
 
 def exponential(exponent: Fraction, bits: int) -> Bounds:
-    """Integers around 2^bits exp(-exponent), for exponent >= 0: at most 2 apart for large `bits`.
+    """Bounds 2^bits exp(-exponent) by integers, for exponent >= 0.
 
+    The bounds are at most 2 apart for large `bits`.
     The series of exp(-y) alternates and its terms fall for y <= 1, so that partial sums lie on
     either side. y is the exponent halved until it is at most 1/2; its value is squared as often.
     """
@@ -81,7 +82,7 @@ def exponential(exponent: Fraction, bits: int) -> Bounds:
 
 
 def _around(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Multiples of 2^-bits on either side of a value."""
+    """Returns multiples of 2^-bits on either side of a value."""
     scaled = value.numerator << bits
     low, high = scaled // value.denominator, -(-scaled // value.denominator)
     return Fraction(low, 1 << bits), Fraction(high, 1 << bits)
@@ -89,7 +90,10 @@ def _around(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 @lru_cache(maxsize=16)
 def table(law: Law, bits: int) -> Table:
-    """The table of a law for words of so many bits. Raises ValueError for a slope of 0 or less."""
+    """Makes the table of a law for words of `bits` bits.
+
+    Raises ValueError unless the weights fall.
+    """
     if law.slope <= 0 or law.bend < 0:
         raise ValueError("the weights of noise must fall")
     guard = 64
@@ -99,48 +103,53 @@ def table(law: Law, bits: int) -> Table:
     return Table(bits, -len(floors), (*reversed(floors), *mirrored))
 
 
-def decided(law: Law, word: int, bits: int, more: Callable[[], int]) -> int:
-    """The value of a word that is an entry of its table. more: gives `bits` further bits."""
+def decided(law: Law, word: int, bits: int, draw_bits: Callable[[], int]) -> int:
+    """Decides the value of a word that is an entry of its table.
+
+    draw_bits: gives `bits` further bits.
+    """
     length = bits
     while True:
-        word, length = word << bits | more(), length + bits
+        word, length = word << bits | draw_bits(), length + bits
         larger = table(law, length)
-        place = bisect_left(larger.floors, word)
-        if larger.floors[place] != word:
-            return larger.first + place
+        entry = bisect_left(larger.floors, word)
+        if larger.floors[entry] != word:
+            return larger.first + entry
 
 
 def _floors(law: Law, bits: int, guard: int) -> list[int] | None:
-    """floor(2^bits P(X >= m)) for m from 1 on, until it is 0; None where `guard` is too small.
+    """Computes floor(2^bits P(X >= m)) for m from 1 on, until it is 0.
 
     By symmetry F(-m) = P(X >= m), and F(m - 1) = 1 - P(X >= m), whose floor is 2^bits - 1 less this
-    one because the bounds of P(X >= m) hold no multiple of 2^-bits.
+    floor because the bounds of P(X >= m) hold no multiple of 2^-bits.
+
+    Returns None if `guard` is too small.
     """
     work = bits + guard
-    one = 1 << work
-    low, high = [one], [one]
+    unit = 1 << work
+    low, high = [unit], [unit]
     ratio_low, ratio_high = exponential(law.slope, work)
-    bend_low, bend_high = exponential(law.bend, work) if law.bend else (one, one)
+    bend_low, bend_high = exponential(law.bend, work) if law.bend else (unit, unit)
     while high[-1] >> guard // 2:
         low.append(low[-1] * ratio_low >> work)
         high.append(-(-high[-1] * ratio_high >> work))
         ratio_low = ratio_low * bend_low >> work
         ratio_high = -(-ratio_high * bend_high >> work)
-    if ratio_high >= one:
+    if ratio_high >= unit:
         return None
     # Beyond the last weight the ratios are at most this one.
-    tail_low, tail_high = 0, -(-high[-1] * ratio_high // (one - ratio_high))
+    tail_low, tail_high = 0, -(-high[-1] * ratio_high // (unit - ratio_high))
     tails: list[Bounds] = []
     for weight_low, weight_high in zip(reversed(low[1:]), reversed(high[1:]), strict=True):
         tail_low, tail_high = tail_low + weight_low, tail_high + weight_high
         tails.append((tail_low, tail_high))
-    all_low, all_high = one + 2 * tail_low, one + 2 * tail_high
+    all_low, all_high = unit + 2 * tail_low, unit + 2 * tail_high
     floors = []
     for tail_low, tail_high in reversed(tails):
-        least, rest = divmod(tail_low << bits, all_high)
-        if not rest or least != (tail_high << bits) // all_low:
+        floor, remainder = divmod(tail_low << bits, all_high)
+        if not remainder or floor != (tail_high << bits) // all_low:
             return None
-        floors.append(least)
-        if not least:
+        floors.append(floor)
+        if not floor:
             return floors
     return None

@@ -45,12 +45,12 @@ _DIGITS = 15
 
 
 def geometric_rho(decay: Fraction, changes: Iterable[int]) -> Fraction:
-    """The cost of counts with double-geometric noise, at most 1e-12 of it too large.
+    """Computes the cost of counts with double-geometric noise, at most 1e-12 of it too large.
 
     decay: of the noise, above 0.
     changes: by how much one person changes each of the counts, at the worst.
 
-    The exact cost is irrational; see above. The result is it, rounded up to 15 digits.
+    The exact cost is irrational; see above. The result is the cost, rounded up to 15 digits.
     """
     bits = _BITS + 2 * (1 / decay).__ceil__().bit_length()
     low, _ = exponential(decay, bits)
@@ -59,13 +59,13 @@ def geometric_rho(decay: Fraction, changes: Iterable[int]) -> Fraction:
 
 
 def _mean_gain(change: int, q: Fraction) -> Fraction:
-    """E(|X - k| - |X|)."""
+    """Computes E(|X - k| - |X|)."""
     powers = sum((q**j for j in range(1, change + 1)), Fraction(0))
     return change - 2 * powers / (1 + q)
 
 
 def rounded_up(value: Fraction) -> Fraction:
-    """A decimal number of 15 digits: the least that is not below a positive value."""
+    """Rounds a positive value up to a decimal number of 15 digits."""
     if value <= 0:
         return Fraction(0)
     exponent = len(str(value.numerator)) - len(str(value.denominator)) - _DIGITS

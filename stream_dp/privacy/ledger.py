@@ -23,12 +23,12 @@ StrataOfReleases = Mapping[str, tuple[str, str]]
 
 
 class BudgetExceeded(Exception):
-    """A charge exceeds the rest of the study's total. No noise was drawn for it."""
+    """A charge exceeds the rest of the study's total. No noise was drawn for the charge."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """rho spent by one release at one period (1-based)."""
+    """The rho of a release at a period (1-based)."""
 
     release: str
     period: int
@@ -36,10 +36,10 @@ class Charge:
 
 
 def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fraction:
-    """The cost of releases together.
+    """Computes the total cost of releases.
 
-    strata: the fixed attribute and its value, for each release of a stratum
-    costs: of each release
+    strata: the fixed attribute and its value, for each release of a stratum.
+    costs: by release.
     """
     by_value: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     total = Fraction(0)
@@ -56,9 +56,9 @@ def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fr
 class Ledger:
     """The budget of a study.
 
-    total: the study's rho
-    strata: as in `composed_cost`
-    costs: what each release has spent
+    total: the study's rho.
+    strata: as in `composed_cost`.
+    costs: the rho spent by each release.
     """
 
     total: Fraction
@@ -74,24 +74,24 @@ class Ledger:
         return self.total - self.spent
 
     def charge(self, *charges: Charge) -> Ledger:
-        """The ledger with these charges added.
+        """Adds charges and returns the new ledger.
 
         Raises BudgetExceeded if all of them together exceed the total.
         """
         if any(c.rho < 0 for c in charges):
             raise ValueError("a charge is never negative")
-        after = replace(self, costs=_added(self.costs, charges))
-        if after.spent > self.total:
+        charged = replace(self, costs=_added(self.costs, charges))
+        if charged.spent > self.total:
             names = ", ".join(f"{c.release} at period {c.period}" for c in charges)
             raise BudgetExceeded(
-                f"{names}: would spend {after.spent} of a total rho of {self.total}; "
+                f"{names}: would spend {charged.spent} of a total rho of {self.total}; "
                 f"{self.left} is left"
             )
-        return after
+        return charged
 
 
 def _added(costs: Mapping[str, Fraction], charges: Iterable[Charge]) -> dict[str, Fraction]:
-    after = dict(costs)
+    total = dict(costs)
     for charge in charges:
-        after[charge.release] = after.get(charge.release, Fraction(0)) + charge.rho
-    return after
+        total[charge.release] = total.get(charge.release, Fraction(0)) + charge.rho
+    return total

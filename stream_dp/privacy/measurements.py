@@ -1,4 +1,4 @@
-"""Noisy answers: the only values of a mechanism or a synthesizer that depend on true data."""
+"""Noisy counts: the only values of a mechanism or a synthesizer that depend on true data."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .noise import exact_variance
 class Measurements:
     """Unbiased counts with independent discrete Gaussian noise.
 
-    queries: of each value, in words
-    values: int64 (n,)
-    variances: the parameter of the noise of each value
+    queries: a description of each value.
+    values: int64 (n,).
+    variances: the parameter of the noise of each value.
     """
 
     queries: tuple[str, ...]
@@ -26,15 +26,15 @@ class Measurements:
     variances: tuple[Fraction, ...]
 
     def standard_errors(self) -> NDArray[np.float64]:
-        """The standard error of each value, from the variance of the discrete Gaussian."""
+        """Computes the standard error of each value, from the variance of the discrete Gaussian."""
         exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
         return np.array([exact[v] for v in self.variances], np.float64)
 
     @staticmethod
-    def joined(parts: Sequence[Measurements]) -> Measurements:
-        """The measurements of all parts, in order."""
+    def joined(measurements: Sequence[Measurements]) -> Measurements:
+        """Concatenates measurements in the given order."""
         return Measurements(
-            tuple(query for part in parts for query in part.queries),
-            np.concatenate([part.values for part in parts]),
-            tuple(variance for part in parts for variance in part.variances),
+            tuple(query for m in measurements for query in m.queries),
+            np.concatenate([m.values for m in measurements]),
+            tuple(variance for m in measurements for variance in m.variances),
         )

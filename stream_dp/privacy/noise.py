@@ -40,10 +40,10 @@ _LEAST_DECAY = Fraction(1, 1 << 12)  # of double-geometric noise: its table has 
 
 @dataclass(frozen=True)
 class Draw:
-    """All the randomness of one step, drawn before the counts are read.
+    """All the randomness of a step, drawn before the counts are read.
 
-    noise: one int64 vector for each (variance, size) that the mechanism demands
-    coins: a generator for random choices in the post-processing (rounding, choice of rows)
+    noise: an int64 vector for each (variance, size) that the mechanism demands.
+    coins: a generator for random choices in the post-processing (rounding, choice of rows).
     """
 
     noise: tuple[NDArray[np.int64], ...]
@@ -58,10 +58,10 @@ class NoiseSource(Protocol):
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw: ...
 
     def geometric(self, decay: Fraction, size: int) -> NDArray[np.int64]:
-        """See `double_geometric`."""
+        """Draws like `double_geometric`."""
 
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-        """See `noisy_top`."""
+        """Selects like `noisy_top`."""
 
 
 class SystemNoise:
@@ -109,12 +109,12 @@ class SeededNoise:
 
 
 def system_entropy(size: int) -> bytes:
-    """`size` bytes from the operating system, for keys and generator states."""
+    """Reads `size` bytes from the operating system, for keys and generator states."""
     return os.urandom(size)
 
 
 def scale_above(variance: Fraction) -> float:
-    """The smallest float whose exact square is at least `variance`."""
+    """Returns the smallest float whose exact square is at least `variance`."""
     scale = math.sqrt(variance)
     while Fraction(scale) ** 2 >= variance:
         scale = math.nextafter(scale, 0)
@@ -124,9 +124,9 @@ def scale_above(variance: Fraction) -> float:
 
 
 def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArray[np.int64]:
-    """Independent discrete Gaussian integers N_Z(0, variance), int64, of the given shape.
+    """Draws independent discrete Gaussian integers N_Z(0, variance), int64, of the given shape.
 
-    Raises ValueError unless 0 < variance <= 2^80: far below where int64 would saturate.
+    Raises ValueError unless 0 < variance <= 2^80: far below the saturation of int64.
     """
     if not 0 < variance <= 1 << 80:
         raise ValueError("the variance of noise must be positive and at most 2^80")
@@ -140,7 +140,7 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArr
 
 
 def double_geometric(decay: Fraction, size: int) -> NDArray[np.int64]:
-    """Independent integers k with probability in proportion to exp(-decay |k|), int64 (size,).
+    """Draws independent integers k, (size,), with probability proportional to exp(-decay |k|).
 
     A vector of counts that one person changes by at most D in sum is (D decay)-differentially
     private with it (Ghosh, Roughgarden, Sundararajan 2012); `geometric.geometric_rho` is its cost.
@@ -152,11 +152,11 @@ def double_geometric(decay: Fraction, size: int) -> NDArray[np.int64]:
 
 
 def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
-    """The indices of `picks` different scores, drawn so that high scores are likely. Exact.
+    """Selects the indices of `picks` different scores by the exponential mechanism. Exact.
 
-    scores: int64 (n,)
-    picks: how many indices
-    variance: at most b^2, the squared scale of the Gumbel noise
+    scores: int64 (n,).
+    picks: the number of indices.
+    variance: at most b^2, the squared scale of the Gumbel noise.
 
     Each index is drawn among the rest with probability in proportion to exp(score / b): the
     exponential mechanism, as the largest of the scores with Gumbel noise of scale b, compared digit
@@ -173,12 +173,12 @@ def noisy_top(scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDAr
 
 
 def geometric_variance(decay: Fraction) -> float:
-    """The variance of double-geometric noise, 1 / (2 sinh(decay / 2)^2)."""
+    """Computes the variance of double-geometric noise, 1 / (2 sinh(decay / 2)^2)."""
     return 1 / (2 * math.sinh(decay / 2) ** 2)
 
 
 def exact_variance(variance: Fraction) -> float:
-    """The variance of the discrete Gaussian: below its parameter, noticeably so below 1."""
+    """Computes the variance of the discrete Gaussian: below its parameter, noticeably below 1."""
     if variance > _SMOOTH:
         return float(variance)
     return _small_variance(variance)
@@ -186,7 +186,7 @@ def exact_variance(variance: Fraction) -> float:
 
 @lru_cache(maxsize=4096)
 def _small_variance(variance: Fraction) -> float:
-    """The variance of a narrow discrete Gaussian, with the same bits on every machine."""
+    """Computes the variance of a narrow discrete Gaussian, with the same bits on every machine."""
     squares = [k * k for k in range(1, math.ceil(9 * math.sqrt(variance)) + 9)]
     digits = Context(prec=28)
     unit = digits.divide(Decimal(-variance.denominator), Decimal(2 * variance.numerator))
@@ -197,33 +197,33 @@ def _small_variance(variance: Fraction) -> float:
 
 
 def _from_table(law: Law, size: int) -> NDArray[np.int64]:
-    """Independent integers of a law, by words of the system's entropy."""
+    """Draws independent integers of a law, by words of the system's entropy."""
     drawn = np.empty(size, np.int64)
     for start in range(0, size, _CHUNK):
-        part = drawn[start : start + _CHUNK]
-        part[:] = _values(law, np.frombuffer(system_entropy(8 * len(part)), "<u8"))
+        chunk = drawn[start : start + _CHUNK]
+        chunk[:] = _values(law, np.frombuffer(system_entropy(8 * len(chunk)), "<u8"))
     return drawn
 
 
-def _values(law: Law, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The value of each word; those that are entries of the table draw more bits."""
+def _values(law: Law, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Maps uniform words to values. A word that is an entry of the table draws more bits."""
     first, floors, guide = _guided_table(law)
-    lead = (words >> np.uint64(_BITS - _GUIDED)).astype(np.intp)
-    place = guide[lead]
+    lead = (uniforms >> np.uint64(_BITS - _GUIDED)).astype(np.intp)
+    entries = guide[lead]
     # No entry lies between the least and the largest word of such a lead.
-    open_ = np.flatnonzero(place != guide[lead + 1])
-    place[open_] = np.searchsorted(floors, words[open_])
-    values = place + first
-    for i in open_[floors[place[open_]] == words[open_]].tolist():
+    open_ = np.flatnonzero(entries != guide[lead + 1])
+    entries[open_] = np.searchsorted(floors, uniforms[open_])
+    values = entries + first
+    for i in open_[floors[entries[open_]] == uniforms[open_]].tolist():
         values[i] = decided(
-            law, int(words[i]), _BITS, lambda: int.from_bytes(system_entropy(_BITS // 8), "big")
+            law, int(uniforms[i]), _BITS, lambda: int.from_bytes(system_entropy(_BITS // 8), "big")
         )
     return values
 
 
 @lru_cache(maxsize=16)
 def _guided_table(law: Law) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
-    """The table of a law, and for each lead of a word the first entry that is not below it."""
+    """Returns the table of a law, and by lead of a word the first entry not below the lead."""
     entries = table(law, _BITS)
     floors = np.array(entries.floors, np.uint64)
     leads = np.arange(1 << _GUIDED, dtype=np.uint64) << np.uint64(_BITS - _GUIDED)
@@ -246,7 +246,7 @@ def _choice(picks: int, scale: float) -> dp.Measurement:
 
 @lru_cache(maxsize=64)
 def _table(variance: Fraction) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Support and cumulative probabilities, truncated where the tail is below 1e-17."""
+    """Returns support and cumulative probabilities, truncated at a tail below 1e-17."""
     reach = math.ceil(9 * math.sqrt(variance)) + 9
     support = np.arange(-reach, reach + 1, dtype=np.int64)
     weight = np.exp(-(support.astype(float) ** 2) / (2 * float(variance)))

@@ -17,7 +17,7 @@ _GOLDEN = Decimal("0.6180339887498949")
 
 
 def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
-    """Cost of one Gaussian answer: squared sensitivity over twice the variance.
+    """Computes the cost of a Gaussian answer: squared sensitivity over twice the variance.
 
     Bun and Steinke 2016, Proposition 1.6; discrete: Canonne, Kamath, Steinke 2020, Theorem 4.
     """
@@ -25,11 +25,11 @@ def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
 
 
 def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fraction:
-    """Cost of `noise.noisy_top`: each pick costs as much as a Gaussian answer of that variance.
+    """Computes the cost of `noise.noisy_top`: a pick costs as much as a Gaussian answer.
 
-    sensitivity: D, by which one person changes a score at most
-    variance: of the choice
-    picks: how many
+    sensitivity: D, by which one person changes a score at most.
+    variance: of the choice.
+    picks: the number of indices.
 
     Let no score change by more than D. With probabilities in proportion to exp(score / b) the
     logarithm of every ratio of probabilities lies in [-D/b + z, D/b + z], with z the change of the
@@ -42,9 +42,10 @@ def selection_rho(sensitivity: int, variance: Fraction, picks: int = 1) -> Fract
 
 @lru_cache(maxsize=1024)
 def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
-    """The eps of (eps, delta)-DP that rho-zCDP implies, rounded up to 6 decimals; 0 for rho 0 only.
+    """Computes the eps of (eps, delta)-DP implied by rho-zCDP, rounded up to 6 decimals.
 
-    Canonne, Kamath, Steinke 2020, Proposition 12 and Corollary 13: for every alpha > 1,
+    The result is 0 for rho 0 only. Canonne, Kamath, Steinke 2020, Proposition 12 and Corollary 13:
+    for every alpha > 1,
     eps = alpha rho + [ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)] / (alpha - 1).
     Every alpha gives a valid eps, so the search for a good one may be approximate; eps at the
     resulting alpha is computed with 50 digits. Raises ValueError unless 0 < delta < 1.
@@ -77,22 +78,25 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
         return value.quantize(_LEAST, rounding=ROUND_CEILING)
 
 
-def rho_within(most: Fraction, delta: Fraction) -> Fraction:
-    """A rho near the largest that implies (most, delta)-DP. Raises ValueError for most <= 0."""
-    if most <= 0:
+def rho_within(max_epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Finds a rho near the largest that implies (max_epsilon, delta)-DP.
+
+    Raises ValueError unless max_epsilon > 0.
+    """
+    if max_epsilon <= 0:
         raise ValueError("eps must be positive")
-    low, high = Fraction(0), most  # rho-zCDP never implies an eps below rho for delta < 1/2
+    low, high = Fraction(0), max_epsilon  # rho-zCDP never implies an eps below rho for delta < 1/2
     for _ in range(40):
         middle = (low + high) / 2
-        fits = Fraction(epsilon(middle, delta)) <= most
+        fits = Fraction(epsilon(middle, delta)) <= max_epsilon
         low, high = (middle, high) if fits else (low, middle)
     return low
 
 
 def best_guess(rho: float) -> float:
-    """An upper bound on the chance, in percent, to tell two neighbouring inputs apart.
+    """Bounds the chance, in percent, to tell two equally likely neighbouring inputs apart.
 
-    Both are as likely before. The chance is (1 + d) / 2 for the total variation distance d of the
+    The chance is (1 + d) / 2 for the total variation distance d of the
     outputs. A rho-zCDP output has Kullback-Leibler divergence at most rho (Bun, Steinke 2016,
     Definition 1.1, as alpha goes to 1), hence d <= sqrt(rho / 2) (Pinsker) and
     d <= sqrt(1 - exp(-rho)) (Bretagnolle, Huber 1979).

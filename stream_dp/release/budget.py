@@ -8,7 +8,7 @@ from fractions import Fraction
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger
 from stream_dp.study import Study
 
-from .published import AnyPublished, refusal
+from .public_reader import AnyPublished, refusal
 
 
 def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:

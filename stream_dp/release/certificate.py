@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from stream_dp import __version__
 from stream_dp.privacy.zcdp import best_guess, epsilon
-from stream_dp.study import DataSetRelease, Release, Study
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study import DataSetRelease, Family, Release, Study
+from stream_dp.study.families import Registry
+from stream_dp.study.group_releases import BatchRelease
 
 SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
@@ -27,7 +29,7 @@ _RELATION = {
 _NO_PARAMETERS = {"name", "kind", "attribute", "attributes", "rho", "every", "at"}
 
 
-def _fraction(value: Any) -> Fraction:
+def _fraction(value: object) -> Fraction:
     """The Fraction of a text that `str` wrote. Digits are bounded: 1e99999999 would fill memory."""
     if isinstance(value, Fraction):
         return value
@@ -42,7 +44,7 @@ def _fraction(value: Any) -> Fraction:
     return number
 
 
-def _small(value: Any) -> Any:
+def _small(value: object) -> Any:
     """Details of a manifest. Raises ValueError where they are longer than 20,000 characters."""
     if len(json.dumps(value)) > 20_000:
         raise ValueError("too long")
@@ -50,7 +52,7 @@ def _small(value: Any) -> Any:
 
 
 Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, return_type=str)]
-Details = Annotated[dict[str, Any], BeforeValidator(_small)]
+Details = Annotated[dict[str, object], BeforeValidator(_small)]
 NumberDetails = Annotated[dict[str, int], BeforeValidator(_small)]
 Text = Annotated[str, Field(max_length=10_000)]
 Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
@@ -94,6 +96,16 @@ class Certificate(BaseModel):
     noise: Text
     code_version: Text
 
+    @property
+    def published_rows(self) -> int:
+        """The number of rows of the largest table, but measurements."""
+        raise NotImplementedError
+
+    @property
+    def synthetic_rows(self) -> tuple[int | None, int | None]:
+        """The number of synthetic people and of groups; None for one that is not published."""
+        raise NotImplementedError
+
 
 def relation_words(study: Study) -> str:
     """The guarantee under the study's relation, in two sentences."""
@@ -133,11 +145,27 @@ def guess_words(study: Study, rho: Fraction) -> str:
     )
 
 
-def _parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, Any]:
+def _parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, object]:
     """What the release's mechanism uses of its declaration, defaults included."""
-    if isinstance(declared, BatchRelease):
-        return declared.settings(study.groups is not None and study.groups.roles is not None)
+    return _PARAMETERS[declared.family](study, declared)
+
+
+def _declared_parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, object]:
     return declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS)
+
+
+def _households_parameters(study: Study, declared: BatchRelease) -> dict[str, object]:
+    return declared.settings(study.groups is not None and study.groups.roles is not None)
+
+
+_PARAMETERS: Registry[Family, Callable[..., dict[str, object]]] = Registry(
+    "parameters of certificates",
+    Family,
+    {
+        **dict.fromkeys(Family, _declared_parameters),
+        Family.HOUSEHOLDS: _households_parameters,
+    },
+)
 
 
 def base_certificate(

@@ -8,9 +8,7 @@ import pyarrow as pa
 
 from stream_dp.study import Study
 
-from .panels import PanelCertificate
-from .published import AnyPublished
-from .sizes_certificate import SizesCertificate
+from .public_reader import AnyPublished
 
 _COLUMNS = pa.schema(
     {
@@ -36,12 +34,7 @@ def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
     for release in published:
         certificate = release.certificate
         time = study.periods.release_time(certificate.number)
-        if isinstance(certificate, PanelCertificate):
-            people, groups = certificate.rows, None
-        elif isinstance(certificate, SizesCertificate):
-            people, groups = None, certificate.groups
-        else:
-            people, groups = certificate.people, certificate.groups or None
+        people, groups = certificate.synthetic_rows
         rows.append(
             {
                 "release": certificate.release,

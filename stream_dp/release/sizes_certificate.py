@@ -61,3 +61,11 @@ class SizesCertificate(Certificate):
     measured: WholeNumber
     levels: tuple[LevelCertificate, ...] = Field(min_length=1, max_length=9)
     notes: Details
+
+    @property
+    def published_rows(self) -> int:
+        return self.rows
+
+    @property
+    def synthetic_rows(self) -> tuple[int | None, int | None]:
+        return None, self.groups

@@ -6,20 +6,20 @@ release and the period, so that a log whose writer is not trusted can state no o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 from stream_dp.continual import mechanism
-from stream_dp.study import Release, SizesRelease, Study
+from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.method_titles import possible_titles
 
 from .budget import checked_spending
-from .certificate import SEEDED_NOISE, base_certificate
-from .panels import bias_words
-from .published import AnyPublished, PublishedRelease, refusal
-from .sizes import noise_words
+from .certificate import SEEDED_NOISE, Certificate, base_certificate
+from .public_reader import AnyPublished, refusal
+from .published_panels import bias_words
+from .published_sizes import noise_words
 
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
@@ -36,7 +36,7 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
     """
     spent = checked_spending(study, published)
     simulated: bool | None = None
-    of_panel = cache(lambda name: _of_panel(study, study.release(name)))
+    panels = _Panels(study)
     for release in published:
         certificate = release.certificate
         where = f"{certificate.release} at {certificate.period}"
@@ -44,13 +44,9 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
         if simulated not in {None, seeded}:
             raise refusal(release.message, f"{where}: seeded noise and other noise do not mix")
         simulated = seeded
-        if isinstance(release, PublishedRelease):
-            declared: Any = study.release(certificate.release)
-            stated, charges = of_panel(certificate.release)
-            rho = charges.get(certificate.number, Fraction(0))
-        else:
-            declared = study.batch(certificate.release)
-            stated, rho = _of_data_set(declared, certificate.mechanism), declared.rho
+        declared = study.declared(certificate.release)
+        assert declared is not None  # the reader refuses others
+        stated, rho = _STATED[declared.family](panels, declared, certificate)
         expected = base_certificate(
             study,
             declared,
@@ -61,8 +57,6 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
             simulated=seeded,
         )
         fields = {**dict(expected), **stated}
-        if isinstance(declared, SizesRelease):
-            fields["noise"] = noise_words(declared, simulated=seeded)
         for name, value in fields.items():
             if name not in _OTHERS and not _agrees(name, getattr(certificate, name), value):
                 raise refusal(
@@ -72,25 +66,58 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
     return spent
 
 
-def _of_panel(study: Study, declared: Release) -> tuple[Mapping[str, Any], Mapping[int, Fraction]]:
-    """What certificates of a panel state at every period, and the charges by period."""
-    chosen = mechanism(study, declared)
-    stated = {
-        "mechanism": chosen.title,
-        "attribute": study.alphabet(declared).name,
-        "values": chosen.values,
-        "padding": chosen.padding,
-        "noise_variance": chosen.worst_variance,
-        "panel_bias": bias_words(study, declared, chosen),
-    }
-    first, _ = study.span(declared)
-    return stated, dict(enumerate(chosen.charges, first))
+class _Panels:
+    """What certificates of panels state at every period, and the charges by period."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._known: dict[str, tuple[Mapping[str, Any], Mapping[int, Fraction]]] = {}
+
+    def of(self, declared: Release) -> tuple[Mapping[str, Any], Mapping[int, Fraction]]:
+        if declared.name not in self._known:
+            study, chosen = self._study, mechanism(self._study, declared)
+            stated = {
+                "mechanism": chosen.title,
+                "attribute": study.alphabet(declared).name,
+                "values": chosen.values,
+                "padding": chosen.padding,
+                "noise_variance": chosen.worst_variance,
+                "panel_bias": bias_words(study, declared, chosen),
+            }
+            first, _ = study.span(declared)
+            self._known[declared.name] = stated, dict(enumerate(chosen.charges, first))
+        return self._known[declared.name]
 
 
-def _of_data_set(declared: Any, mechanism: str) -> Mapping[str, Any]:
-    """What certificates of a data set state. mechanism: the one stated, if it is possible."""
+Stated = tuple[Mapping[str, Any], Fraction]  # fields of a certificate, and the cost of the release
+
+
+def _panel_statement(panels: _Panels, declared: Release, certificate: Certificate) -> Stated:
+    stated, charges = panels.of(declared)
+    return stated, charges.get(certificate.number, Fraction(0))
+
+
+def _table_statement(panels: _Panels, declared: TableRelease, certificate: Certificate) -> Stated:
     titles = possible_titles(declared)
-    return {"mechanism": mechanism if mechanism in titles else titles[0]}
+    stated = certificate.mechanism if certificate.mechanism in titles else titles[0]
+    return {"mechanism": stated}, declared.rho
+
+
+def _sizes_statement(panels: _Panels, declared: SizesRelease, certificate: Certificate) -> Stated:
+    (title,) = possible_titles(declared)
+    noise = noise_words(declared, simulated=certificate.noise == SEEDED_NOISE)
+    return {"mechanism": title, "noise": noise}, declared.rho
+
+
+_STATED: Registry[Family, Callable[..., Stated]] = Registry(
+    "statements of certificates",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, _panel_statement),
+        **dict.fromkeys(TABLE_FAMILIES, _table_statement),
+        Family.SIZES: _sizes_statement,
+    },
+)
 
 
 def _agrees(name: str, stated: Any, expected: Any) -> bool:

@@ -2,27 +2,29 @@
 
 from .alphabet import Alphabet
 from .attribute import Attribute, Carry
-from .data_sets import DataSetRelease, PeopleRelease, TableRelease
-from .groups import BatchRelease, Groups
-from .intake import Input
-from .match import MatchRelease
-from .model import (
+from .counter_kinds import CounterKind
+from .described_kinds import Strategy
+from .families import Family, Kind, Neighbours
+from .group_releases import BatchRelease, Groups
+from .input_shapes import Input
+from .match_releases import MatchRelease
+from .periods import Periods, Schedule
+from .place_releases import Places, SizesRelease
+from .run_settings import Run
+from .scale import Numbers, Scale
+from .study import (
     MOST_PRESENCE_WIDTH,
-    CounterName,
     CumulativeRelease,
     DeclaredPopulation,
     JointRelease,
-    Neighbours,
     Release,
-    Strategy,
     Study,
     StudyKeys,
     WindowRelease,
+    has_patterns,
+    has_totals,
 )
-from .periods import Periods, Schedule
-from .places import Places, SizesRelease
-from .run import Run
-from .scale import Numbers, Scale
+from .table_releases import DataSetRelease, PeopleRelease, TableRelease
 
 __all__ = [
     "MOST_PRESENCE_WIDTH",
@@ -30,13 +32,15 @@ __all__ = [
     "Attribute",
     "BatchRelease",
     "Carry",
-    "CounterName",
+    "CounterKind",
     "CumulativeRelease",
     "DataSetRelease",
     "DeclaredPopulation",
+    "Family",
     "Groups",
     "Input",
     "JointRelease",
+    "Kind",
     "MatchRelease",
     "Neighbours",
     "Numbers",
@@ -53,4 +57,6 @@ __all__ = [
     "StudyKeys",
     "TableRelease",
     "WindowRelease",
+    "has_patterns",
+    "has_totals",
 ]

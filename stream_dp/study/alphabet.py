@@ -13,11 +13,11 @@ SymbolName = int | str
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The symbols that a person can have in one period of a release.
+    """The possible symbols of a person in one period of a release.
 
     attributes: the names of the release's attributes.
-    parts: the symbols of each attribute, ABSENT last where it is one of them.
-    outside: whether people may be outside the release's stratum, which counts as absent.
+    symbols: the symbols of each attribute, ABSENT last if the attribute has this symbol.
+    outside: whether people may be outside the release's stratum; such people count as absent.
 
     The code of a combination is a number in mixed radix whose lowest digit is the last attribute.
     A person whose attributes are all absent, or who is outside, has the last code.
@@ -34,29 +34,29 @@ class Alphabet:
     """
 
     attributes: tuple[str, ...]
-    parts: tuple[tuple[SymbolName, ...], ...]
+    symbols: tuple[tuple[SymbolName, ...], ...]
     outside: bool = False
 
     @cached_property
     def values(self) -> tuple[SymbolName, ...]:
         """The name of every symbol: a value, or `poverty=1&job=yes`, or 'absent'."""
-        if len(self.parts) == 1:
-            names: tuple[SymbolName, ...] = self.parts[0]
+        if len(self.symbols) == 1:
+            names: tuple[SymbolName, ...] = self.symbols[0]
         else:
             names = tuple(
                 ABSENT if all(v == ABSENT for v in values) else self._product_name(values)
-                for values in product(*self.parts)
+                for values in product(*self.symbols)
             )
         return names if names[-1] == ABSENT or not self.outside else (*names, ABSENT)
 
     @property
     def absent(self) -> int | None:
-        """The code of a person who is absent, or None where nobody can be."""
+        """The code of an absent person, or None if nobody can be absent."""
         return len(self.values) - 1 if self.values[-1] == ABSENT else None
 
     @property
     def name(self) -> str:
-        """The attribute's name, or those of a product joined by '&'."""
+        """The attribute's name, or the names of a product joined by '&'."""
         return "&".join(self.attributes)
 
     def _product_name(self, values: Sequence[SymbolName]) -> str:
@@ -64,9 +64,9 @@ class Alphabet:
 
 
 def matching_codes(word: str, values: Sequence[SymbolName]) -> list[int]:
-    """Codes of the symbols that a word names: one symbol, or all products that have a part.
+    """Codes of the symbols named by a word: one symbol, or all products with the word's terms.
 
-    `job=yes` and `job=yes&poverty=1` are parts of `poverty=1&job=yes`.
+    Both `job=yes` and `job=yes&poverty=1` name `poverty=1&job=yes`.
     """
     exact = [code for code, value in enumerate(values) if str(value) == word]
     if exact or "=" not in word:

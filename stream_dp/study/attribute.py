@@ -1,16 +1,16 @@
-"""Attributes: the questions that reports answer, and what stands for a missing answer."""
+"""Attributes: the questions answered by reports, with the rule for missing answers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from .alphabet import ABSENT
-from .numbers import Declaration, Flag, Symbol
+from .field_types import Declaration, Flag, Symbol
 from .scale import Fault, Numbers, Scale, bin_fault
 
 MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
@@ -18,28 +18,28 @@ _PLAIN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a key that a report may w
 
 
 class Carry(Declaration):
-    """A missing value repeats the person's last one; before any, it is `first`."""
+    """Repeats the person's last value for a missing value; `first` before any value."""
 
     carry: Literal[True]
     """Always `true`."""
     first: Symbol
-    """What stands for a person who has not answered yet: one of the values."""
+    """The symbol of a person before the first answer: one of the values."""
 
 
 class Attribute(Declaration):
-    """One question: its possible values, and what stands for a missing answer."""
+    """One question: the possible values and the rule for missing answers."""
 
     values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
     """The possible answers, integers or text. Any other answer is rejected. A text other than a
     number does not begin with `=`, `+`, `-` or `@`, as formulas do. Required, but for a number,
     and for a place, whose values are the keys of the table of places."""
     missing: Symbol | Carry
-    """What a person counts as who gives no answer in a period: one of the values; `"absent"`, one
-    symbol more; or `{ carry = true, first = VALUE }`, the last answer again. Of a place `"absent"`,
-    nowhere, or `{ carry = true, first = "absent" }`."""
+    """The symbol of a person without an answer in a period: one of the values; `"absent"`, an
+    additional symbol; or `{ carry = true, first = VALUE }`, the last answer again. For a place
+    `"absent"`, nowhere, or `{ carry = true, first = "absent" }`."""
     fixed: Flag = None
-    """`true`: a person's first answer holds for good, such as a region or a wave. Needs
-    `missing = "absent"`; other answers of the person are rejected."""
+    """`true`: a person's first answer is final, such as a region or a wave. Later different answers
+    are rejected. Requires `missing = "absent"`."""
     number: Scale | None = None
     """In place of `values`: the answers are whole numbers of a public scale, such as
     `{ least = -9000, most = 1400000, step = 100 }`. For releases of `kind = "rap"`."""
@@ -51,9 +51,9 @@ class Attribute(Declaration):
     `kind = "sizes"` alone."""
 
     @model_serializer(mode="wrap")
-    def _declared(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The declaration, to which the keys of places do not belong."""
-        declared: dict[str, Any] = fields(self)
+    def _declared(self, fields: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """The declaration without the keys of places."""
+        declared: dict[str, object] = fields(self)
         if self.place:
             declared.pop("values", None)
         return declared
@@ -65,7 +65,7 @@ class Attribute(Declaration):
 
     @property
     def values_known(self) -> bool:
-        """Whether every answer can be judged here; the keys of places come from their table."""
+        """Whether all values are declared; the keys of places come from a separate table."""
         return bool(self.values) or not self.place
 
     @cached_property
@@ -77,7 +77,7 @@ class Attribute(Declaration):
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...] | Numbers:
-        """The symbols in code order: the values, then 'absent' where that is the missing rule."""
+        """The symbols in code order: the values, then 'absent' if this is the missing rule."""
         if self.numbers is not None:
             return self.numbers
         nowhere = self.missing == ABSENT or self.place
@@ -85,14 +85,14 @@ class Attribute(Declaration):
 
     @cached_property
     def codes(self) -> dict[Symbol, int]:
-        """The code of each listed symbol and of its text: a declared 1 may be reported as '1'."""
+        """The codes of listed symbols and of the symbols' texts: '1' for a declared 1, too."""
         symbols = tuple(self.symbols) if self.numbers is None else (ABSENT,) * self.numbers.absent
         first = 0 if self.number is None else len(self.number.points)
         codes: dict[Symbol, int] = {s: i for i, s in enumerate(symbols, first)}
         return codes | {str(s): i for i, s in enumerate(symbols, first)}
 
     def read(self, value: Symbol) -> int | Fault:
-        """The code of a value as it is reported, or why it has none."""
+        """The code of a reported value, or the Fault of a value without a code."""
         code = self.codes.get(value)
         if code is not None:
             return code
@@ -100,7 +100,7 @@ class Attribute(Declaration):
 
     @property
     def words(self) -> str:
-        """What an answer is."""
+        """The possible answers in words."""
         if self.number is not None:
             return self.number.words
         several = ", ".join(map(str, self.values[:12])) + (", ..." if self.values[12:] else "")
@@ -119,58 +119,56 @@ class Attribute(Declaration):
         """Whether a missing answer repeats the last one."""
         return isinstance(self.missing, Carry)
 
-    def problems(self, where: str) -> list[str]:
-        """The attribute's faults, a line each, after its place in the file."""
+    def problems(self, key: str) -> list[str]:
+        """The attribute's faults, a line each. key: the attribute's key in the file."""
         if self.place:
-            return self._place_problems(where)
+            return self._place_problems(key)
         if self.number is not None:
-            return self._number_problems(where, self.number)
+            return self._number_problems(key, self.number)
         if self.bins is not None:
-            return [f"{where}.bins: goes with number"]
+            return [f"{key}.bins: goes with number"]
         if not self.values:
-            return [
-                f"{where}.values: is required; declare the possible answers, or number = {{...}}"
-            ]
+            return [f"{key}.values: is required; declare the possible answers, or number = {{...}}"]
         texts = [str(v) for v in self.values]
         if len(set(texts)) < len(texts):
-            return [f"{where}.values: a value stands there twice"]
+            return [f"{key}.values: a value stands there twice"]
         if ABSENT in texts:
-            return [f"{where}.values: 'absent' is reserved; ask for it with missing = 'absent'"]
+            return [f"{key}.values: 'absent' is reserved; ask for it with missing = 'absent'"]
         rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if rule not in self.codes:
-            return [f"{where}.missing: must be 'absent', one of the values, or carry forward"]
+            return [f"{key}.missing: must be 'absent', one of the values, or carry forward"]
         if self.fixed and self.missing != ABSENT:
-            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
+            return [f"{key}.missing: must be 'absent', for nobody has a fixed value unasked"]
         if len(self.symbols) < 2:
-            return [f"{where}.values: one symbol alone says nothing; declare at least two"]
+            return [f"{key}.values: one symbol alone says nothing; declare at least two"]
         return []
 
-    def _place_problems(self, where: str) -> list[str]:
-        """The faults of an attribute that says where a person is."""
+    def _place_problems(self, key: str) -> list[str]:
+        """The faults of an attribute whose values are places."""
         if self.values:
-            return [f"{where}.values: are the keys of the table of places; leave them out"]
+            return [f"{key}.values: are the keys of the table of places; leave them out"]
         if self.number is not None or self.bins is not None:
-            return [f"{where}.number: goes without place; declare one of both"]
+            return [f"{key}.number: goes without place; declare one of both"]
         first = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if first != ABSENT:
             return [
-                f"{where}.missing: of a place must be 'absent', nowhere, or"
+                f"{key}.missing: of a place must be 'absent', nowhere, or"
                 " { carry = true, first = 'absent' }"
             ]
         if self.fixed:
-            return [f"{where}.fixed: of a place is not made; people move"]
+            return [f"{key}.fixed: of a place is not made; people move"]
         return []
 
-    def _number_problems(self, where: str, scale: Scale) -> list[str]:
+    def _number_problems(self, key: str, scale: Scale) -> list[str]:
         rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if self.values:
-            return [f"{where}.values: goes without number; declare one of both"]
+            return [f"{key}.values: goes without number; declare one of both"]
         if (fault := scale.fault()) is not None:
-            return [f"{where}.number: {fault}"]
+            return [f"{key}.number: {fault}"]
         if (fault := bin_fault(scale, self.bins or ())) is not None:
-            return [f"{where}.bins: {fault}"]
+            return [f"{key}.bins: {fault}"]
         if rule != ABSENT and not isinstance(scale.read(rule), int):
-            return [f"{where}.missing: must be 'absent', one of the numbers, or carry forward"]
+            return [f"{key}.missing: must be 'absent', one of the numbers, or carry forward"]
         if self.fixed and self.missing != ABSENT:
-            return [f"{where}.missing: must be 'absent', for nobody has a fixed value unasked"]
+            return [f"{key}.missing: must be 'absent', for nobody has a fixed value unasked"]
         return []

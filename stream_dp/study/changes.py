@@ -1,29 +1,31 @@
-"""Which keys of a study file differ between two declarations."""
+"""The differing keys of two study declarations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stream_dp.json_object import Json
+
 _MOST = 8  # keys that are listed by name
 _LISTS = ("releases", "batches")
 _SECTIONS = ("attributes", "groups", "places", *_LISTS)
 
 
-def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """The keys whose values differ, such as 'study.rho, releases.quarters.width'.
+def changed_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    """Names the keys with different values, such as 'study.rho, releases.quarters.width'.
 
-    before, after: as `Study.canonical` writes them.
+    first, second: declarations as `Study.canonical` writes them.
     """
-    keys = list(_differing_keys(_as_in_file(before), _as_in_file(after), ""))
+    keys = list(_differing_keys(_as_in_file(first), _as_in_file(second), ""))
     if not keys:
         return "the order of its releases"
-    more = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
-    return ", ".join(keys[:_MOST]) + more
+    further = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
+    return ", ".join(keys[:_MOST]) + further
 
 
-def _as_in_file(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration in the sections of a study file, releases by their names."""
+def _as_in_file(declared: Mapping[str, Any]) -> Json:
+    """The declaration by section of a study file, with releases by name."""
     head = {key: value for key, value in declared.items() if key not in _SECTIONS}
     periods = head.get("periods")
     if isinstance(periods, dict) and isinstance(periods.get("close"), dict):
@@ -38,14 +40,14 @@ def _as_in_file(declared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _differing_keys(before: Any, after: Any, place: str) -> Iterator[str]:
-    """The keys whose values differ; of a table that one side lacks, the table's own key."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in {**before, **after}:
-            where = f"{place}.{key}" if place else key
-            if key in before and key in after:
-                yield from _differing_keys(before[key], after[key], where)
+def _differing_keys(first: Any, second: Any, path: str) -> Iterator[str]:
+    """Yields the paths of keys with different values; for a missing table, the table's path."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in {**first, **second}:
+            key_path = f"{path}.{key}" if path else key
+            if key in first and key in second:
+                yield from _differing_keys(first[key], second[key], key_path)
             else:
-                yield where
-    elif before != after:
-        yield place
+                yield key_path
+    elif first != second:
+        yield path

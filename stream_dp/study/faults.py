@@ -1,6 +1,6 @@
-"""Faults between the sections of a study file: its releases, attributes, periods and population.
+"""Faults between the sections of a study file: releases, attributes, periods, population.
 
-Each section is checked against those that are sound by themselves.
+Every section is checked against the sound sections.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from stream_dp.privacy.ledger import composed_cost
 from . import group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
-from .data_sets import DataSetRelease
-from .model import (
+from .described_kinds import Strategy
+from .families import Kind
+from .periods import Periods
+from .sections import Sections
+from .study import (
     MOST_BINS,
     MOST_PRESENCE_WIDTH,
     MOST_TOTALS,
-    CumulativeRelease,
-    JointRelease,
     Release,
     Study,
-    WindowRelease,
+    has_patterns,
+    has_totals,
+    is_panel,
 )
-from .periods import Periods
-from .sections import Sections
+from .table_releases import DataSetRelease
 
 _PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
@@ -36,7 +38,7 @@ def section_faults(
         ()
     ),
 ) -> list[str]:
-    """Every fault between sections, one line each.
+    """Finds all faults between sections, a line each.
 
     fit_faults: the reasons why a batch release cannot be fitted.
     """
@@ -49,19 +51,22 @@ def section_faults(
     for number, release in sections.numbered_releases:
         if release is None:
             continue
-        where = f"releases[{number}]"
+        key = f"releases[{number}]"
         if release.name in used_names:
-            problems.append(f"{where}.name: '{release.name}' stands there twice")
+            problems.append(f"{key}.name: '{release.name}' stands there twice")
         used_names.add(release.name)
-        if isinstance(release, DataSetRelease):
-            more = [*group_faults.batch_faults(release, sections), *fit_faults(release, sections)]
-            problems += [f"{where}{fault}" for fault in more]
+        if not is_panel(release):
+            batch_faults = [
+                *group_faults.batch_faults(release, sections),
+                *fit_faults(release, sections),
+            ]
+            problems += [f"{key}{fault}" for fault in batch_faults]
             continue
-        problems += _unknown_attributes(release, sections, where)
-        names = (*release.attributes, *(release.where or {}))
+        problems += _unknown_attributes(release, sections, key)
+        names = release.questions
         sound = [attributes[name] for name in names if name in attributes]
         if len(sound) == len(names) and not any(a.problems("") for a in sound):
-            problems += [f"{where}{fault}" for fault in _cross_faults(release, sections)]
+            problems += [f"{key}{fault}" for fault in _cross_faults(release, sections)]
     total = sections.rho
     costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
     cost = composed_cost(_strata(releases), {r.name: r.rho for r in releases} | costs)
@@ -75,26 +80,26 @@ def section_faults(
 
 
 def contradictions(study: Study) -> list[str]:
-    """Every fault between the sections of a published study, one line each."""
+    """Finds all faults between the sections of a published study, a line each."""
     return section_faults(Sections.of(study))
 
 
 def _strata(releases: list[Release]) -> dict[str, tuple[str, str]]:
-    """By release, the attribute and value of its stratum, where it has one."""
+    """By release with a stratum, the stratum's attribute and value."""
     return {r.name: (k, str(v)) for r in releases for k, v in (r.where or {}).items()}
 
 
-def _unknown_attributes(release: Release, sections: Sections, where: str) -> Iterator[str]:
+def _unknown_attributes(release: Release, sections: Sections, path: str) -> Iterator[str]:
     for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
         for name in names:
             if name not in sections.attribute_names:
-                yield f"{where}.{key}: no attribute '{name}' is declared"
+                yield f"{path}.{key}: no attribute '{name}' is declared"
 
 
 def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
-    """Faults of a release, whose attributes are sound, against other sections."""
+    """Contradictions between a release with sound attributes and the other sections."""
     attributes = sections.attributes
-    for name in (*release.attributes, *(release.where or {})):
+    for name in release.questions:
         if attributes[name].number is not None:
             yield f": '{name}' is a number, and panels are of listed values; kind 'rap' has numbers"
             return
@@ -116,10 +121,11 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
     yield from _period_faults(release, sections.periods, len(alphabet.values))
-    if not isinstance(release, WindowRelease):
+    if has_totals(release):
         for word in release.event:
             if not matching_codes(str(word), alphabet.values):
-                yield f".event: {word!r} is no value of {alphabet.name}; {_known(alphabet)}"
+                advice = _value_examples(alphabet)
+                yield f".event: {word!r} is no value of {alphabet.name}; {advice}"
             elif alphabet.absent in matching_codes(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
     if sections.neighbours is not None:
@@ -130,16 +136,19 @@ def _listed(attribute: Attribute) -> str:
     return _short([str(value) for value in attribute.values])
 
 
-def _known(alphabet: Alphabet) -> str:
-    """How to write an event's values, with examples."""
+def _value_examples(alphabet: Alphabet) -> str:
+    """The notation of an event's values, with examples."""
     if len(alphabet.attributes) == 1:
-        return f"it has {_short([str(v) for v in alphabet.parts[0] if v != ABSENT])}"
-    each = [f"{n}={part[0]}" for n, part in zip(alphabet.attributes, alphabet.parts, strict=True)]
-    return f"write '{'&'.join(each)}', or a part such as '{each[0]}', with its own values"
+        return f"it has {_short([str(v) for v in alphabet.symbols[0] if v != ABSENT])}"
+    examples = [
+        f"{n}={symbols[0]}"
+        for n, symbols in zip(alphabet.attributes, alphabet.symbols, strict=True)
+    ]
+    return f"write '{'&'.join(examples)}', or a part such as '{examples[0]}', with its own values"
 
 
-def _short(words: list[str]) -> str:
-    return ", ".join([*words[:20], *(["..."] if len(words) > 20 else [])])
+def _short(texts: list[str]) -> str:
+    return ", ".join([*texts[:20], *(["..."] if len(texts) > 20 else [])])
 
 
 def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
@@ -156,9 +165,9 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
     if horizon < 1:
         yield f".last: '{release.last}' comes before '{release.first}'"
         return
-    if not isinstance(release, WindowRelease) and horizon > MOST_TOTALS:
+    if has_totals(release) and horizon > MOST_TOTALS:
         yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
-    if not isinstance(release, CumulativeRelease):
+    if has_patterns(release):
         if release.width > horizon:
             yield f".width: {release.width} periods is over the horizon of {horizon}"
         elif (bins := q**release.width) > MOST_BINS:
@@ -166,15 +175,15 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
 
 
 def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
-    """Faults of `rows`, `size_share` and whatever depends on the number of rows.
+    """Faults of `rows`, `size_share` and other keys about the number of rows.
 
     private: whether the number of people is private.
     """
-    share = release.size_share if isinstance(release, CumulativeRelease) else None
+    share = release.size_share if release.kind is Kind.CUMULATIVE else None
     if release.where is not None:
         if release.rows is None:
             yield ".rows: is required: the size of a stratum is private; declare a bound on it"
-        if isinstance(release, WindowRelease) and release.padded:
+        if release.kind is Kind.WINDOW and release.padded:
             yield _PADDED
         yield from _strategy_faults(release)
         return
@@ -182,7 +191,7 @@ def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator
         if release.rows is not None or share is not None:
             yield ": rows and size_share are for add_remove; here n is public"
         return
-    if isinstance(release, CumulativeRelease):
+    if release.kind is Kind.CUMULATIVE:
         if release.rows is None and share is None:
             yield (
                 ": under add_remove n is private: declare rows = N, a bound on the people,"
@@ -193,16 +202,16 @@ def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator
             f".rows: a bound goes with people who come and go: declare missing = '{ABSENT}' for"
             f" {alphabet.name}, or leave rows out"
         )
-    elif release.rows is not None and isinstance(release, WindowRelease) and release.padded:
+    elif release.rows is not None and release.kind is Kind.WINDOW and release.padded:
         yield _PADDED
     yield from _strategy_faults(release)
-    if isinstance(release, JointRelease) and alphabet.absent is not None and release.rows is None:
+    if release.kind is Kind.JOINT and alphabet.absent is not None and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 
 
 def _strategy_faults(release: Release) -> Iterator[str]:
     """Faults of a release whose people may come and go, or enter late."""
-    if isinstance(release, CumulativeRelease) or release.strategy != "residuals":
+    if not has_patterns(release) or release.strategy != Strategy.RESIDUALS:
         return
     if release.width > MOST_PRESENCE_WIDTH:
         yield (

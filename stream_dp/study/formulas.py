@@ -1,4 +1,4 @@
-"""Texts that a spreadsheet takes for a formula where it opens a table with them."""
+"""Texts that spreadsheets run as formulas."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet may take the text for a formula; a number such as -1 is none."""
+    """Whether a spreadsheet may run the text as a formula; numbers are safe, even -1."""
     return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None

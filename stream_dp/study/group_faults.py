@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
 
 from stream_dp.errors import UserError
 
-from .data_sets import DataSetRelease, PeopleRelease
-from .groups import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
-from .linear import linear_faults
-from .match import MatchRelease
+from .families import DATA_SET_FAMILIES, KINDS, TABLE_FAMILIES, Family, Kind, Registry
+from .group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .match_faults import match_faults
 from .periods import Periods
 from .place_faults import sizes_faults
-from .places import SizesRelease
 from .sections import Sections
+from .table_releases import DataSetRelease, PeopleRelease, is_of_people
+from .thresholds import linear_faults
 
 
 def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
@@ -31,37 +30,41 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield f".at: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
     if len(set(batch.at or ())) < len(batch.at or ()):
         yield ".at: a period stands there twice"
-    key = "attribute" if isinstance(batch, SizesRelease) else "attributes"
+    key = "attributes" if batch.family in TABLE_FAMILIES else "attribute"
     if len(set(batch.names)) < len(batch.names):
         yield f".{key}: an attribute stands there twice"
     for name in batch.questions:
         if name not in sections.attribute_names:
             yield f".{key}: no attribute '{name}' is declared"
-    if isinstance(batch, PeopleRelease) and periods is not None:
-        yield from _history_faults(batch, periods)
-    if batch.kind not in {"rap", "match"}:
+    yield from _history_faults(batch, periods)
+    if not batch.synthesizer.numbers:
         for name in batch.questions:
             if name in sections.attributes and sections.attributes[name].number is not None:
-                yield (
-                    f".attributes: '{name}' is a number, which only kinds 'rap' and 'match' release"
-                )
-    if isinstance(batch, PeopleRelease):
-        if len(batch.names) < 2:
-            yield ".attributes: must have at least 2 columns"
-        yield from _label_faults(batch, sections)
-        yield from _linear_faults(batch, sections)
-        yield from _round_faults(batch)
-        yield from _derived_faults(batch, sections)
-    if isinstance(batch, MatchRelease):
-        yield from match_faults(batch, sections)
-    if isinstance(batch, SizesRelease):
-        yield from sizes_faults(batch, sections)
-    if isinstance(batch, BatchRelease):
-        yield from _grouped_faults(batch, sections)
+                able = " and ".join(f"'{kind}'" for kind in _kinds_with_numbers())
+                yield f".attributes: '{name}' is a number, which only kinds {able} release"
+    yield from _FAMILY_FAULTS[batch.family](batch, sections)
+    if batch.kind in _OWN_FAULTS:
+        yield from _OWN_FAULTS[batch.kind](batch, sections)
 
 
-def _history_faults(batch: PeopleRelease, periods: Periods) -> Iterator[str]:
+def _kinds_with_numbers() -> list[Kind]:
+    return [kind for kind in Kind if (own := KINDS[kind].synthesizer) is not None and own.numbers]
+
+
+def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a table of people."""
+    if len(batch.names) < 2:
+        yield ".attributes: must have at least 2 columns"
+    yield from _label_faults(batch, sections)
+    yield from _linear_faults(batch, sections)
+    yield from _round_faults(batch)
+    yield from _derived_faults(batch, sections)
+
+
+def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[str]:
     """A history must lie within the study when the first data set is due."""
+    if periods is None or not is_of_people(batch):
+        return
     for item in batch.attributes:
         due = [periods.numbers[label] for label in batch.at or () if label in periods.numbers]
         first = min(due or [batch.every or periods.count])
@@ -75,7 +78,7 @@ def _history_faults(batch: PeopleRelease, periods: Periods) -> Iterator[str]:
 
 def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     """Faults of the columns that analysts are to predict."""
-    if batch.labels is not None and batch.kind != "rap":
+    if batch.labels is not None and "labels" not in batch.synthesizer.settings:
         yield f".labels: '{batch.kind}' has none; leave it out"
         return
     for name in batch.labels or ():
@@ -91,7 +94,7 @@ def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     """Faults of the sums of numbers."""
     if batch.linear is None:
         return
-    if batch.kind != "rap":
+    if "linear" not in batch.synthesizer.settings:
         yield f".linear: '{batch.kind}' has none; leave it out"
         return
     sound = {name: a for name, a in sections.attributes.items() if not a.problems("")}
@@ -102,14 +105,14 @@ def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
 def _round_faults(batch: PeopleRelease) -> Iterator[str]:
     """Faults of the rounds that pick pairs."""
     for key in ("rounds", "per_round"):
-        if getattr(batch, key) is not None and batch.kind == "match":
-            yield f".{key}: 'match' has none; leave it out"
-    if batch.kind == "match":
+        if getattr(batch, key) is not None and key not in batch.synthesizer.settings:
+            yield f".{key}: '{batch.kind}' has none; leave it out"
+    if "rounds" not in batch.synthesizer.settings:
         return
     if batch.rounds and batch.linear:
         yield ".rounds: pairs are not picked where there are `linear`; leave one of them out"
-    if batch.per_round is not None and batch.picking is None:
-        yield ".per_round: all pairs are measured at once here; declare `rounds`, or leave it out"
+    if batch.per_round is not None and not batch.rounds:
+        yield ".per_round: no rounds are declared; declare `rounds`, or leave it out"
 
 
 def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
@@ -138,7 +141,7 @@ def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
 
 def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release of groups with their members."""
-    if batch.rows is not None and not batch.kind.startswith("hpd"):
+    if batch.rows is not None and "rows" not in batch.synthesizer.settings:
         yield f".rows: '{batch.kind}' fits no mixture; leave it out"
     if not sections.has_groups:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
@@ -146,15 +149,28 @@ def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
         groups = sections.groups
         if groups.roles is None and batch.relations is not None:
             yield ".relations: no [groups.roles] say who is related to whom; leave it out"
-        if groups.roles is not None and batch.kind == "independent":
-            yield ": 'independent' knows nothing of [groups.roles]; take another kind"
+        if groups.roles is not None and not batch.synthesizer.roles:
+            yield f": '{batch.kind}' knows nothing of [groups.roles]; take another kind"
         if KEY_COLUMN in {*groups.attributes, *batch.attributes}:
             yield f": the name '{KEY_COLUMN}' is reserved for the key of a group"
 
 
+Faults = Callable[..., Iterator[str]]  # of a release's own declaration, and the sections
+_FAMILY_FAULTS: Registry[Family, Faults] = Registry(
+    "faults of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: _people_faults,
+        Family.HOUSEHOLDS: _grouped_faults,
+        Family.SIZES: sizes_faults,
+    },
+)
+_OWN_FAULTS: dict[Kind, Faults] = {Kind.MATCH: match_faults}  # of kinds with keys of their own
+
+
 def groups_faults(sections: Sections) -> Iterator[str]:
     """Faults of `[groups]` and of the study's unit and relation, each with its place."""
-    batches = [b for b in sections.batches if isinstance(b, BatchRelease)]
+    batches = [b for b in sections.batches if b.family is Family.HOUSEHOLDS]
     if (
         sections.has_groups
         and not batches

@@ -1,17 +1,17 @@
-"""How ids are compared: the declared rule under which several spellings are one person."""
+"""The declared rule for comparing the spellings of ids."""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import Literal
 
-from .numbers import Declaration, Flag
+from .field_types import Declaration, Flag
 
 _ROUNDS = 8  # of normalization at most; ids that still change after them keep the last form
 
 
 class Ids(Declaration):
-    """Which spellings of an id are one person. Without a rule every spelling is a person."""
+    """The rule for comparing ids. Without a rule every spelling is a different person."""
 
     trim: Flag = None
     """`true`: blanks at both ends do not count."""
@@ -23,16 +23,16 @@ class Ids(Declaration):
     characters."""
 
     def normal(self, text: str) -> str:
-        """The normal form that all spellings of an id share; the normal form of itself."""
+        """The normal form of an id, shared by all spellings of the id. Idempotent."""
         # Case folding can undo a normal form, and a normal form can end in blanks: repeat.
         for _ in range(_ROUNDS):
-            before, text = text, self._rewritten(text)
-            if text == before or (self.unicode is None and self.case is None):
+            previous, text = text, self._rewritten(text)
+            if text == previous or (self.unicode is None and self.case is None):
                 break
         return text
 
     def _rewritten(self, text: str) -> str:
-        """The text after each part of the rule, once."""
+        """Applies every step of the rule once."""
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
         if self.case is not None:

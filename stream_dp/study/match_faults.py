@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import prod
 
 from .attribute import Attribute
-from .match import MatchRelease
+from .match_releases import MatchRelease
 from .sections import Sections
 
 MOST_COMPOSITE = 1 << 15  # values of a composite

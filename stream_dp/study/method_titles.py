@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from .data_sets import DataSetRelease, PeopleRelease
-from .places import SizesRelease
+from collections.abc import Callable
 
-TITLES = {
-    "mixture": "residuals of people's columns, a mixture of products of blocks",
-    "rap": "residuals of people's columns, numbers in public bins, a mixture of products of blocks",
-    "match": "single columns, then marginals of the values that stand out; a mixture of products of"
-    " blocks",
-    "sizes": "sizes of groups in a tree of regions, levels made consistent",
-    "independent": "independent attributes from noisy marginals",
-    "mwem": "multiplicative weights over groups and members (MWEM)",
-    "hpd-fixed": "hierarchical product distributions, fixed (HPD-Fixed)",
-    "hpd-gen": "hierarchical product distributions, generated (HPD-Gen)",
-}
+from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry
+from .place_releases import SizesRelease
+from .table_releases import DataSetRelease
+
 # Of tables of people whose pairs are picked in rounds, whatever their kind.
 PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
 
 
 def kind_title(kind: str) -> str:
     """The name of a kind's method, in words."""
-    return TITLES[kind]
+    return KINDS[Kind(kind)].title
 
 
 def sizes_title(*, pure: bool, merge: str) -> str:
@@ -33,8 +25,27 @@ def sizes_title(*, pure: bool, merge: str) -> str:
 
 def possible_titles(release: DataSetRelease) -> tuple[str, ...]:
     """The titles one of which a certificate of this release has; noisy numbers may choose it."""
-    if isinstance(release, SizesRelease):
-        return (sizes_title(pure=release.epsilon is not None, merge=release.merge),)
-    if isinstance(release, PeopleRelease):
-        return TITLES[release.kind], PICKED_TITLE
-    return (TITLES[release.kind],)
+    return _POSSIBLE[release.family](release)
+
+
+def _people_titles(release: DataSetRelease) -> tuple[str, ...]:
+    return kind_title(release.kind), PICKED_TITLE
+
+
+def _households_titles(release: DataSetRelease) -> tuple[str, ...]:
+    return (kind_title(release.kind),)
+
+
+def _sizes_titles(release: SizesRelease) -> tuple[str, ...]:
+    return (sizes_title(pure=release.epsilon is not None, merge=release.merge),)
+
+
+_POSSIBLE: Registry[Family, Callable[..., tuple[str, ...]]] = Registry(
+    "titles of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: _people_titles,
+        Family.HOUSEHOLDS: _households_titles,
+        Family.SIZES: _sizes_titles,
+    },
+)

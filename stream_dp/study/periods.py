@@ -1,4 +1,4 @@
-"""Periods: the calendar units of a study, their labels, and when each one closes."""
+"""Periods: the calendar units of a study, with their labels and times of closing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Periods(BaseModel):
     every: PeriodUnit
     """The length of a period; `step` stands for numbers without a calendar."""
     count: Annotated[int, Field(ge=1, le=10_000, strict=True)]
-    """How many periods the study has: its horizon."""
+    """The number of periods: the horizon."""
     first: str
     """The first period, as ISO writes it (`2021-01-31`, `2021-W05`, `2021-01`, `2021-Q1`, `2021`),
     or a number with `every = "step"`."""
@@ -117,12 +117,12 @@ class Periods(BaseModel):
     @field_validator("first")
     @classmethod
     def _named(cls, first: str, info: ValidationInfo) -> str:
-        every = info.data.get("every")
-        if every is not None:
+        unit = info.data.get("every")
+        if unit is not None:
             try:
-                _start(every, first, 0), _start(every, first, info.data.get("count", 1))
+                _start(unit, first, 0), _start(unit, first, info.data.get("count", 1))
             except (ValueError, OverflowError):
-                raise ValueError(f"must name a {every} such as '{_EXAMPLE[every]}'") from None
+                raise ValueError(f"must name a {unit} such as '{_EXAMPLE[unit]}'") from None
         return first
 
     @field_validator("close")
@@ -145,7 +145,7 @@ class Periods(BaseModel):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The periods in order, as ISO writes them, or as numbers."""
+        """The labels of the periods in order: ISO dates, or numbers for steps."""
         return tuple(self._label(i) for i in range(self.count))
 
     @cached_property
@@ -160,7 +160,7 @@ class Periods(BaseModel):
         return self._start(number - 1), self._start(number) - timedelta(days=1)
 
     def close_time(self, number: int) -> float | None:
-        """When period `number` closes, in Unix seconds; None where a marker closes it."""
+        """The time at which period `number` closes, in Unix seconds; None with markers."""
         if not isinstance(self.close, Schedule):
             return None
         end = datetime.combine(self._start(number), self.close.at, ZoneInfo(self.close.zone))
@@ -170,7 +170,7 @@ class Periods(BaseModel):
         """The scheduled time of a period's releases, in Unix seconds: a public constant.
 
         With a schedule, a fixed delay after the close. With markers, midnight UTC at the end of
-        the period, whatever the delay: the marker's own moment is the operator's and is not
+        the period, with any delay: the time of the marker is the operator's and is not
         published. None for steps.
         """
         if isinstance(self.close, Schedule):
@@ -190,7 +190,7 @@ class Periods(BaseModel):
         return self.label_of(self._start(offset))
 
     def label_of(self, day: date) -> str:
-        """The label of the calendar period that has this day, inside the horizon or not.
+        """The label of the calendar period that contains `day`, inside or outside the horizon.
 
         Raises ValueError for steps, which have no calendar.
         """
@@ -207,22 +207,22 @@ class Periods(BaseModel):
         }[self.every]
 
 
-def _start(every: PeriodUnit, first: str, offset: int) -> date:
+def _start(unit: PeriodUnit, first: str, offset: int) -> date:
     """First day of the period `offset` periods after `first`. Raises ValueError, OverflowError."""
-    match = re.fullmatch(_SHAPE[every], first)
+    match = re.fullmatch(_SHAPE[unit], first)
     if match is None:
         raise ValueError("shape")
     a, *rest = (int(group) for group in match.groups())
-    if every == "day":
+    if unit == "day":
         return date(a, rest[0], rest[1]) + timedelta(days=offset)
-    if every == "week":
+    if unit == "week":
         return date.fromisocalendar(a, rest[0], 1) + timedelta(weeks=offset)
-    if every == "year":
+    if unit == "year":
         return date(a + offset, 1, 1)
-    if every == "step":
+    if unit == "step":
         return date.min
-    months = rest[0] - 1 if every == "month" else 3 * (rest[0] - 1)
+    months = rest[0] - 1 if unit == "month" else 3 * (rest[0] - 1)
     if not 0 <= months < 12:
         raise ValueError("month")
-    months += offset * (3 if every == "quarter" else 1)
+    months += offset * (3 if unit == "quarter" else 1)
     return date(a + months // 12, months % 12 + 1, 1)

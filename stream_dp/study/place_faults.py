@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .data_sets import DataSetRelease, TableRelease
-from .places import LEAST_EPSILON, NOTHING_TO_PROTECT, RESERVED_COLUMNS, SizesRelease
+from .families import Family
+from .place_releases import LEAST_EPSILON, NOTHING_TO_PROTECT, RESERVED_COLUMNS, SizesRelease
 from .sections import Sections
 from .size_changes import RELATIONS
 
@@ -50,20 +50,14 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
 
 def places_faults(sections: Sections) -> Iterator[str]:
     """Faults of `[places]`, and of whatever else is about places, each with its place."""
-    sizes = [b for b in sections.batches if isinstance(b, SizesRelease)]
+    sizes = [b for b in sections.batches if b.family is Family.SIZES]
     of_places = {name for name, a in sections.attributes.items() if a.place}
     if sizes and sections.neighbours == "replace_in_place":
         yield f"study.{NOTHING_TO_PROTECT}"
     for number, release in sections.numbered_releases:
-        if release is None:
+        if release is None or release.family is Family.SIZES:
             continue
-        if isinstance(release, TableRelease):
-            used = release.questions
-        elif isinstance(release, DataSetRelease):
-            continue
-        else:
-            used = (*release.attributes, *(release.where or {}))
-        for name in sorted(of_places.intersection(used)):
+        for name in sorted(of_places.intersection(release.questions)):
             yield f"releases[{number}]: '{name}' is a place, which kind 'sizes' alone releases"
     if not sections.has_places:
         for name in sorted(of_places):

@@ -1,6 +1,6 @@
 """Numbers as answers: a public lattice of whole numbers, cut into public bins.
 
-The symbols of such an attribute are computed, never listed: there may be millions.
+The symbols of a number are computed and never listed, because there may be millions.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from .alphabet import ABSENT
-from .numbers import Declaration, Symbol
+from .field_types import Declaration, Symbol
 
 MOST_POINTS = 1 << 24
 MOST_EDGES = 1000
 _LONGEST = 17  # characters of a whole number with its sign
 _Whole = Annotated[int, Field(ge=-(1 << 53), le=1 << 53, strict=True)]
 
-# Why a value is none of the numbers: no whole number, too small or large, between two of them.
+# The reason why a value is not a number of the scale: not whole, out of range, between two points.
 Fault = Literal["value", "range", "step"]
 
 
 class Scale(Declaration):
-    """Which whole numbers are answers: the multiples of `step` from `least` to `most`."""
+    """The whole numbers that are answers: the multiples of `step` from `least` to `most`."""
 
     least: _Whole
     """The smallest answer, a multiple of `step`."""
     most: _Whole
     """The largest answer, a multiple of `step`."""
     step: Annotated[int, Field(ge=1, le=1 << 53, strict=True)] = 1
-    """The distance of neighbouring answers."""
+    """The difference between neighbouring answers."""
 
     @property
     def points(self) -> range:
@@ -42,7 +42,7 @@ class Scale(Declaration):
         return range(self.least, self.most + 1, self.step)
 
     def fault(self) -> str | None:
-        """What is wrong with it, or None."""
+        """The fault of the scale, or None."""
         if self.least >= self.most:
             return "least must be below most"
         if self.least % self.step or self.most % self.step:
@@ -52,7 +52,7 @@ class Scale(Declaration):
         return None
 
     def read(self, value: Symbol) -> int | Fault:
-        """The place of a number among the points, or why it has none; 1200 may be written '1200'.
+        """The index of a number among the points, or a Fault; the number may be written as text.
 
         >>> income = Scale(least=-9000, most=1400000, step=100)
         >>> [income.read(value) for value in (-9000, "1200", "1200.0", 1234, 2000000)]
@@ -67,8 +67,8 @@ class Scale(Declaration):
             value = number
         if not self.least <= value <= self.most:
             return "range"
-        place, rest = divmod(value - self.least, self.step)
-        return "step" if rest else place
+        index, remainder = divmod(value - self.least, self.step)
+        return "step" if remainder else index
 
     @property
     def words(self) -> str:
@@ -101,15 +101,15 @@ class Numbers(Sequence[Symbol]):
     def __getitem__(self, code: int | slice) -> Symbol | Sequence[Symbol]:
         if isinstance(code, slice):
             return tuple(self[i] for i in range(len(self))[code])
-        place = range(len(self))[code]
-        return ABSENT if place == len(self.scale.points) else self.scale.points[place]
+        index = range(len(self))[code]
+        return ABSENT if index == len(self.scale.points) else self.scale.points[index]
 
     def __contains__(self, value: object) -> bool:
         return value == ABSENT if isinstance(value, str) else value in self.scale.points
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The code at which each bin begins, and the number of points."""
+        """The first code of every bin, then the number of points."""
         points = self.scale.points
         return (0, *(points.index(edge) for edge in self.bins), len(points))
 
@@ -124,22 +124,20 @@ class Numbers(Sequence[Symbol]):
         return (*labels, ABSENT) if self.absent else labels
 
     def coarser(self, edges: Sequence[int]) -> tuple[int, ...]:
-        """The number of the coarser bin that each bin is in, from 0; edges: some of its own.
+        """The number, from 0, of the coarser bin around every bin.
+
+        edges: a subset of the bins' edges.
 
         >>> Numbers(Scale(least=0, most=99), (18, 40, 65), absent=True).coarser((40,))
         (0, 0, 1, 1, 2)
         """
         firsts = [self.scale.points[start] for start in self.starts[:-1]]
-        own = tuple(bisect_right(edges, first) for first in firsts)
-        return (*own, len(edges) + 1) if self.absent else own
-
-    def bin_of(self, code: int) -> int:
-        """The bin of a code; that of 'absent' comes last."""
-        return bisect_right(self.starts, code) - 1
+        coarse_bins = tuple(bisect_right(edges, first) for first in firsts)
+        return (*coarse_bins, len(edges) + 1) if self.absent else coarse_bins
 
 
 def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
-    """What is wrong with the edges of bins, or None."""
+    """The fault of the edges of bins, or None."""
     if not 1 <= len(bins) <= MOST_EDGES:
         return f"declare 1 to {MOST_EDGES} edges between bins"
     if any(a >= b for a, b in itertools.pairwise(bins)):

@@ -1,4 +1,4 @@
-"""The sections of a study file that are sound by themselves, to be checked against each other."""
+"""The sound sections of a study file, for mutual checks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .attribute import Attribute
-from .data_sets import DataSetRelease
-from .groups import Groups
-from .model import DeclaredPopulation, Neighbours, Release, Study
+from .families import Neighbours
+from .group_releases import Groups
 from .periods import Periods
-from .places import Places
+from .place_releases import Places
+from .study import DeclaredPopulation, Release, Study, is_panel
+from .table_releases import DataSetRelease
 
 
 @dataclass(frozen=True)
 class Sections:
-    """The sections of a study; None for one that is missing or has faults of its own.
+    """The sections of a study; None for a missing section or a section with faults.
 
     attributes: the sound ones.
     attribute_names: the names of all attributes, sound or not.
@@ -43,19 +44,21 @@ class Sections:
         return [
             release
             for _, release in self.numbered_releases
-            if release is not None and not isinstance(release, DataSetRelease)
+            if release is not None and is_panel(release)
         ]
 
     @property
     def batches(self) -> list[DataSetRelease]:
         """The sound batch releases."""
         return [
-            release for _, release in self.numbered_releases if isinstance(release, DataSetRelease)
+            release
+            for _, release in self.numbered_releases
+            if release is not None and not is_panel(release)
         ]
 
     @classmethod
     def of(cls, study: Study) -> Sections:
-        """The sections of a study, all of which are sound by themselves."""
+        """The sections of a sound study."""
         return cls(
             attributes=study.attributes,
             attribute_names=study.attributes.keys(),

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 from stream_dp.study import (
     Attribute,
     CumulativeRelease,
@@ -25,17 +26,23 @@ from stream_dp.study import (
     StudyKeys,
     WindowRelease,
 )
-from stream_dp.study.data_sets import PEOPLE_KINDS, DataSetRelease, PeopleRelease
+from stream_dp.study.families import (
+    KINDS,
+    PANEL_FAMILIES,
+    Family,
+    Kind,
+    Neighbours,
+    Registry,
+)
 from stream_dp.study.faults import section_faults
-from stream_dp.study.groups import BATCH_KINDS, BatchRelease, Groups
+from stream_dp.study.field_types import NAME_PATTERN
+from stream_dp.study.group_releases import Groups, data_set_declaration
 from stream_dp.study.ids import Ids
-from stream_dp.study.match import MATCH_KINDS, MatchRelease
-from stream_dp.study.model import Neighbours
-from stream_dp.study.numbers import NAME_PATTERN
 from stream_dp.study.periods import Periods
-from stream_dp.study.places import SIZES_KINDS, Places, SizesRelease
+from stream_dp.study.place_releases import Places, SizesRelease
 from stream_dp.study.sections import Sections
 from stream_dp.study.size_changes import RELATIONS
+from stream_dp.study.table_releases import DataSetRelease
 
 from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
@@ -59,18 +66,24 @@ _SHAPES = {
     "attribute": "must be a name, or a list of 2 to 8 names for their product",
     "where": "must be one attribute and its value, such as { region = 'north' }",
 }
-_KINDS: dict[str, type[WindowRelease] | type[CumulativeRelease] | type[JointRelease]] = {
-    "window": WindowRelease,
-    "cumulative": CumulativeRelease,
-    "joint": JointRelease,
-}
+_PANELS: Registry[Family, type[WindowRelease] | type[CumulativeRelease] | type[JointRelease]] = (
+    Registry(
+        "declarations of panels",
+        PANEL_FAMILIES,
+        {
+            Family.WINDOW: WindowRelease,
+            Family.CUMULATIVE: CumulativeRelease,
+            Family.JOINT: JointRelease,
+        },
+    )
+)
 
 
-# A table of TOML or JSON is `dict[str, Any]`: anything may stand in it until the model of its
+# A table of TOML or JSON is `Json`: anything may stand in it until the model of its
 # section has read it. No such table leaves this folder, only a `Study` and a `Run` do.
 
 
-def parse_study(raw: dict[str, Any]) -> Study:
+def parse_study(raw: Json) -> Study:
     """The study in a table with the sections of a study file. Raises UserError with every fault."""
     declared, sections, problems = _sections(raw)
     problems += section_faults(sections, domains.domain_faults)
@@ -116,7 +129,7 @@ def load_study(path: Path) -> tuple[Study, Run]:
     return study, checked
 
 
-def _default_logs(raw: dict[str, Any]) -> dict[str, str]:
+def _default_logs(raw: Json) -> dict[str, str]:
     """The default logs, named after the study, so that studies side by side share no files."""
     head = raw.get("study")
     name = head.get("name") if isinstance(head, dict) else None
@@ -201,13 +214,13 @@ def _models(annotation: object) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _models(part)]
 
 
-def _sections(raw: dict[str, Any]) -> tuple[dict[str, Any], Sections, list[str]]:
+def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
     """The fields of a `Study`, the sections that are sound, and the faults of those that are not.
 
     The fields make a study only where there are no faults.
     """
     problems: list[str] = []
-    fields: dict[str, Any] = {}
+    fields: Json = {}
     known = ("study", "attributes", "groups", "places", "releases", "run")
     for key in sorted(raw.keys() - set(known)):
         problems.append(f"{key}: unknown section; known are {', '.join(known)}")
@@ -297,7 +310,7 @@ def _is_name(name: str, problems: list[str]) -> bool:
     return False
 
 
-def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
+def _nest_schedule(periods: Json) -> Json:
     """The table with the keys of a schedule moved into `close`, where that is "schedule"."""
     if periods.get("close") != "schedule":
         return periods
@@ -305,7 +318,7 @@ def _nest_schedule(periods: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in periods.items() if k not in inner} | {"close": inner}
 
 
-def _fields(head: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _fields(head: Json) -> tuple[Json, list[str]]:
     """The plain keys of [study] that are sound, and the faults of the others."""
     try:
         return dict(StudyKeys.model_validate(head)), []
@@ -338,19 +351,15 @@ def _release(
     """One release; None if it is wrong, with its faults in `problems`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
     where = f"releases[{number}]"
-    if isinstance(kind, str) and kind in BATCH_KINDS:
-        return _section(BatchRelease, raw, where, problems)
-    if isinstance(kind, str) and kind in PEOPLE_KINDS:
-        return _section(PeopleRelease, raw, where, problems)
-    if isinstance(kind, str) and kind in MATCH_KINDS:
-        return _section(MatchRelease, raw, where, problems)
-    if isinstance(kind, str) and kind in SIZES_KINDS:
-        return _sizes(raw, neighbours, where, problems)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        kinds = (*_KINDS, *PEOPLE_KINDS, *MATCH_KINDS, *SIZES_KINDS, *BATCH_KINDS)
-        problems.append(f"{where}.kind: must be one of {', '.join(kinds)}")
+    if not isinstance(kind, str) or kind not in set(Kind):
+        problems.append(f"{where}.kind: must be one of {', '.join(Kind)}")
         return None
-    return _section(_KINDS[kind], raw, where, problems)
+    family = KINDS[Kind(kind)].family
+    if family in PANEL_FAMILIES:
+        return _section(_PANELS[family], raw, where, problems)
+    if family is Family.SIZES:
+        return _sizes(raw, neighbours, where, problems)
+    return _section(data_set_declaration(Kind(kind)), raw, where, problems)
 
 
 def _sizes(

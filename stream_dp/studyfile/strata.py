@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stream_dp.study.numbers import NAME_PATTERN
+from stream_dp.json_object import Json
+from stream_dp.study.field_types import NAME_PATTERN
 from stream_dp.study.sections import Sections
 
 EXPANDED_KEYS = ("strata", "waves")
@@ -34,7 +35,7 @@ class Waves(BaseModel):
 
 def expanded_releases(
     raw: Mapping[str, Any], waves: Waves | None, sections: Sections
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[Json], list[str]]:
     """The releases that one declaration stands for, and its faults, to be put after its place.
 
     raw: the declaration, with the key `strata` or `waves`.
@@ -76,8 +77,8 @@ def expanded_releases(
 
 
 def _with_spans(
-    releases: list[dict[str, Any]], waves: Waves, labels: tuple[str, ...]
-) -> tuple[list[dict[str, Any]], list[str]]:
+    releases: list[Json], waves: Waves, labels: tuple[str, ...]
+) -> tuple[list[Json], list[str]]:
     """The releases with `first` and `last` of their waves, and what is wrong with these."""
     starts = [place * waves.every for place in range(len(releases))]
     over = starts[-1] + waves.length - len(labels)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.workload.queries import (
+from stream_dp.batch.groups.workload.queries import (
     FREE,
     GROUP,
     HAS_CHILD,

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Roles
-from stream_dp.batch.hpd.layout import model_layout
-from stream_dp.batch.hpd.mixture import HPD
-from stream_dp.batch.workload.queries import GROUP, SPOUSE, Queries
+from stream_dp.batch.groups.hpd.model_arrays import model_layout
+from stream_dp.batch.groups.hpd.product_mixture import HPD
+from stream_dp.batch.groups.workload.queries import GROUP, SPOUSE, Queries
 
 
 def columns(prefix, *sizes):

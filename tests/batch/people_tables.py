@@ -3,7 +3,7 @@
 import numpy as np
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.table import People, PeopleDomain
+from stream_dp.batch.people.people_table import People, PeopleDomain
 
 
 def domain(*sizes, moves=True, replaced=False, size=None):

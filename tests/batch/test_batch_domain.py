@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
-from stream_dp.batch.data.tables import from_tables, to_tables
+from stream_dp.batch.data.hierarchy_tables import from_tables, to_tables
 from stream_dp.errors import UserError
 
 AGE = Bins((18, 65)).column("age", missing="?")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.workload import counts as exact
-from stream_dp.batch.workload.queries import (
+from stream_dp.batch.groups.workload import exact_counts as exact
+from stream_dp.batch.groups.workload.queries import (
     FREE,
     GROUP,
     HAS_CHILD,

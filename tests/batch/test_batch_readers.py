@@ -9,9 +9,9 @@ import pyarrow.parquet
 import pytest
 
 from stream_dp.batch.data.domain import Bins, Column, Domain
-from stream_dp.batch.data.readers import read_hierarchy, read_pums
-from stream_dp.batch.workload.counts import exact_answers, marginal_counts
-from stream_dp.batch.workload.queries import (
+from stream_dp.batch.data.hierarchy_files import read_hierarchy, read_pums
+from stream_dp.batch.groups.workload.exact_counts import exact_answers, marginal_counts
+from stream_dp.batch.groups.workload.queries import (
     GROUP,
     HAS_CHILD,
     HAS_PARENT,
@@ -175,7 +175,7 @@ def test_large_census_households_may_be_left_out(tmp_path):
 
 
 def test_the_benchmark_of_households_reads_census_files(tmp_path, monkeypatch):
-    path = Path(__file__).parents[1] / "benchmarks" / "households.py"
+    path = Path(__file__).parents[2] / "benchmarks" / "households.py"
     monkeypatch.syspath_prepend(str(path.parent))  # as when it is run
     spec = importlib.util.spec_from_file_location("households_benchmark", path)
     benchmark = importlib.util.module_from_spec(spec)

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.workload.counts import marginal_counts
-from stream_dp.batch.workload.queries import (
+from stream_dp.batch.groups.workload.exact_counts import marginal_counts
+from stream_dp.batch.groups.workload.queries import (
     GROUP,
     HAS_CHILD,
     HAS_PARENT,
@@ -21,14 +21,14 @@ from stream_dp.batch.workload.queries import (
     Marginal,
     all_marginals,
 )
-from stream_dp.batch.workload.sensitivity import (
+from stream_dp.batch.groups.workload.sensitivity import (
     count_sensitivity,
     error_sensitivity,
     query_sensitivities,
     squared_sensitivity,
 )
 from stream_dp.errors import UserError
-from stream_dp.study.groups import check_relation
+from stream_dp.study.group_releases import check_relation
 
 ROLES = (HEAD, SPOUSE_ROLE, CHILD, OTHER)
 LEVELS = (GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT)

@@ -10,20 +10,16 @@ from hypothesis import strategies as st
 from kit.small_groups import Never
 from people_tables import domain, paired
 
-from stream_dp.batch.annealing import Annealed
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.people.chosen import ChosenPlan
-from stream_dp.batch.people.match import synthesizer as match
-from stream_dp.batch.people.match.encoding import Encoding
-from stream_dp.batch.people.match.plan import MatchPlan
-from stream_dp.batch.people.match.synthesizer import fit_match
-from stream_dp.batch.people.plan import ResidualPlan
-from stream_dp.batch.people.residuals import all_residuals
-from stream_dp.batch.people.rounds.model import TreeModel
-from stream_dp.batch.people.rounds.synthesizer import EDITION as PICKED
-from stream_dp.batch.people.synthesizer import CHOSEN, fit_people
-from stream_dp.batch.people.table import People
-from stream_dp.batch.phases import Everything, NoisyAnswers
+from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.match_synthesizer import fit_match
+from stream_dp.batch.people.model.tree_model import TreeModel
+from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.select.chosen_plan import ChosenPlan
+from stream_dp.batch.people.select.match_plan import MatchPlan
+from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study import MatchRelease, PeopleRelease
@@ -137,7 +133,6 @@ def test_a_fit_that_goes_on_draws_and_decides_nothing_again(name, relation):
     context = FitContext(SystemNoise(), MemoryTranscript())
     first = fit_people(people, release(BUDGETS[name]), context)
     recorded = context.transcript.recorded
-    assert recorded[0][32:] == CHOSEN
     assert ("rounds" in first.title) == isinstance(first.model, TreeModel) == (name != "all")
     begun = MemoryTranscript([*recorded])
     again = fit_people(people, release(BUDGETS[name]), FitContext(Never(), begun))
@@ -145,36 +140,6 @@ def test_a_fit_that_goes_on_draws_and_decides_nothing_again(name, relation):
     assert again.title == first.title
     assert again.answers.variances == first.answers.variances
     assert (again.sample(5).codes == first.sample(5).codes).all()
-
-
-@pytest.mark.parametrize("name", BUDGETS)
-def test_a_job_that_began_before_keeps_its_plan(name):
-    """One whose round 0 is a seed alone measures all pairs at once, however little rho is."""
-    pytest.importorskip("jax")
-    people, rho = paired(900), BUDGETS[name]
-    before = MemoryTranscript()
-    old = fit_people(people, release(rho, rounds=0), FitContext(SystemNoise(), before))
-    assert len(before.recorded[0]) == 32
-    plan = ResidualPlan(all_residuals(people.domain, 3, 20_000), rho)
-    assert sum((plan.of(n, plan.sets(n)).rho for n in range(3)), Fraction(0)) == rho * 55 / 100
-    begun = MemoryTranscript([*before.recorded])
-    again = fit_people(people, release(rho), FitContext(Never(), begun))
-    assert begun.recorded == before.recorded
-    assert again.answers.variances == old.answers.variances
-    assert (again.sample(1).codes == old.sample(1).codes).all()
-
-
-def test_a_job_of_many_columns_that_began_before_keeps_its_rounds():
-    rng = np.random.default_rng(2)
-    people = People(domain(*[2] * 24), rng.integers(0, 2, (400, 24)))
-    before = MemoryTranscript()
-    declared = release(Fraction(1, 50), 24, rounds=16)
-    old = fit_people(people, declared, FitContext(SystemNoise(), before))
-    assert before.recorded[0][32:] == PICKED
-    begun = MemoryTranscript([*before.recorded])
-    again = fit_people(people, release(Fraction(1, 50), 24), FitContext(Never(), begun))
-    assert again.picked == old.picked
-    assert (again.sample(1).codes == old.sample(1).codes).all()
 
 
 def test_the_less_rho_there_is_the_more_goes_to_single_columns():
@@ -214,14 +179,13 @@ def test_little_budget_invents_no_more_than_single_columns():
 
 @pytest.mark.parametrize("relation", ["comes and goes", "replaced"])
 def test_match_picks_pairs_of_what_stands_out(relation):
-    """It costs rho, is never drawn again, and a job that began before measures all pairs."""
+    """It costs rho, and is never drawn again."""
     pytest.importorskip("jax")
     people = People(domain(*SIZES, **RELATIONS[relation]), paired(900).codes)
     names = tuple(f"c{i}" for i in range(4))
     own = MatchRelease(name="p", kind="match", attributes=names, rho=Fraction(1, 300), every=1)
     transcript = MemoryTranscript()
     fit = fit_match(people, own, FitContext(SystemNoise(), transcript))
-    assert transcript.recorded[0][32:] == b"match 2"
     assert isinstance(fit.second.model, TreeModel)
     assert "rounds" in fit.title
     begun = MemoryTranscript([*transcript.recorded])
@@ -238,9 +202,6 @@ def test_match_picks_pairs_of_what_stands_out(relation):
     declared.model_fields_set.add("one_ways")
     shares = sum((p.rho for p in MatchPlan(fit.encoding, declared).first(number)), Fraction(0))
     assert shares == own.rho / 5
-    old = replace(plan, chosen=False)
-    assert sum((phase.rho for phase in old.first(number)), Fraction(0)) == own.rho / 4
-    assert old.picked(fit.compression.domain, number) is None
 
 
 @pytest.mark.parametrize("size", [2, 8, 40])
@@ -261,20 +222,3 @@ def test_both_phases_of_match_cost_rho_whatever_the_noise(size, people):
         picked = plan.picked(merged, people)
         second = plan.second(merged, people)[1] if picked is None else picked
         assert spent + second.rho == own.rho
-
-
-def test_a_job_of_match_that_began_before_measures_all_pairs(monkeypatch):
-    pytest.importorskip("jax")
-    people, names = paired(900), tuple(f"c{i}" for i in range(4))
-    own = MatchRelease(name="p", kind="match", attributes=names, rho=Fraction(1, 300), every=1)
-    before = MemoryTranscript()
-    with monkeypatch.context() as patched:
-        patched.setattr(match, "EDITION", match.EARLIER)
-        patched.setattr(MatchPlan, "choosing", False)
-        old = fit_match(people, own, FitContext(SystemNoise(), before))
-    assert before.recorded[0][32:] == b"match 1"
-    begun = MemoryTranscript([*before.recorded])
-    again = fit_match(people, own, FitContext(Never(), begun))
-    assert begun.recorded == before.recorded
-    assert "blocks" in again.title
-    assert again.second.answers.variances == old.second.answers.variances

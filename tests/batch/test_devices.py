@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "devices.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "devices.py"
 
 
 def devices(*words):

@@ -7,8 +7,8 @@ import pytest
 from households import DOMAINS, compositions, random_logits
 from scipy import stats
 
-from stream_dp.batch.hpd.draw import draw_households
-from stream_dp.batch.hpd.layout import model_layout
+from stream_dp.batch.groups.hpd.household_draw import draw_households
+from stream_dp.batch.groups.hpd.model_arrays import model_layout
 
 
 def softmax(logits):

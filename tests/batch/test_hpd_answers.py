@@ -17,10 +17,16 @@ from households import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch.hpd import answers as formulas
-from stream_dp.batch.hpd.draw import draw_households
-from stream_dp.batch.hpd.layout import NOTHING, ModelLayout, RoleSlots, encode_queries, pack_queries
-from stream_dp.batch.workload.queries import GROUP
+from stream_dp.batch.groups.hpd import product_answers as formulas
+from stream_dp.batch.groups.hpd.household_draw import draw_households
+from stream_dp.batch.groups.hpd.model_arrays import (
+    NOTHING,
+    ModelLayout,
+    RoleSlots,
+    encode_queries,
+    pack_queries,
+)
+from stream_dp.batch.groups.workload.queries import GROUP
 
 OTHERS = LAYOUTS["others"]
 CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]

@@ -13,12 +13,12 @@ import pytest
 from households import DOMAINS, FORMS, expected, model, workload
 
 from stream_dp.batch.data.domain import Column, Domain
-from stream_dp.batch.hpd import fit as fitting
-from stream_dp.batch.hpd.answers import loss_and_gradient
-from stream_dp.batch.hpd.fit import AdamSettings
-from stream_dp.batch.hpd.layout import model_layout, pack_queries
-from stream_dp.batch.hpd.mixture import MeasuredQueries
-from stream_dp.batch.workload.queries import GROUP, Queries
+from stream_dp.batch.groups.hpd import adam as fitting
+from stream_dp.batch.groups.hpd.adam import AdamSettings
+from stream_dp.batch.groups.hpd.model_arrays import model_layout, pack_queries
+from stream_dp.batch.groups.hpd.product_answers import loss_and_gradient
+from stream_dp.batch.groups.hpd.product_mixture import MeasuredQueries
+from stream_dp.batch.groups.workload.queries import GROUP, Queries
 
 gradient_of = jax.jit(loss_and_gradient, static_argnums=0)
 
@@ -367,11 +367,11 @@ def test_without_jax_there_is_one_clear_line():
     code = """
 import sys
 sys.modules["jax"] = None
-import stream_dp, stream_dp.batch, stream_dp.batch.workload.queries
+import stream_dp, stream_dp.batch, stream_dp.batch.groups.workload.queries
 from stream_dp.errors import UserError
-for name in ("mixture", "fit", "answers"):
+for name in ("product_mixture", "adam", "product_answers"):
     try:
-        __import__(f"stream_dp.batch.hpd.{name}")
+        __import__(f"stream_dp.batch.groups.hpd.{name}")
     except UserError as error:
         print(error)
 """

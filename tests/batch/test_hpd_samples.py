@@ -6,8 +6,8 @@ from households import DOMAINS, FORMS, GROUPS, PEOPLE, counted, model, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.batch.workload import counts as exact
-from stream_dp.batch.workload.queries import GROUP
+from stream_dp.batch.groups.workload import exact_counts as exact
+from stream_dp.batch.groups.workload.queries import GROUP
 
 
 @given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.0, 1.0, 40.0, 1e6]))

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.independent import fit_independent, noise_variance
+from stream_dp.batch.groups.independent import fit_independent, noise_variance
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import Draw, SystemNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 
 DOMAIN = Domain(
     (Column("region", ("n", "s")),), (Column("a", (0, 1, 2)), Column("b", ("x", "y"))), 3

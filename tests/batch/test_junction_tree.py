@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from people_tables import domain
 
 from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.match.graph import GraphModel
-from stream_dp.batch.people.residuals import Residuals, centred, marginal_counts
-from stream_dp.batch.people.table import People
-from stream_dp.batch.people.tree import JunctionTree
-from stream_dp.batch.phases import Everything, NoisyAnswers
+from stream_dp.batch.people.measure.residual_counts import Residuals, centred, marginal_counts
+from stream_dp.batch.people.model.beliefs import Beliefs
+from stream_dp.batch.people.model.junction_tree import JunctionTree
+from stream_dp.batch.people.model.tree_model import OF_MARGINALS, TreeModel
+from stream_dp.batch.people.people_table import People
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 
 
 @given(data=st.data())
@@ -40,7 +41,7 @@ def test_marginals_are_those_of_all_cells(data):
         joint[cell] = sum(p[tuple(cell[c] for c in clique)] for clique, p in parts)
     total = np.log(np.exp(joint).sum())
     joint = np.exp(joint - total)
-    tables, logarithm = tree.calibrated(potentials)
+    tables, logarithm = Beliefs(tree).marginals([p.copy() for p in potentials])
     assert logarithm == pytest.approx(total)
     for clique, table in zip(tree.cliques, tables, strict=True):
         others = tuple(c for c in range(5) if c not in clique)
@@ -68,7 +69,7 @@ def test_a_chain_is_fitted_and_drawn():
     )
     tree = JunctionTree.of(people.domain.sizes, residuals.sets)
     assert sorted(tree.cliques) == [(0, 1), (1, 2), (2, 3)]
-    model, _ = GraphModel(residuals, tree, known).learn(answers)
+    model, _ = TreeModel(residuals, residuals.sets, known, solver=OF_MARGINALS).learn(answers)
     drawn = model.sample(1)
     assert n == drawn.N
     assert (drawn.codes == model.sample(1).codes).all()

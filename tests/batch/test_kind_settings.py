@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 from kit.small_groups import hierarchy as small
 
-from stream_dp.batch import kinds, loop
-from stream_dp.batch.base import FitContext, MemoryTranscript
+from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.batch.rounds import loop
+from stream_dp.batch.rounds.phases import NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.data_sets import TableRelease
-from stream_dp.study.groups import BATCH_KINDS, BatchRelease
+from stream_dp.study.families import Family, kinds_of
+from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.table_releases import TableRelease
+
+BATCH_KINDS = kinds_of(Family.HOUSEHOLDS)
 
 # Another value of every setting, which a kind that uses it cannot overlook.
 CHANGES: dict[str, Any] = {
@@ -61,7 +65,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
         raise Begun(method)
 
     def begun(declared: BatchRelease, data: Hierarchy) -> str:
-        module = import_module(f"stream_dp.batch.{kinds.KINDS[declared.kind].module}")
+        module = import_module(f"stream_dp.batch.{declared.synthesizer.fit.partition(':')[0]}")
         context = FitContext(SeededNoise(1), MemoryTranscript())
         if hasattr(module, "fit_adaptively"):
             monkeypatch.setattr(module, "fit_adaptively", stop)
@@ -118,4 +122,4 @@ def test_a_certificate_states_what_a_kind_uses_and_nothing_else(
 
 @pytest.mark.parametrize("kind", BATCH_KINDS)
 def test_a_kind_declares_the_settings_that_it_states(kind: str) -> None:
-    assert {*kinds.KINDS[kind].settings} == release(kind).settings(True).keys()
+    assert {*release(kind).synthesizer.settings} == release(kind).settings(True).keys()

@@ -8,10 +8,10 @@ import pytest
 from kit import small_groups
 from kit.small_groups import Never, Silent, Still
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.plan import AdaptivePlan
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
+from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.synthesizer import FORMAT, FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
@@ -191,4 +191,8 @@ def test_fewer_candidates_than_picks_are_all_measured():
 @pytest.mark.parametrize("opening", [True, False])
 def test_rounds_of_something_else_are_refused(round_, opening):
     with pytest.raises(UserError, match="transcript"):
-        go(Never(), MemoryTranscript([b"seed", round_]), small_groups.workload(opening=opening))
+        go(
+            Never(),
+            MemoryTranscript([bytes(32) + FORMAT, round_]),
+            small_groups.workload(opening=opening),
+        )

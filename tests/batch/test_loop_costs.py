@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from kit import small_groups
 from kit.small_groups import Still
 
-from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
-from stream_dp.batch.phases import Everything, spent
-from stream_dp.batch.workload import plan as plan_module
-from stream_dp.batch.workload.candidates import (
+from stream_dp.batch.groups.workload import groups_plan as plan_module
+from stream_dp.batch.groups.workload.candidates import (
     default_marginals,
     marginal_workload,
     one_way_marginals,
     query_workload,
     relation_base,
 )
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.plan import AdaptivePlan
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
+from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.rounds.phases import Everything, spent
+from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 

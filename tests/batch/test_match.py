@@ -11,18 +11,13 @@ from kit.small_groups import Never, Silent
 from kit.studies import attribute, small_study
 from people_tables import domain
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.people.match.compression import (
-    REST,
-    Compression,
-    MergedColumn,
-    NoisyColumn,
-)
-from stream_dp.batch.people.match.encoding import Encoding
-from stream_dp.batch.people.match.plan import MatchPlan
-from stream_dp.batch.people.residuals import marginal_counts
-from stream_dp.batch.people.table import People, study_people
-from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.batch.people.compress.compression import REST, Compression, MergedColumn, NoisyColumn
+from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.measure.residual_counts import marginal_counts
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.select.match_plan import MatchPlan
+from stream_dp.batch.rounds.phases import NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import MatchRelease
 
@@ -267,7 +262,7 @@ def wide_release(columns=3, **more):
 @pytest.mark.parametrize("moves", [True, False])
 def test_what_is_drawn_costs_rho_and_is_never_drawn_again(moves):
     pytest.importorskip("jax")
-    from stream_dp.batch.people.match.synthesizer import fit_match
+    from stream_dp.batch.people.match_synthesizer import fit_match
 
     codes = skewed(900, 20)
     own = domain(20, 20, 20, moves=moves, replaced=not moves, size=None if moves else 900)
@@ -317,17 +312,16 @@ class Twin(MemoryTranscript):
 def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
     """A composite and coarser bins; a marginal of merged values counts as not measured."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people.match import synthesizer
+    from stream_dp.batch.people import match_synthesizer
+    from stream_dp.batch.people.model.mixture_model import BlockMixture
 
-    monkeypatch.setattr(
-        synthesizer.BlockMixture, "learn", lambda self, measured: (self, float("nan"))
-    )
+    monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
     declared = study("replace_one", size=len(EVERYBODY) + 200)
     release = declared.batches[0]
     source = study_people(declared, release)
     answers = np.array([*EVERYBODY, *[EVERYBODY[0]] * 150, *[EVERYBODY[-1]] * 50])
     people = People.of_answers(source, answers)
-    fit = synthesizer.fit_match(people, release, FitContext(Silent()))
+    fit = match_synthesizer.fit_match(people, release, FitContext(Silent()))
     assert fit.notes["values_merged"] == "none"
     assert fit.measured == {(0,), (1,), (2,), (3,), (1, 2), (1, 3), (2, 3), (1, 2, 3)}
     for columns in fit.measured:
@@ -338,16 +332,15 @@ def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
 def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
     """Noise 5 % larger or smaller than its stated variance would fail."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people.match import synthesizer
+    from stream_dp.batch.people import match_synthesizer
+    from stream_dp.batch.people.model.mixture_model import BlockMixture
 
-    monkeypatch.setattr(
-        synthesizer.BlockMixture, "learn", lambda self, measured: (self, float("nan"))
-    )
+    monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
     own = domain(250, 250, 250)
     people = People(own, skewed(40_000, 250))
     squares = {"first": [], "second": []}
     for seed in range(30):
-        fit = synthesizer.fit_match(people, wide_release(), FitContext(SeededNoise(seed)))
+        fit = match_synthesizer.fit_match(people, wide_release(), FitContext(SeededNoise(seed)))
         coded = fit.encoding.coded(people)
         for name, part, table in (
             ("first", fit.first, coded),
@@ -366,17 +359,18 @@ def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
 def test_it_learns_what_depends_and_leaves_out_what_is_rare(exact, monkeypatch):
     """A chain of dependent columns, whose marginals are listed: the ends were never measured."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people.match import synthesizer
+    from stream_dp.batch.people import match_synthesizer
+    from stream_dp.batch.people.select import match_plan
 
     if not exact:
-        monkeypatch.setattr(synthesizer, "MOST_CELLS", 0)
+        monkeypatch.setattr(match_plan, "MOST_TREE_CELLS", 0)
     rng, n = np.random.default_rng(4), 4000
     first = np.where(rng.random(n) < 0.98, rng.integers(0, 6, n), rng.integers(6, 400, n))
     second = np.where(rng.random(n) < 0.95, first % 3, rng.integers(0, 3, n))
     third = np.where(rng.random(n) < 0.9, second % 2, rng.integers(0, 2, n))
     people = People(domain(400, 3, 2), np.stack([first, second, third], axis=1))
     listed = wide_release(marginals=(("c0", "c1"), ("c1", "c2")))
-    fit = synthesizer.fit_match(people, listed, FitContext(SeededNoise(3)))
+    fit = match_synthesizer.fit_match(people, listed, FitContext(SeededNoise(3)))
     assert hasattr(fit.second.model, "tree") == exact
     synthetic = fit.sample(1)
     assert abs(synthetic.N - n) < 200

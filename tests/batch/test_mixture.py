@@ -10,23 +10,23 @@ from kit import small_groups
 from kit.small_groups import Never, Silent
 
 from stream_dp.batch import kinds
-from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.hpd import synthesizer as mixture
-from stream_dp.batch.hpd.fit import AdamSettings, FitSummary, compiled_logits
-from stream_dp.batch.hpd.mixture import HPD
-from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
-from stream_dp.batch.workload.candidates import (
+from stream_dp.batch.groups.hpd import hpd_synthesizer as mixture
+from stream_dp.batch.groups.hpd.adam import AdamSettings, FitSummary, compiled_logits
+from stream_dp.batch.groups.hpd.product_mixture import HPD
+from stream_dp.batch.groups.workload.candidates import (
     declared_workload,
     default_marginals,
     marginal_workload,
 )
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.plan import AdaptivePlan
-from stream_dp.batch.workload.queries import SPOUSE
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
+from stream_dp.batch.groups.workload.queries import SPOUSE
+from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 TRUTH = small_groups.hierarchy(groups=2000)
@@ -82,7 +82,7 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
 
     monkeypatch.setattr(SeededNoise, "draw", none)
     monkeypatch.setattr(SeededNoise, "top", none)
-    monkeypatch.setattr("stream_dp.batch.hpd.mixture.HPD.sample", none)
+    monkeypatch.setattr("stream_dp.batch.groups.hpd.product_mixture.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
     fitted = mixture.fit_mixture(TRUTH, release("hpd-fixed"), FitContext(SystemNoise()))
@@ -121,45 +121,7 @@ def test_the_decay_of_a_network_falls_with_noise():
     assert mixture.HPD_FIXED.adapted(1) == mixture.HPD_FIXED.adam
 
 
-BEFORE = replace(SETTINGS["hpd-gen"], adam=AdamSettings(40, 0.02), spread=1)
 LATER = replace(SETTINGS["hpd-gen"], adam=AdamSettings(30, 0.01), last=60)
-
-
-@pytest.mark.parametrize("after", [1, 3])
-def test_a_network_that_another_edition_began_goes_on_as_it_was_begun(after, monkeypatch):
-    """Whatever is recorded: rounds and data set are those of a fit that was never interrupted."""
-    edition = mixture.EDITIONS["hpd-gen"]
-    fit = kinds.load_synthesizer("hpd-gen")
-    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", BEFORE)
-    monkeypatch.setitem(mixture.EDITIONS, "hpd-gen", b"2")
-    transcript = MemoryTranscript()
-    old = fit(TRUTH, release("hpd-gen"), FitContext(Silent(), transcript))
-    begun = MemoryTranscript(transcript.recorded[:after])
-
-    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", LATER)
-    monkeypatch.setitem(mixture.EDITIONS, "hpd-gen", edition)
-    monkeypatch.setitem(mixture.EARLIER, ("hpd-gen", b"2"), BEFORE)
-    new = fit(TRUTH, release("hpd-gen"), FitContext(Silent(), begun))
-    assert begun.recorded == transcript.recorded
-    assert begun.recorded[0][32:] == b"2" != edition
-    for name, value in old.model.params.items():
-        assert (new.model.params[name] == value).all()
-    assert (new.sample(3).people == old.sample(3).people).all()
-
-    fresh = MemoryTranscript()
-    fit(TRUTH, release("hpd-gen"), FitContext(Silent(), fresh))
-    assert fresh.recorded[0][32:] == edition
-    assert fresh.recorded[1:] != transcript.recorded[1:]
-
-
-def test_the_settings_of_editions_before():
-    """As that version had them; HPD-Fixed's have not changed."""
-    network = mixture.MixtureSettings(
-        200, (256, 256), AdamSettings(100, 0.003), noisy_decay=40_000, last=None, spread=1
-    )
-    assert {("hpd-gen", b"2"): network} == mixture.EARLIER
-    assert mixture.EDITIONS == {"hpd-fixed": b"2", "hpd-gen": b"3"}
-    assert mixture.MixtureSettings(200, None, AdamSettings(60, 0.03, 0.1)) == mixture.HPD_FIXED
 
 
 @pytest.mark.parametrize("roles", [False, True])

@@ -9,17 +9,17 @@ import pytest
 from grouped import ALIKE, CHILD, HEAD, OTHER, RELATED, SPOUSE_ROLE, count
 from kit import small_groups
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.loop import AdaptiveMethod, fit_adaptively
-from stream_dp.batch.mwem import grouptypes, mwem
-from stream_dp.batch.workload.candidates import marginal_workload
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.plan import AdaptivePlan
-from stream_dp.batch.workload.queries import GROUP, all_marginals
+from stream_dp.batch.groups.mwem import grouptypes, mwem
+from stream_dp.batch.groups.workload.candidates import marginal_workload
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
+from stream_dp.batch.groups.workload.queries import GROUP, all_marginals
+from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 
 ROLES = Roles(column="role", head=HEAD, spouse=SPOUSE_ROLE, child=CHILD, children=1)
 KIN = Domain((), (Column("role", (CHILD, HEAD, OTHER, SPOUSE_ROLE)), Column("a", (0, 1))), 3, ROLES)

@@ -8,9 +8,9 @@ import pytest
 from kit.small_groups import Never
 from kit.studies import attribute, small_study
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.kinds import load_synthesizer
-from stream_dp.batch.people.table import People, study_people
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 
@@ -69,7 +69,7 @@ def test_people_meet_what_was_measured_of_sums():
     without = load_synthesizer("rap")(people, plain, FitContext(SeededNoise(1))).sample(3)
     assert near(without) < 0.3
     # Rounds of the same declaration without sums are another plan.
-    with pytest.raises(UserError, match="another way"):
+    with pytest.raises(UserError, match="not of what its release declares"):
         load_synthesizer("rap")(people, plain, FitContext(Never(), transcript))
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from people_tables import paired
 
-from stream_dp.batch.people import blocks
-from stream_dp.batch.people.draw import drawn_cells
-from stream_dp.batch.people.residuals import all_residuals, marginal_counts
-from stream_dp.batch.people.shrinkage import shrunk
-from stream_dp.batch.people.targets import CLEAR, Targets, on_simplex
-from stream_dp.batch.phases import Everything, NoisyAnswers
+from stream_dp.batch.people.measure.residual_counts import all_residuals, marginal_counts
+from stream_dp.batch.people.measure.shrinkage import shrunk
+from stream_dp.batch.people.measure.targets import CLEAR, Targets, on_simplex
+from stream_dp.batch.people.model import column_blocks
+from stream_dp.batch.people.model.people_draw import drawn_cells
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 
 RNG = np.random.default_rng(7)
 
@@ -76,8 +76,8 @@ def test_people_of_a_cell_are_as_many_as_expected():
 @pytest.mark.parametrize("rho", ["1/4", "4"])
 def test_it_learns_what_depends_and_what_does_not(rho):
     pytest.importorskip("jax")
-    from stream_dp.batch.base import FitContext
-    from stream_dp.batch.people.synthesizer import fit_people
+    from stream_dp.batch.people.people_synthesizer import fit_people
+    from stream_dp.batch.synthesizer import FitContext
     from stream_dp.privacy.noise import SeededNoise
     from stream_dp.study import PeopleRelease
 
@@ -131,19 +131,19 @@ def test_clear_pairs_are_not_shrunk_where_pairs_are_all_that_is_measured():
 
 
 def test_blocks_have_more_cells_where_pairs_are_all_that_is_measured(monkeypatch):
-    monkeypatch.setattr(blocks, "MOST_CELLS", 63)
-    assert blocks.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
-    assert blocks.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))
+    monkeypatch.setattr(column_blocks, "MOST_CELLS", 63)
+    assert column_blocks.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
+    assert column_blocks.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))
 
 
 def test_a_model_that_is_far_says_so(monkeypatch):
     """Four product rows cannot hold two strong pairs: their misfit is far above noise."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people import synthesizer
+    from stream_dp.batch.people.model import mixture_model
 
-    monkeypatch.setattr(synthesizer, "column_blocks", lambda seen: ((0,), (1,), (2,), (3,)))
-    monkeypatch.setattr(synthesizer, "_MOST", 4)
+    monkeypatch.setattr(mixture_model, "column_blocks", lambda seen: ((0,), (1,), (2,), (3,)))
+    monkeypatch.setattr(mixture_model, "_MOST", 4)
     seen = targets_of(2, "1/4")
-    fit, error = synthesizer.BlockMixture(seen.residuals, 1).fitted_to(seen)
+    fit, error = mixture_model.BlockMixture(seen.residuals, 1).fitted_to(seen)
     assert fit.layout.blocks == ((0,), (1,), (2,), (3,))
     assert error > 3

@@ -8,13 +8,13 @@ import pytest
 from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
-from stream_dp.batch.base import FitContext
-from stream_dp.batch.people.numbers import spread
-from stream_dp.batch.people.plan import ResidualPlan
-from stream_dp.batch.people.residuals import all_residuals
-from stream_dp.batch.people.rounds.synthesizer import fit_picked
-from stream_dp.batch.people.table import People, study_people
-from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.batch.people.measure.residual_counts import all_residuals
+from stream_dp.batch.people.model.bin_points import spread
+from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.select.at_once_plan import ResidualPlan
+from stream_dp.batch.rounds.phases import NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Numbers, Scale
 
@@ -78,7 +78,7 @@ def test_a_table_whose_pairs_are_picked_has_numbers():
     release = declared.batches[0].model_copy(update={"rounds": 2, "per_round": 1})
     domain = study_people(declared, release)
     people = People.of_answers(domain, np.array([(0, 1, 2), (4, 1, 0), (3, 0, 0)]))
-    sample = fit_picked(people, release, FitContext(SeededNoise(1))).sample(2)
+    sample = fit_people(people, release, FitContext(SeededNoise(1))).sample(2)
     again = People.of_answers(domain, sample.answers)
     assert np.array_equal(again.codes, sample.codes)
     assert set(sample.numbers) == {0}

@@ -9,15 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from people_tables import domain, paired
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.people import residuals as module
 from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.plan import ResidualPlan
-from stream_dp.batch.people.residuals import all_residuals, centred, marginal_counts, residual
-from stream_dp.batch.people.synthesizer import fit_people
-from stream_dp.batch.people.table import People
-from stream_dp.batch.people.targets import Targets
-from stream_dp.batch.phases import Everything, NoisyAnswers
+from stream_dp.batch.people.measure import residual_counts as module
+from stream_dp.batch.people.measure.residual_counts import (
+    all_residuals,
+    centred,
+    marginal_counts,
+    residual,
+)
+from stream_dp.batch.people.measure.targets import Targets
+from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.select.at_once_plan import ResidualPlan
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

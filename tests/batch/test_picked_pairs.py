@@ -13,19 +13,18 @@ from hypothesis import strategies as st
 from kit.small_groups import Never
 from people_tables import domain, paired
 
-from stream_dp.batch.annealing import Annealed
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.residuals import marginal_counts
-from stream_dp.batch.people.rounds.beliefs import Beliefs
-from stream_dp.batch.people.rounds.growth import grown_tree, open_pairs
-from stream_dp.batch.people.rounds.pairs import ranked_pairs
-from stream_dp.batch.people.rounds.plan import PickPlan
-from stream_dp.batch.people.rounds.synthesizer import EDITION, fit_picked
-from stream_dp.batch.people.table import People
-from stream_dp.batch.people.tree import JunctionTree
-from stream_dp.batch.phases import Everything
+from stream_dp.batch.people.measure.residual_counts import marginal_counts
+from stream_dp.batch.people.model.beliefs import Beliefs
+from stream_dp.batch.people.model.junction_tree import JunctionTree
+from stream_dp.batch.people.model.tree_growth import grown_tree, open_pairs
+from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.select.pairs import ranked_pairs
+from stream_dp.batch.people.select.picked_plan import PickPlan
+from stream_dp.batch.rounds.annealing import Annealed
+from stream_dp.batch.rounds.phases import Everything
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import selection_rho
@@ -104,7 +103,7 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
     people = People(domain(*[4] * 4, **facts), codes)
     source, transcript = Noted(seed), MemoryTranscript()
     own = release(people).model_copy(update={"kind": "rap", "labels": labels})
-    fit = fit_picked(people, own, FitContext(source, transcript))
+    fit = fit_people(people, own, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) >= 3
     norm = {0: 1, 1: 4 * 3, 2: (4 * 3) ** 2}  # squared, of what a row adds to a residual
@@ -198,7 +197,7 @@ def test_noise_falls_to_half_where_a_round_taught_nothing():
 
 def test_dependent_pairs_are_picked_and_independent_ones_are_no_more_dependent_than_noise():
     people = paired(4000, 5, pairs=3)
-    fit = fit_picked(people, release(people, Fraction(1, 10), 8, 2), FitContext(SeededNoise(1)))
+    fit = fit_people(people, release(people, Fraction(1, 10), 8, 2), FitContext(SeededNoise(1)))
     picked = [fit.workload.sets[i] for round_ in fit.picked for i in round_]
     assert {(0, 1), (2, 3), (4, 5)} <= {*picked}
     assert fit.error < 2
@@ -232,9 +231,9 @@ class Dying(MemoryTranscript):
 def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
     people = paired(300, 3)
     context = FitContext(SystemNoise(), MemoryTranscript())
-    first = fit_picked(people, release(people, Fraction(1, 5), 3, 2), context)
+    first = fit_people(people, release(people, Fraction(1, 5), 3, 2), context)
     recorded = context.transcript.recorded
-    again = fit_picked(
+    again = fit_people(
         people,
         release(people, Fraction(1, 5), 3, 2),
         FitContext(Never(), MemoryTranscript([*recorded])),
@@ -246,7 +245,7 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
     for _ in range(40):
         dying.left = 1
         try:
-            end = fit_picked(
+            end = fit_people(
                 people, release(people, Fraction(1, 5), 3, 2), FitContext(SystemNoise(), dying)
             )
             break
@@ -270,7 +269,7 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
 def phases_of(people, fit, recorded):
     """The phase of every round, from the levels that were recorded."""
     plan = PickPlan.of(people.domain, Fraction(1, 5), 3, 2)
-    *first, phase = plan.phases()
+    *first, phase = plan.phases
     result = list(first)
     for number, picked in enumerate(fit.picked[len(first) :], len(first) + 1):
         phase = phase.at(msgspec.msgpack.decode(recorded[number])[2])
@@ -285,7 +284,7 @@ def test_rounds_of_something_else_are_refused():
     people = paired(900, 4)
     own = release(people, Fraction(1, 5), 4, 2)
     context = FitContext(SystemNoise(), MemoryTranscript())
-    fit_picked(people, own, context)
+    fit_people(people, own, context)
     recorded = context.transcript.recorded
     chosen, values, level = msgspec.msgpack.decode(recorded[3])
     for other in (
@@ -300,26 +299,7 @@ def test_rounds_of_something_else_are_refused():
     ):
         begun = [*recorded[:3], msgspec.msgpack.encode(other)]
         with pytest.raises(UserError, match="not of what its release declares"):
-            fit_picked(people, own, FitContext(Never(), MemoryTranscript(begun)))
-
-
-def test_a_job_that_began_before_measures_all_pairs_as_it_did():
-    """Its round 0 is a seed alone; a new job's names the edition of the rounds."""
-    pytest.importorskip("jax")
-    fit, people = load_synthesizer("mixture"), paired(900, 4)
-    before = MemoryTranscript()
-    fit(people, release(people).model_copy(update={"rounds": 0}), FitContext(SystemNoise(), before))
-    assert len(before.recorded[0]) == 32
-    begun = MemoryTranscript([*before.recorded])
-    again = fit(people, release(people), FitContext(Never(), begun))
-    assert begun.recorded == before.recorded
-    assert "blocks" in again.title
-    new = MemoryTranscript()
-    fitted = fit(people, release(people), FitContext(SystemNoise(), new))
-    assert new.recorded[0][32:] == EDITION
-    assert "rounds" in fitted.title
-    with pytest.raises(UserError, match="another way"):
-        fit_picked(people, release(people), FitContext(Never(), before))
+            fit_people(people, own, FitContext(Never(), MemoryTranscript(begun)))
 
 
 @given(st.data())
@@ -379,7 +359,7 @@ def test_what_others_published_is_in_the_tree_from_the_beginning():
     for axis in range(3):
         counts -= counts.mean(axis, keepdims=True)
     known = (Known((0, 1, 2), counts, 1.0),)
-    fit = fit_picked(people, release(people), FitContext(SeededNoise(1), known=known))
+    fit = fit_people(people, release(people), FitContext(SeededNoise(1), known=known))
     shares = marginal_counts(fit.sample(1), (0, 1, 2)) / 900
     odd = [shares[cell] for cell in np.ndindex(2, 2, 2) if sum(cell) % 2]
     assert sum(odd) < 0.1

@@ -11,9 +11,9 @@ from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.budgets import COUNTERS
-from stream_dp.continual.cumulative_panel import in_order, monotone, random_rises
+from stream_dp.continual.cumulative.cumulative_panel import in_order, monotone, random_rises
 from stream_dp.privacy.noise import Draw, SeededNoise, exact_variance
+from stream_dp.study import CounterKind
 
 
 def at_least(events, t):
@@ -25,7 +25,7 @@ def at_least(events, t):
 @st.composite
 def runs(draw):
     horizon, people = draw(st.integers(1, 7)), draw(st.sampled_from([0, 1, 40]))
-    counter = draw(st.sampled_from(list(COUNTERS)))
+    counter = draw(st.sampled_from(list(CounterKind)))
     rng = np.random.default_rng(draw(st.integers(0, 10**9)))
     if draw(st.booleans()):
         mechanism = Cumulative(
@@ -80,7 +80,7 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
     mechanism, events, draws = run
     for t, _, step, _ in released(mechanism, events, draws):
         noise = []
-        for b, counter in enumerate(mechanism.design.counters[:t]):
+        for b, counter in enumerate(mechanism.counters[:t]):
             nodes = [draws[s - 1].noise[b] for s in range(b + 1, t + 1)]
             rows = np.concatenate(nodes)
             noise.append(counter.decode[t - b - 1, : rows.size] @ rows / counter.scale)
@@ -96,17 +96,17 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
         people = t == 1 and mechanism.rows is None
         assert ("people" in estimates.queries) == ("people" in measured.queries) == people
         for b in range(1, t + 1):
-            assert estimates.errors[b - 1] == pytest.approx(mechanism.design.variance(b, t) ** 0.5)
+            assert estimates.errors[b - 1] == pytest.approx(mechanism.variance(b, t) ** 0.5)
             if mechanism.counter == "tree":
                 place = measured.queries.index(f"counter {b} node {t}")
-                assert measured.variances[place] == mechanism.design.variances[b - 1]
+                assert measured.variances[place] == mechanism.variances[b - 1]
                 popcount = (t - b + 1).bit_count()
-                own = exact_variance(mechanism.design.variances[b - 1])
-                assert mechanism.design.variance(b, t) == pytest.approx(popcount * own)
-    assert mechanism.design.variance(mechanism.horizon, mechanism.horizon - 1) == 0
+                own = exact_variance(mechanism.variances[b - 1])
+                assert mechanism.variance(b, t) == pytest.approx(popcount * own)
+    assert mechanism.variance(mechanism.horizon, mechanism.horizon - 1) == 0
 
 
-@given(st.integers(1, 8), st.integers(0, 10**9), st.sampled_from(list(COUNTERS)))
+@given(st.integers(1, 8), st.integers(0, 10**9), st.sampled_from(list(CounterKind)))
 def test_without_noise_the_panel_has_the_true_sums(horizon, seed, counter):
     rng = np.random.default_rng(seed)
     events = rng.integers(0, 2, (30, horizon))
@@ -208,7 +208,7 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
         assert panel.symbols.shape == (0, t)
         assert not state.sums.any()
     alone = Cumulative(horizon=1, rho=Fraction(1, 2), neighbours="replace_one", rows=3)
-    assert alone.design.variances == (1,)
+    assert alone.variances == (1,)
     draw = Draw((np.array([0]),), rng)
     (_, state, _, panel), *rest = released(alone, np.array([[1], [0], [1]]), [draw])
     assert rest == []
@@ -221,8 +221,8 @@ def test_the_demand_is_one_node_for_each_counter_that_has_begun():
         horizon=4, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 2)
     )
     assert [len(mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
-    assert mechanism.demand(1)[-1] == (mechanism.design.size_variance, 1)
-    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.design.variances)
+    assert mechanism.demand(1)[-1] == (mechanism.size_variance, 1)
+    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.variances)
     declared = Cumulative(horizon=4, rho=Fraction(1), neighbours="add_remove", rows=100)
     assert [len(declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
 
@@ -231,6 +231,6 @@ def test_the_error_bound_is_a_union_over_all_cells():
     mechanism = Cumulative(horizon=12, rho=Fraction(1, 200), neighbours="replace_one", rows=100)
     cells = len([*accumulate(range(1, 13))]) * 13 // 2
     assert cells == 78
-    worst = max(mechanism.design.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))
+    worst = max(mechanism.variance(b, t) for t in range(1, 13) for b in range(1, t + 1))
     assert float(mechanism.worst_variance) == pytest.approx(worst)
     assert mechanism.error_bound == pytest.approx((2 * worst * np.log(2 * 78 / 0.05)) ** 0.5)

@@ -10,11 +10,16 @@ from itertools import accumulate, product
 
 import numpy as np
 import pytest
+from kit import counter_contract
 from kit.walks import counts_of
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.continual.counters import tree
-from stream_dp.continual.paths import MOST_PREFIXES, equal_variance_weights, path_costs
+from stream_dp.continual.counters.history_costs import (
+    MOST_PREFIXES,
+    equal_variance_weights,
+    path_costs,
+)
+from stream_dp.continual.counters.tree import tree
 
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 RHO = Fraction(1, 200)
@@ -22,16 +27,10 @@ RHO = Fraction(1, 200)
 
 def measured(mechanism, symbols):
     """Everything that meets noise for one population, period by period."""
-    vectors, streams = [], None
-    for t in range(1, mechanism.horizon + 1):
-        counts = counts_of(mechanism, symbols, t)
-        if isinstance(mechanism, Cumulative):
-            streams = mechanism.init().streams if streams is None else streams
-            streams, vector = mechanism.measure(streams, t, counts)
-        else:
-            vector = mechanism.measure(t, counts)
-        vectors.append(vector)
-    return vectors
+    if isinstance(mechanism, Cumulative):
+        return counter_contract.measured(mechanism, symbols)
+    periods = range(1, mechanism.horizon + 1)
+    return [mechanism.measure(t, counts_of(mechanism, symbols, t)) for t in periods]
 
 
 def exact_costs(mechanism, relation, q):
@@ -100,7 +99,7 @@ def test_cumulative_charges_are_exact_where_the_number_of_people_is_measured(hor
     mechanism = cumulative(horizon, "add_remove", share)
     assert exact_costs(mechanism, "add_remove", 2) == list(accumulate(mechanism.charges))
     assert sum(mechanism.charges) == RHO
-    assert 1 / (2 * mechanism.design.size_variance) == RHO * share
+    assert 1 / (2 * mechanism.size_variance) == RHO * share
 
 
 def test_a_forgotten_factor_is_seen():
@@ -118,9 +117,9 @@ def test_long_horizons_are_charged_at_once_and_never_less_than_exactly():
     for relation in RELATIONS:
         mechanism = cumulative(horizon, relation)
         assert mechanism.charges == (RHO,) + (Fraction(0),) * (horizon - 1)
-        weights = equal_variance_weights(mechanism.design.counters)
-        (final,) = path_costs(mechanism.design.counters, weights, relation, prefixes=False)
-        assert final / (2 * weights[0] * mechanism.design.variances[0]) == RHO
+        weights = equal_variance_weights(mechanism.counters)
+        (final,) = path_costs(mechanism.counters, weights, relation, prefixes=False)
+        assert final / (2 * weights[0] * mechanism.variances[0]) == RHO
     size = cumulative(horizon, "add_remove", Fraction(1, 10))
     assert sum(size.charges) == RHO
 
@@ -128,5 +127,5 @@ def test_long_horizons_are_charged_at_once_and_never_less_than_exactly():
 def test_every_counter_has_the_same_worst_variance():
     for horizon in (1, 2, 7, 12, 60):
         mechanism = cumulative(horizon, "replace_one")
-        worst = {v * tree(horizon - b).worst_gain for b, v in enumerate(mechanism.design.variances)}
+        worst = {v * tree(horizon - b).worst_gain for b, v in enumerate(mechanism.variances)}
         assert worst == {mechanism.worst_variance}

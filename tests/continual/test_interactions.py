@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_dp.continual.interactions import period_interactions
-from stream_dp.continual.window import FixedWindow
+from stream_dp.continual.window.interactions import period_interactions
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import exact_variance
 
 Q, WIDTH, HORIZON, PEOPLE = 3, 3, 5, 40
@@ -16,15 +16,14 @@ RNG = np.random.default_rng(4)
 
 
 def window(strategy):
-    return FixedWindow.best(
+    return FixedWindow(
         values=tuple(range(Q)),
         width=WIDTH,
         horizon=HORIZON,
         rho=Fraction(1, 3),
         neighbours="replace_one",
         rows=PEOPLE,
-        strategy=strategy,
-    )
+    ).best(strategy=strategy)
 
 
 def histogram(codes, t):
@@ -48,7 +47,7 @@ def test_without_noise_they_are_those_of_the_people(strategy):
     codes, chosen = RNG.integers(Q, size=(PEOPLE, HORIZON)), window(strategy)
     seen = []
     for t in range(WIDTH, HORIZON + 1):
-        answers = chosen.design.form.measure(t, histogram(codes, t))
+        answers = chosen.measurement.measure(t, histogram(codes, t))
         for one in period_interactions(chosen, t, answers):
             periods = tuple(t - 1 - ago for ago in one.ago)
             seen.append(periods)
@@ -83,7 +82,7 @@ def test_their_noise_is_what_they_say(strategy):
 
 
 def test_there_are_none_where_people_enter_late():
-    chosen = FixedWindow.best(
+    chosen = FixedWindow(
         values=(0, 1),
         width=2,
         horizon=3,
@@ -91,6 +90,6 @@ def test_there_are_none_where_people_enter_late():
         neighbours="add_remove",
         rows=None,
         blank=0,
-    )
+    ).best()
     size = sum(n for _, n in chosen.demand(2))
     assert list(period_interactions(chosen, 2, np.zeros(size, np.int64))) == []

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear, minimize
 
-from stream_dp.continual.joint_fit import (
+from stream_dp.continual.joint.joint_fit import (
     Sums,
     nearest_first,
     nearest_later,
     rounded_moves,
     rounded_to_total,
 )
-from stream_dp.continual.panel_fit import Absences, PatternMetric
+from stream_dp.continual.window.panel_fit import Absences, PatternMetric
 
 
 def metric_of(q, width, ahead, variance, exponent=Fraction(1)):

@@ -29,7 +29,7 @@ def counts_of(joint, truth, t, absent=None):
     if t > 1:
         before = np.ones_like(before) if absent is None else (truth[:, : t - 1] != absent).any(1)
     known = [histogram]
-    if joint.window.counts_size > joint.window.bins:
+    if joint.window.measurement.counts_size > joint.window.bins:
         known.append(when_present(truth, t, joint.window.width, absent))
     return np.concatenate([*known, rises, [int((here & ~before).sum())]])
 
@@ -45,7 +45,7 @@ def runs(draw):
     values = ("a", "b", "absent")[:q] if open_ else tuple(range(q))
     rows = n if relation == "replace_one" else (n + 20 if open_ else None)
     absent = q - 1 if open_ else None
-    window = FixedWindow.best(
+    window = FixedWindow(
         values=values,
         width=k,
         horizon=horizon,
@@ -53,10 +53,9 @@ def runs(draw):
         neighbours=relation,
         rows=rows,
         absent=absent,
-        padded=False,
-    )
-    totals = Cumulative.best(
-        horizon=horizon, rho=rho, neighbours=relation, rows=rows, counter="tree"
+    ).best(padded=False)
+    totals = Cumulative(horizon=horizon, rho=rho, neighbours=relation, rows=rows).best(
+        counter="tree"
     )
     events = (1,) if q == 2 or open_ else (1, 2)
     seed = draw(st.integers(0, 2**32))
@@ -112,7 +111,7 @@ def test_what_is_published_is_what_both_mechanisms_measured_alone(run):
     joint, truth, absent, seed = run
     windows, totals, past = joint.window.init(), joint.totals.init(), []
     for t, _, step, counts, draw in walked(joint, truth, absent, seed):
-        own, bins = len(joint.window.demand(t)), joint.window.counts_size
+        own, bins = len(joint.window.demand(t)), joint.window.measurement.counts_size
         windows, window = joint.window.observe(windows, counts[:bins], draw.noise[:own])
         past.append(counts[bins:])
         if step is None:
@@ -149,14 +148,15 @@ def test_with_hardly_any_noise_both_classes_are_followed(run):
             histogram = np.bincount(step.columns[:, 0], minlength=joint.window.bins)
             measured = joint.window.measured
             assert np.abs(histogram[measured] - counts[: joint.window.bins][measured]).max() <= 1
-            assert abs(int(state.totals.sums[1]) - int(counts[joint.window.counts_size])) <= 1
+            first = counts[joint.window.measurement.counts_size]
+            assert abs(int(state.totals.sums[1]) - int(first)) <= 1
 
 
 def test_costs_are_the_two_together():
-    window = FixedWindow.best(
+    window = FixedWindow(
         values=(0, 1), width=3, horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100
-    )
-    totals = Cumulative.best(horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100)
+    ).best()
+    totals = Cumulative(horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100).best()
     joint = Joint(window, totals, (1,))
     assert sum(joint.charges) == joint.rho == Fraction(1, 200)
     # Nothing is drawn before it is published: the sums of the first periods come with the third.
@@ -165,13 +165,15 @@ def test_costs_are_the_two_together():
 
 
 def test_damaged_bytes_are_refused():
-    window = FixedWindow.best(
+    window = FixedWindow(
         values=(0, 1), width=2, horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10
-    )
+    ).best()
     joint = Joint(
-        window, Cumulative.best(horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10), (1,)
+        window,
+        Cumulative(horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10).best(),
+        (1,),
     )
-    counts = np.zeros(joint.window.counts_size + 5, np.int64)
+    counts = np.zeros(joint.window.measurement.counts_size + 5, np.int64)
     state, _ = joint.step(joint.init(), counts, SeededNoise(1).draw(joint.demand(1)))
     data = joint.dump(state)
     for broken in (data[:4], data[:-3], b"", b"\xff" * 20):

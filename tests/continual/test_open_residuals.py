@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.walks import window_counts
 
-from stream_dp.continual.open_residuals import OpenResiduals
-from stream_dp.continual.presence import BITS, Presence
-from stream_dp.continual.presence_costs import PresenceCosts
-from stream_dp.continual.residuals import Residuals
+from stream_dp.continual.window.open_residuals import OpenResiduals
+from stream_dp.continual.window.presence import BITS, Presence
+from stream_dp.continual.window.presence_costs import PresenceCosts
+from stream_dp.continual.window.residuals import Residuals
 from stream_dp.privacy.noise import exact_variance
 
 RHO = Fraction(1, 2)
@@ -47,7 +47,7 @@ def measure(design, t, symbols):
     if len(symbols) == 0:
         counts = np.zeros(inside.bins, np.int64)
     patterns = presence_counts(symbols, t, inside.width, inside.absent)
-    return design.measure(t, counts, patterns)
+    return design.measure(t, np.append(counts, patterns))
 
 
 def releases(design):
@@ -145,7 +145,7 @@ def test_without_noise_the_estimates_are_the_true_counts(q, width, more, direct,
         state = design.updated(t, state, measure(design, t, symbols))
         truth = window_counts(symbols, t, width, q)
         if not direct:
-            truth[design.unseen] = 0
+            truth[design.nobody] = 0
         assert np.allclose(design.histogram(t, state), truth)
 
 
@@ -163,7 +163,7 @@ def test_who_enters_late_with_earlier_periods_filled_in_is_counted(direct):
         state = design.updated(t, state, measure(design, t, here))
         truth = window_counts(here, t, width, q)
         if not direct:
-            truth[design.unseen] = 0
+            truth[design.nobody] = 0
         assert np.allclose(design.histogram(t, state), truth)
 
 
@@ -208,7 +208,7 @@ def test_errors_over_those_of_histograms(horizon, width, q, ratios):
     histogram = len(releases(design)) / float(2 * RHO)
     symbols = np.arange(design.inside.bins)[:, None] // q ** np.arange(width - 1, -1, -1) % q
     queries = [(symbols == 0).any(axis=1), symbols[:, -1] != q - 1]
-    seen = np.arange(design.inside.bins) != design.unseen
+    seen = np.arange(design.inside.bins) != design.nobody
     squared = [np.mean([design.bin_variances(t)[seen].mean() for t in releases(design)])]
     squared += [
         np.mean([design.variance(t, query.astype(float)) for t in releases(design)]) / query.sum()

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from stream_dp.continual import panel_fit
-from stream_dp.continual.panel_fit import PatternMetric, nearest_on_simplex, nearest_panel
-from stream_dp.continual.residuals import Residuals
+from stream_dp.continual.window import panel_fit
+from stream_dp.continual.window.measurement_strategy import NoisyWindow
+from stream_dp.continual.window.panel_fit import PatternMetric, nearest_on_simplex, nearest_panel
+from stream_dp.continual.window.residuals import Residuals
 
 
 def metric(q, width, ahead, exponent):
@@ -97,7 +98,7 @@ def test_the_metric_is_the_inverse_covariance_of_what_is_new(q, width, horizon, 
     inside = eye - np.kron(np.eye(q ** (width - 1)), np.full((q, q), 1 / q))
     for t in range(width + 1, horizon + 1):
         ahead = min(width - 1, horizon - t)
-        back = np.array([design.histogram(e) for e in eye.astype(np.int64)]).T
+        back = np.array([design.histogram(t, NoisyWindow(e)) for e in eye.astype(np.int64)]).T
         covariance = inside @ (back * design.entry_variances(t)) @ back.T @ inside
         dense = metric(q, width, ahead, exponent) / 100
         assert np.allclose(dense @ covariance, inside, atol=1e-3)

@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.continual.budgets import COUNTERS
-from stream_dp.continual.counters import Counter, tree
-from stream_dp.continual.factorizations import lower_bound
-from stream_dp.continual.paths import equal_variance_weights, path_costs, weights_with_entry
+from stream_dp.continual.counters.factorizations import lower_bound
+from stream_dp.continual.counters.history_costs import (
+    equal_variance_weights,
+    path_costs,
+    weights_with_entry,
+)
+from stream_dp.continual.counters.methods import counter as counter_of
+from stream_dp.continual.counters.stream_counters import Counter
+from stream_dp.continual.counters.tree import tree
+from stream_dp.study import CounterKind
 
 T = 12
-NAMES = list(COUNTERS)
+NAMES = list(CounterKind)
 
 
 def levels(n):
@@ -27,7 +33,7 @@ def ceil_log2(n):
 
 
 def counters_of(name, horizon):
-    return [COUNTERS[name](horizon - b) for b in range(horizon)]
+    return [counter_of(name, horizon - b) for b in range(horizon)]
 
 
 def complete_tree(n):
@@ -115,9 +121,7 @@ def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered
     counters = counters_of("tree" if name == "any" else name, horizon)
     if name == "any":
         matrices = [np.tril(rng.integers(-3, 4, c.encode.shape)) for c in counters]
-        counters = [
-            Counter("any", m, c.decode, c.times) for m, c in zip(matrices, counters, strict=True)
-        ]
+        counters = [Counter(m, c.decode, c.times) for m, c in zip(matrices, counters, strict=True)]
     weights = [int(w) for w in rng.integers(0, 9, horizon)]
     entry = (counters[0], int(rng.integers(0, 9))) if entered else None
     ends = range(1, horizon + 1)
@@ -143,7 +147,7 @@ def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered
 def test_costs_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="64 bits"):
         path_costs([tree(1)], [1 << 60], "add_remove", prefixes=False)
-    big = Counter("big", np.full((1, 1), 1 << 26), np.ones((1, 1)), np.ones(1, np.int64))
+    big = Counter(np.full((1, 1), 1 << 26), np.ones((1, 1)), np.ones(1, np.int64))
     with pytest.raises(ValueError, match="not exact"):
         path_costs([big], [1], "add_remove", prefixes=False)
 

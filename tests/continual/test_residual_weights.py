@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from stream_dp.continual.residual_costs import ResidualCosts
+from stream_dp.continual.window.residual_costs import ResidualCosts
 
 GAP = 2e-5  # between the weights' value and the dual bound, in proportion
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.walks import window_counts
 
-from stream_dp.continual.residual_costs import ResidualCosts, root_power
-from stream_dp.continual.residuals import Residuals, along_axes, helmert, lengths
+from stream_dp.continual.window.measurement_strategy import NoisyWindow
+from stream_dp.continual.window.residual_costs import ResidualCosts, root_power
+from stream_dp.continual.window.residuals import Residuals, along_axes, helmert, lengths
 from stream_dp.privacy.noise import exact_variance
 
 RHO = Fraction(1, 10)
@@ -166,7 +167,8 @@ def dense_history(design):
         known[design.entries(t), at + np.arange(size[t])] = 1
         rows, at = known, at + size[t]
         variances += [exact_variance(v) for v, n in design.demand(t) for _ in range(n)]
-        back = np.array([design.histogram(e) for e in np.eye(design.bins, dtype=np.int64)]).T
+        eye = np.eye(design.bins, dtype=np.int64)
+        back = np.array([design.histogram(t, NoisyWindow(e)) for e in eye]).T
         yield t, back @ rows, np.array(variances + [0.0] * (columns - len(variances)))
 
 
@@ -190,12 +192,12 @@ def test_without_noise_the_estimates_are_the_true_counts(q, width, more, total, 
     horizon = width + more
     design, _ = residuals(q, width, horizon, "add_remove" if total else "replace_one")
     symbols = np.random.default_rng(seed).integers(0, q, (50, horizon))
-    entries = np.array([50])
+    state = NoisyWindow(np.array([50]))
     for t in range(width, horizon + 1):
         counts = window_counts(symbols, t, width, q)
-        entries = design.updated(t, entries, design.measure(t, counts))
-        assert np.array_equal(entries, design.transform(counts))
-        assert np.allclose(design.histogram(entries), counts)
+        state = design.updated(t, state, design.measure(t, counts))
+        assert np.array_equal(state.entries, design.transform(counts))
+        assert np.allclose(design.histogram(t, state), counts)
 
 
 @pytest.mark.parametrize(("q", "width", "horizon"), [(2, 3, 8), (3, 2, 5), (2, 2, 3)])

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.base import pack_state, shuffled_groups
-from stream_dp.continual.open_residuals import OpenState
+from stream_dp.continual.window.measurement_strategy import NoisyWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
@@ -84,7 +84,7 @@ def same(here, there):
     assert here.period == there.period
     for name, value in vars(here).items():
         other = getattr(there, name)
-        if isinstance(value, OpenState):
+        if isinstance(value, NoisyWindow):
             assert all(
                 np.array_equal(a, b) for a, b in zip(astuple(value), astuple(other), strict=True)
             )
@@ -130,7 +130,7 @@ def test_cut_or_foreign_bytes_are_refused(mechanism):
 @pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])
 @pytest.mark.parametrize("version", [0, 7, 99])
 def test_an_unknown_version_is_refused_by_its_number(mechanism, version):
-    with pytest.raises(Inconsistent, match=f"version {version}, this code reads [23];"):
+    with pytest.raises(Inconsistent, match=f"version {version}, this code reads 1;"):
         mechanism.load([pack_state(version, 0)], None)
 
 

@@ -15,8 +15,8 @@ import pytest
 from kit.walks import counts_of, window_counts
 
 from stream_dp.continual import FixedWindow
-from stream_dp.continual.window_costs import prefix_costs
-from stream_dp.continual.window_design import WindowDesign
+from stream_dp.continual.window.window_costs import prefix_costs
+from stream_dp.continual.window.window_design import WindowDesign
 
 RHO = Fraction(1, 200)
 RELATIONS = ["add_remove", "replace_one"]
@@ -41,7 +41,7 @@ def form(q, width, horizon, relation, strategy="residuals", absent=None, **field
 
 def exact_costs(mechanism, relation):
     """The worst cost of periods 1..t over all pairs of neighbours, for t = 1..T."""
-    q, horizon, b = mechanism.q, mechanism.horizon, mechanism.design.scale
+    q, horizon, b = mechanism.q, mechanism.horizon, mechanism.scale
     units = [
         [b / v for v, size in mechanism.demand(t) for _ in range(size)]
         for t in range(1, horizon + 1)
@@ -49,7 +49,7 @@ def exact_costs(mechanism, relation):
     common = math.lcm(*(u.denominator for step in units for u in step))
     people = [np.array([h]) for h in product(range(q), repeat=horizon)]
     # Rows of who is present are whole numbers of 20 binary digits: their squares need more.
-    kind = object if mechanism.counts_size > mechanism.bins else np.int64
+    kind = object if mechanism.measurement.counts_size > mechanism.bins else np.int64
     costs = np.zeros((len(people), len(people) if relation != "add_remove" else 1), kind)
     worst = []
     for t, step in enumerate(units, 1):
@@ -137,7 +137,7 @@ def test_closed_populations_have_the_formula(q, width):
     assert prefix_costs(q, width, 20, "replace_one") == tuple(range(2, 41, 2))
     for relation, each in zip(RELATIONS, (1, 2), strict=True):
         residuals = form(q, width, width + 19, relation)
-        assert residuals.design.costs[-1] == 20 * each or relation == "add_remove"
+        assert residuals.costs[-1] == 20 * each or relation == "add_remove"
 
 
 def test_an_open_population_costs_no_more_than_a_closed_one():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit.walks import drawn_between, extreme_draws, released, window_counts
 
 from stream_dp.continual import FixedWindow
-from stream_dp.continual.panel_fit import nearest_on_simplex
+from stream_dp.continual.window.panel_fit import nearest_on_simplex
 
 
 @st.composite
@@ -43,7 +43,7 @@ def test_each_step_adds_a_column_whose_window_histogram_is_the_target(run):
             continue
         noisy = window_counts(symbols, t, width, q) + draws[t - 1].noise[0]
         assert np.array_equal(step.measurements.values, noisy)
-        assert step.measurements.variances == (mechanism.design.scale,) * q**width
+        assert step.measurements.variances == (mechanism.scale,) * q**width
         assert step.columns.dtype == np.uint8
         histogram = window_counts(panel.symbols, t, width, q)
         if before is None:
@@ -100,9 +100,9 @@ def test_the_patterns_are_named_with_the_values_the_newest_last():
     mechanism = FixedWindow(
         values=("no", "yes", "absent"), width=2, horizon=3, rho=Fraction(1), neighbours="add_remove"
     )
-    assert mechanism.design.query(0) == "pattern no no"
-    assert mechanism.design.query(1) == "pattern no yes"
-    assert mechanism.design.query(5) == "pattern yes absent"
+    assert mechanism.query(0) == "pattern no no"
+    assert mechanism.query(1) == "pattern no yes"
+    assert mechanism.query(5) == "pattern yes absent"
 
 
 def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
@@ -115,8 +115,8 @@ def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
         neighbours="add_remove",
         strategy="histogram",
     )
-    assert mechanism.design.scale == 1000
-    assert mechanism.design.releases == 10
+    assert mechanism.scale == 1000
+    assert mechanism.releases == 10
     assert mechanism.error_bound == pytest.approx(129.9, abs=0.05)
     spread = 1000**0.5 + 0.5**0.5
     assert mechanism.padding == np.ceil(spread * (2 * np.log(8 * 10 / 0.05)) ** 0.5) == 125
@@ -129,6 +129,6 @@ def test_padding_is_the_one_sided_bound_and_lambda_the_two_sided_one():
         neighbours="replace_one",
         strategy="histogram",
     )
-    assert replaced.design.scale == 2000
+    assert replaced.scale == 2000
     assert (2 * 2000 * np.log(8 * 10 / 0.05)) ** 0.5 == pytest.approx(172, abs=0.5)
     assert replaced.padding > 172

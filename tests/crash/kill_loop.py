@@ -34,10 +34,10 @@ from kit.kill_studies import STUDIES, KillFolder, KillStudy
 from kit.killed import in_memory
 from kit.panels import fix_secrets
 
-from stream_dp.plan import plan_study
-from stream_dp.services import journal, journal_checks
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.topics import DEAD_LETTERS, RELEASES, REPORTS
+from stream_dp.planning.plan import plan_study
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.journal import journal, journal_checks
+from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 
 FAULTS = ("lost", "double", "differing", "stuck")
 MOST_SECONDS = 900  # of one child; a hung child is a stuck study

@@ -14,8 +14,8 @@ import pytest
 from kit.households import LABELS, TEXT, HouseholdFolder, edit, handed_in, results
 from kit.killed import in_memory
 
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import RESULTS
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import RESULTS
 
 pytest.importorskip("jax")
 
@@ -49,7 +49,7 @@ def fit(homes: HouseholdFolder, name: str = "", call: int = 0) -> tuple[int, lis
     }
     done = subprocess.run(
         [sys.executable, "-c", command],
-        env={**os.environ, **kept},
+        env={**kept, **os.environ},
         capture_output=True,
         text=True,
         timeout=600,

@@ -9,7 +9,7 @@ from kill_loop import Outcome, decisions, judge, loop, run_on
 from kit.kill_studies import STUDIES, KillFolder
 from kit.panels import fix_secrets
 
-from stream_dp.topics import DEAD_LETTERS, RELEASES
+from stream_dp.study.topics import DEAD_LETTERS, RELEASES
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def faults(folder: KillFolder) -> set[str]:
 
 def test_a_missing_dead_letter_is_seen_as_lost(finished: KillFolder) -> None:
     assert faults(finished) == set()
-    finished.edit_log(f"DELETE FROM records WHERE topic = '{DEAD_LETTERS}' AND place = 0")
+    finished.edit_log(f"DELETE FROM records WHERE topic = '{DEAD_LETTERS}' AND offset = 0")
     assert faults(finished) == {"lost"}
 
 
 def test_a_changed_release_is_seen_as_differing(finished: KillFolder) -> None:
-    change = f"UPDATE records SET value = x'00' WHERE topic = '{RELEASES}' AND place = 2"
+    change = f"UPDATE records SET value = x'00' WHERE topic = '{RELEASES}' AND offset = 2"
     finished.edit_log(change, public=True)
     assert faults(finished) == {"differing"}
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from kit.killed import KilledReleaser, check, die, in_memory
+from kit.matrices import CALLS, calls_of, seeds
 from kit.panels import PERIODS, StudyFolder, decided, script
 from kit.steps import STEPS
 
@@ -82,11 +83,16 @@ def test_every_step_is_known(calls: Counter[str]) -> None:
     assert calls["published"] == PERIODS + 1
 
 
+@CALLS
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_at_a_step(
-    step: str, fresh: Iterator[KilledReleaser], calls: Counter[str], expected: list[dict[str, Any]]
+    step: str,
+    which: str,
+    fresh: Iterator[KilledReleaser],
+    calls: Counter[str],
+    expected: list[dict[str, Any]],
 ) -> None:
-    for call in range(calls[step]):
+    for call in calls_of(which, calls[step]):
         killed = next(fresh)
         assert not killed.run_to(call, step)
         assert killed.run()
@@ -107,7 +113,7 @@ def test_two_kills(
             check(killed, expected)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(0, 1, 2, 3, 4, 5)
 def test_kills_at_random_steps_until_the_horizon(
     seed: int, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
 ) -> None:
@@ -118,7 +124,7 @@ def test_kills_at_random_steps_until_the_horizon(
     check(killed, expected)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(0, 1, 2)
 def test_kills_while_reports_still_come(seed: int, expected: list[dict[str, Any]]) -> None:
     rng = random.Random(seed)
     with in_memory() as folder:
@@ -132,14 +138,15 @@ def test_kills_while_reports_still_come(seed: int, expected: list[dict[str, Any]
         check(killed, expected)
 
 
+@seeds(0, 1, 2, 3)
 def test_kills_at_random_times(
-    fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
+    seed: int, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
 ) -> None:
-    rng, kills = random.Random(0), 0
+    rng, kills = random.Random(seed), 0
     start = time.monotonic()
     assert next(fresh).run()
     usual = time.monotonic() - start
-    while kills < 50:
+    while kills < 12:
         killed, longest = next(fresh), usual
         while not killed.run_for(rng.uniform(0, longest)):
             longest *= 1.1  # a machine may have become slower since
@@ -163,12 +170,17 @@ def dying_inside(step: str, call: int, operations: int) -> Callable[[str, Releas
     return at
 
 
+@seeds(0, 1)
 @pytest.mark.parametrize("step", ["commit", "publish"])
 def test_kills_between_the_operations_of_a_transaction(
-    step: str, fresh: Iterator[KilledReleaser], calls: Counter[str], expected: list[dict[str, Any]]
+    step: str,
+    seed: int,
+    fresh: Iterator[KilledReleaser],
+    calls: Counter[str],
+    expected: list[dict[str, Any]],
 ) -> None:
-    rng, kills, half_written = random.Random(step), 0, 0
-    while kills < 20:
+    rng, kills, half_written = random.Random(f"{step} {seed}"), 0, 0
+    while kills < 10:
         killed = next(fresh)
         killed.run(dying_inside(step, rng.randrange(calls[step]), rng.randrange(1, 300)))
         kills += killed.kills
@@ -178,17 +190,19 @@ def test_kills_between_the_operations_of_a_transaction(
     assert (half_written > 0) == (step == "publish")
 
 
+@seeds(0, 1)
 @pytest.mark.parametrize("step", ["commit", "publish"])
 def test_kills_while_a_transaction_reaches_the_disk(
     step: str,
+    seed: int,
     sent: StudyFolder,
     calls: Counter[str],
     expected: list[dict[str, Any]],
     tmp_path: Path,
 ) -> None:
     """On a real disk, where a commit waits; the moment is any within it."""
-    rng = random.Random(step)
-    for i in range(10):
+    rng = random.Random(f"{step} {seed}")
+    for i in range(5):
         killed = KilledReleaser(sent.copy(tmp_path / str(i)))
         call = rng.randrange(calls[step])
         reader, writer = os.pipe()

@@ -16,8 +16,8 @@ from kit.panels import fix_secrets
 from kit.parts import DieOnce
 from kit.parts_of_tables import TablesFolder, TablesInParts, copied
 
-from stream_dp.services.jobs.records import operator_word
-from stream_dp.topics import MANIFESTS
+from stream_dp.services.jobs.job_records import operator_word
+from stream_dp.study.topics import MANIFESTS
 
 NAMES = ("groups", "sized, too small", "places")
 OF_AGGREGATOR = (
@@ -157,7 +157,7 @@ def test_an_order_that_is_worked_on_twice_has_one_answer(place: TablesInParts) -
         (_, answer) = place.rows(MANIFESTS)
         answers.append(answer[4])
         files.append({p.name: p.read_bytes() for p in place.snapshot_folder.iterdir()})
-        edit(place, f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND place = {answer[1]}")
+        edit(place, f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND offset = {answer[1]}")
     assert answers[0] == answers[1]
     assert files[0] == files[1]
 

@@ -13,7 +13,7 @@ from kit.killed import KilledReleaser, check, die, in_memory
 from kit.panels import PERIODS, decided, fix_secrets, script
 from kit.parts import DieOnce, PartsFolder
 
-from stream_dp.topics import MANIFESTS, ORDERS
+from stream_dp.study.topics import MANIFESTS, ORDERS
 
 OF_RELEASER = [
     *("owned", "begun", "recovered", "ordered", "cut", "closed", "drawn"),
@@ -152,7 +152,7 @@ def test_an_order_that_is_worked_on_again_gives_the_same_answer_and_the_same_fil
         answers.append([(row[3], row[4]) for row in rows])
         files.append({path.name: path.read_bytes() for path in place.snapshots.iterdir()})
         last = rows[-1][1]
-        place.edit(f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND place = {last}")
+        place.edit(f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND offset = {last}")
     assert answers[0] == answers[1]
     assert len(answers[0]) == len(place.keys(ORDERS)) == PERIODS
     assert files[0] == files[1]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.killed import KilledReleaser, check, in_memory
+from kit.matrices import seeds
 from kit.panels import (
     PARTITIONS,
     PERIODS,
@@ -25,9 +26,9 @@ from kit.panels import (
     script,
 )
 
-from stream_dp.log.base import Record, Stored
+from stream_dp.log.log import Record, Stored
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.studyfile import load_study
 
 
@@ -64,11 +65,12 @@ def lose_latest(place: StudyFolder) -> None:
             (place.snapshots / entry.snapshot[0]).unlink(missing_ok=True)
 
 
+@seeds(0, 1, 2)
 @pytest.mark.parametrize("lose", [lose_all, lose_latest])
 def test_lost_snapshots_are_replayed_from_the_input(
-    lose: Any, places: Iterator[StudyFolder], expected: list[dict[str, Any]]
+    lose: Any, seed: int, places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
-    for call in range(2, 60, 3):
+    for call in range(2 + 3 * seed, 60, 9):
         killed = KilledReleaser(next(places))
         for records in script():
             killed.place.send(records)
@@ -255,7 +257,7 @@ def test_small_batches_read_the_same(
     places: Iterator[StudyFolder], expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size in (1, 7):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
+        monkeypatch.setattr("stream_dp.services.releaser.input_reading.READ_AT_ONCE", size)
         place = next(places)
         for records in script():
             place.send(records)
@@ -274,7 +276,7 @@ def test_a_snapshot_is_enough_where_the_input_is_gone(
         assert place.run() == (number == PERIODS)
         for partition, offset in place.entries()[-1].cut.items():
             place.edit(
-                "DELETE FROM records WHERE topic = 'reports' AND part = ? AND place < ? - 1",
+                "DELETE FROM records WHERE topic = 'reports' AND partition = ? AND offset < ? - 1",
                 partition,
                 offset,
             )

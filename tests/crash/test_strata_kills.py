@@ -14,22 +14,23 @@ import numpy as np
 import pytest
 from kit.households import NEVER, HouseholdFolder
 from kit.killed import in_memory
+from kit.matrices import seeds
 from kit.panels import Noiseless
 from kit.strata import Model
 from kit.studies import STEPS, attribute, cumulative, joint, study_toml, window
 
-from stream_dp.estimate.query import TotalQuery, parse_query
-from stream_dp.log.base import Record
+from stream_dp.answers.query import TotalQuery, parse_query
+from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
-from stream_dp.plan import plan_study
-from stream_dp.population.reports import Decoder
-from stream_dp.release.panels import read_estimates
-from stream_dp.services import journal_checks
+from stream_dp.planning.plan import plan_study
+from stream_dp.population.report_decoding import Decoder
+from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.cli import main
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal import journal_checks
 from stream_dp.study import Study
-from stream_dp.topics import DEAD_LETTERS, RELEASES, REPORTS
+from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 
 PERIODS, PEOPLE = 10, 60
 TEXT = study_toml(
@@ -136,7 +137,7 @@ def check_all(homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]) -> Non
         assert panel.periods == study.periods.labels[first - 1 : last]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(i, marks=pytest.mark.slow) for i in (0, 2))])
+@seeds(1, 0, 2)
 def test_killed_and_started_again(
     homes: HouseholdFolder, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

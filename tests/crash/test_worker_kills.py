@@ -22,8 +22,9 @@ from kit.households import (
     use_fit_in_rounds,
 )
 from kit.killed import in_memory
+from kit.matrices import CALLS, calls_of, seeds
 
-from stream_dp.topics import JOBS
+from stream_dp.study.topics import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
 RELEASER = (
@@ -110,11 +111,12 @@ def test_every_step_is_known(calls: Counter[str]) -> None:
     assert calls["draw"] == ROUNDS
 
 
+@CALLS
 @pytest.mark.parametrize("step", WORKER)
 def test_a_kill_of_the_worker_at_a_step(
-    step: str, due: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
+    step: str, which: str, due: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
 ) -> None:
-    for call in range(calls[step]):
+    for call in calls_of(which, calls[step]):
         homes = copy(due, next(copies))
         assert not homes.works_to(call, step)
         finish(homes)
@@ -122,11 +124,12 @@ def test_a_kill_of_the_worker_at_a_step(
         drawn_once(homes)
 
 
+@CALLS
 @pytest.mark.parametrize("step", RELEASER)
 def test_a_kill_of_the_releaser_at_a_step(
-    step: str, sent: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
+    step: str, which: str, sent: HouseholdFolder, copies: Iterator[Path], calls: Counter[str]
 ) -> None:
-    for call in range(calls[step]):
+    for call in calls_of(which, calls[step]):
         homes = copy(sent, next(copies))
         for _ in range(3):
             if not homes.releases_to(call, step):
@@ -138,7 +141,7 @@ def test_a_kill_of_the_releaser_at_a_step(
         assert handed_in(homes) == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(0, 1, 2, 3, 4, 5)
 def test_kills_of_both_at_random(seed: int, sent: HouseholdFolder, copies: Iterator[Path]) -> None:
     rng, homes = random.Random(seed), copy(sent, next(copies))
     for _ in range(25):
@@ -236,7 +239,7 @@ sys.path.insert(0, {tests!r})
 import pytest
 from kit.households import use_fit_in_rounds
 from stream_dp.services.cli import main
-from stream_dp.services.synthesizer.transcript import LogTranscript
+from stream_dp.services.jobs.worker.transcript import LogTranscript
 use_fit_in_rounds(pytest.MonkeyPatch())
 record = LogTranscript.record
 def slowly(self, number, data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,9 @@ from pathlib import Path
 from broker import FOLDER, HERE, Broker, free_port
 
 USERS = ("admin", "producer", "releaser", "analyst", "monitor")
+QUICK = "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ACLS = "org.apache.kafka.tools.AclCommand"
+ARCHIVE = FOLDER / "acls.jsa"  # the classes of that command, which is called for each grant
 PRIVATE, PUBLIC = "poverty-inside", "poverty"
 
 
@@ -53,6 +57,8 @@ class Secured:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "broker.log").read_text()[-2000:])
             time.sleep(0.1)
+        if not ARCHIVE.exists():
+            self._archive_classes()
         self.script("acls.sh")
 
     def require_alive(self) -> None:
@@ -75,21 +81,31 @@ class Secured:
 
     def environment(self) -> dict[str, str]:
         """Of the shipped scripts: their settings, and Kafka's tools without its distribution."""
-        quick = "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         return {
             "PATH": os.environ["PATH"],
             "CLASSPATH": f"{FOLDER / 'libs'}/*",
             "SECRETS": str(self.secrets),
             "PROPERTIES": str(self.folder / "server.properties"),
-            "KAFKA_STORAGE": f"{quick} kafka.tools.StorageTool",
-            "KAFKA_SERVER": "java -Xmx512m kafka.Kafka",
-            "KAFKA_ACLS": f"{quick} org.apache.kafka.tools.AclCommand",
-            "KAFKA_CONFIGS": f"{quick} kafka.admin.ConfigCommand",
+            "KAFKA_STORAGE": f"{QUICK} kafka.tools.StorageTool",
+            "KAFKA_SERVER": f"{QUICK} -Xmx512m kafka.Kafka",
+            "KAFKA_ACLS": f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {ACLS}",
+            "KAFKA_CONFIGS": f"{QUICK} kafka.admin.ConfigCommand",
             "BOOTSTRAP": f"127.0.0.1:{self.sasl}",
             "ADMIN_CONFIG": str(self.folder / "admin.properties"),
             "PREFIX": PRIVATE,
             "PUBLIC_PREFIX": PUBLIC,
         }
+
+    def _archive_classes(self) -> None:
+        """Lists the access lists once, for Java to remember what classes that takes."""
+        made = self.folder / ARCHIVE.name
+        command = [*QUICK.split(), f"-XX:ArchiveClassesAtExit={made}", ACLS, "--list"]
+        command += ["--bootstrap-server", f"127.0.0.1:{self.sasl}"]
+        command += ["--command-config", str(self.folder / "admin.properties")]
+        subprocess.run(command, env=self.environment(), check=True, capture_output=True)
+        copy = ARCHIVE.with_name(f"{os.getpid()}.jsa")
+        shutil.move(made, copy)
+        copy.replace(ARCHIVE)  # another process may look at the same time
 
     def _adapt(self, *names: str) -> None:
         """The shipped properties with places of this machine."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from deploy.secured import PRIVATE, PUBLIC, Secured
+from kit import fork_server
 from kit.households import EVERY, LABELS, roster
 
 from deploy import secured
@@ -45,13 +44,10 @@ class Batches(Secured):
 
     def says(self, user: str, command: str, *more: str) -> tuple[int, str]:
         """Exit code and everything that a command says to a user."""
-        done = subprocess.run(
-            [sys.executable, "-m", "stream_dp.services.cli", command, f"{user}.toml", *more],
+        done = fork_server.run(
+            *("-m", "stream_dp.services.cli", command, f"{user}.toml", *more),
             env={k: v for k, v in os.environ.items() if "STREAM_DP" not in k},
             cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
         )
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr

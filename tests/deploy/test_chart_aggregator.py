@@ -14,7 +14,7 @@ from kit.tools import needs
 
 from stream_dp.errors import UserError
 from stream_dp.services import cli
-from stream_dp.services.aggregator.spark.session import check_master
+from stream_dp.services.aggregator.spark.spark_session import check_master
 
 STORE = {"snapshots": "s3://bucket/folder", "aggregator.enabled": True}
 PROCESSES = {**STORE, "aggregator.engine": "processes"}

@@ -11,7 +11,11 @@ import yaml
 from kit.charts import DEPLOY, REQUIRED, environment, of_kind, rendered
 from kit.tools import needs
 
-from stream_dp.log.settings import FILE_VARIABLE, connection_settings, settings_from_environment
+from stream_dp.log.kafka_settings import (
+    FILE_VARIABLE,
+    connection_settings,
+    settings_from_environment,
+)
 from stream_dp.services import cli
 
 pytestmark = needs("helm")

@@ -14,15 +14,15 @@ import pytest
 from kit.households import TEXT as HOMES
 from kit.studies import SCHEDULE, toml_lines
 
-from stream_dp.log.settings import FILE_VARIABLE
-from stream_dp.log.topics import TIMEOUT
+from stream_dp.log.kafka_settings import FILE_VARIABLE
+from stream_dp.log.kafka_topics import TIMEOUT
 from stream_dp.services import cli
 from stream_dp.services.monitor.front import READY
-from stream_dp.services.releaser.facts import Facts, IntakeFacts
-from stream_dp.services.releaser.listen import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.listeners import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.releaser_facts import Facts, InputFacts
 from stream_dp.study import Run
+from stream_dp.study.topics import RELEASES, topics
 from stream_dp.studyfile import load_study
-from stream_dp.topics import RELEASES, topics
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 GRACE = 90
@@ -46,7 +46,7 @@ def test_a_unit_starts_again_only_what_that_can_cure(name: str) -> None:
     settings = unit(name)
     final = {str(code) for code in (cli.BAD_INPUT, cli.FENCED, cli.INCONSISTENT)}
     assert set(settings["RestartPreventExitStatus"].split()) == final
-    assert str(cli.AGAIN) not in final
+    assert str(cli.UNAVAILABLE) not in final
     assert settings["Restart"] == "on-failure"
 
 
@@ -135,10 +135,10 @@ def test_a_cluster_that_is_away_is_worth_another_start(
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("stream_dp.log.topics.TIMEOUT", 0.5)
+    monkeypatch.setattr("stream_dp.log.kafka_topics.TIMEOUT", 0.5)
     monkeypatch.setenv("STREAM_DP_LOG", "kafka://127.0.0.1:1/x")
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
-    assert cli.main(["close", str(path), "2026-01"]) == cli.AGAIN
+    assert cli.main(["close", str(path), "2026-01"]) == cli.UNAVAILABLE
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)
     assert error.startswith("stream-dp: kafka: the cluster does not answer: ")
@@ -160,7 +160,7 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
     facts = Facts(load_study(path)[0])
     facts.publish(1, facts.study.rho, 1.0)
     facts.released = facts.closed_accepted = 0
-    facts.intake = IntakeFacts()
+    facts.input = InputFacts()
     facts.answer()
     facts.open_period = 1
     facts.missing = {"aggregator": False}

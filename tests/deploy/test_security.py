@@ -19,8 +19,8 @@ from deploy.users import (
     World,
 )
 
-from stream_dp.log.base import LogError, Unavailable
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.log import LogError, Unavailable
 
 # Each kind of user through the command line
 
@@ -177,7 +177,7 @@ def test_a_broker_that_closes_every_connection_may_come_back(
                     server.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
-        monkeypatch.setattr("stream_dp.log.topics.TIMEOUT", 4.0)
+        monkeypatch.setattr("stream_dp.log.kafka_topics.TIMEOUT", 4.0)
         port = server.getsockname()[1]
         tls = {
             "security.protocol": "ssl",

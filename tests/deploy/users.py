@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from deploy.secured import PRIVATE, PUBLIC, Secured
+from kit import fork_server
 from kit.studies import study_toml, window
 
 SCRAM = """
@@ -73,13 +72,10 @@ class World:
 
     def run(self, *arguments: str, **environment: str) -> Said:
         """A command; no secret is ever in what it says."""
-        done = subprocess.run(
-            [sys.executable, "-m", "stream_dp.services.cli", *arguments],
+        done = fork_server.run(
+            *("-m", "stream_dp.services.cli", *arguments),
             env={k: v for k, v in os.environ.items() if "STREAM_DP" not in k} | environment,
             cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=600,
         )
         self.broker.require_alive()
         for secret in self.secrets:

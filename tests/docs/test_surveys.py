@@ -4,13 +4,12 @@ import csv
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from kit.commands import json_output
+from kit.fork_server import run
 
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.services.cli import main
@@ -30,8 +29,7 @@ def test_sipp_becomes_reports_that_all_count(tmp_path, capsys):
     ]
     (tmp_path / "pu2021.csv").write_text("\n".join(lines) + "\n")
     shutil.copy(SIPP / "sipp.toml", tmp_path)
-    command = [sys.executable, str(SIPP / "reports.py"), "pu2021.csv", "reports.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run(SIPP / "reports.py", "pu2021.csv", "reports.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     header, *rows = (tmp_path / "reports.csv").read_text().replace('"', "").splitlines()
     assert header == "person,period,poverty"
@@ -73,8 +71,7 @@ def write_pums(folder, relation):
 
 
 def pums_tables(folder):
-    command = [sys.executable, str(PUMS / "tables.py"), "h.csv", "p.csv", "out"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run(PUMS / "tables.py", "h.csv", "p.csv", "out", cwd=folder)
 
 
 def read_rows(file):
@@ -215,8 +212,7 @@ def test_a_mistake_is_one_line_and_code_2(script, words, message, tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "secret.csv").write_text(f"{SIPP_HEADER}1|1|1|s3cret\n")
     (tmp_path / "right.csv").write_text(f"{SIPP_HEADER}1|1|1|0.5\n")
-    command = [sys.executable, str(script), *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run(script, *words, cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert message in done.stderr
     assert "s3cret" not in done.stderr
@@ -225,15 +221,16 @@ def test_a_mistake_is_one_line_and_code_2(script, words, message, tmp_path):
 
 def simulated(folder, households):
     """The files of the script that makes some, as the experiment's arguments."""
-    command = [sys.executable, str(PUMS / "simulate.py"), str(folder), str(households)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    done = run(PUMS / "simulate.py", folder, households)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
 
 
 def test_simulated_files_of_the_acs_become_a_study(tmp_path, capsys):
     """Group quarters and vacant units are left out; every household has one head."""
     homes, people = simulated(tmp_path, 200)
-    command = [sys.executable, str(PUMS / "tables.py"), homes, people, str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = run(PUMS / "tables.py", homes, people, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("200 households, ")
     roles = [row["role"] for row in read_rows(tmp_path / "out" / "members.csv")]
     assert roles.count("head") == 200

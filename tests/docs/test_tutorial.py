@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 from docs.tutorial import PAGE, Command, File, steps
+from kit.fork_server import program
 
 
-def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path):
+def test_every_command_of_the_tutorial_prints_what_the_page_shows(tmp_path, tmp_path_factory):
     outside = {name: v for name, v in os.environ.items() if not name.startswith("STREAM_DP_")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = tmp_path_factory.mktemp("programs")
+    program(programs)
+    path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     commands = 0
     for step in steps(PAGE.read_text("utf-8")):
         if isinstance(step, File):

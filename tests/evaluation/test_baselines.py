@@ -13,24 +13,20 @@ from kit.small_groups import DOMAIN, Never, Silent
 from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
 
-from stream_dp.batch.base import MemoryTranscript
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.hpd.fit import AdamSettings
-from stream_dp.batch.hpd.synthesizer import MixtureSettings
-from stream_dp.batch.phases import SELECTION, spent
-from stream_dp.batch.workload.candidates import default_marginals
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.plan import AdaptivePlan
-from stream_dp.batch.workload.queries import (
-    PERSON,
-    Queries,
-    all_marginals,
-)
-from stream_dp.batch.workload.sensitivity import squared_sensitivity
-from stream_dp.evaluation.data_sets import baselines, households
-from stream_dp.evaluation.data_sets.report import averaged
+from stream_dp.batch.groups.hpd.adam import AdamSettings
+from stream_dp.batch.groups.hpd.hpd_synthesizer import MixtureSettings
+from stream_dp.batch.groups.workload.candidates import default_marginals
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
+from stream_dp.batch.groups.workload.queries import PERSON, Queries, all_marginals
+from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
+from stream_dp.batch.rounds.phases import SELECTION, spent
+from stream_dp.batch.synthesizer import MemoryTranscript
+from stream_dp.evaluation.tables import baselines, groups_trials
+from stream_dp.evaluation.tables.table_report import averaged
 from stream_dp.privacy.noise import Draw, SeededNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 
 QUICK = MixtureSettings(4, None, AdamSettings(2, 0.1))
 
@@ -188,13 +184,13 @@ def test_every_query_costs_rho_exactly() -> None:
 
 
 def test_a_release_beside_its_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(households, "find_spec", lambda name: None)
+    monkeypatch.setattr(groups_trials, "find_spec", lambda name: None)
     release = BatchRelease(
         name="x", kind="mwem", attributes=("a", "b"), rho=Fraction(1), every=1, ways=2, rounds=3
     )
     budgets = [("rho 1", release), ("rho 9", release.model_copy(update={"rho": Fraction(9)}))]
     rounds: list[Any] = []
-    qualities = households.evaluate_data_sets(
+    qualities = groups_trials.evaluate_data_sets(
         small(), budgets, 2, progress=lambda *arguments: rounds.append(arguments)
     )
     assert rounds

@@ -125,14 +125,14 @@ def test_trees_of_the_paper_have_the_errors_that_the_formulas_say() -> None:
     )
     equal, cubic = (Trees.like(trees, power) for power in (0, 3))
     cells = [(b, t) for t in range(1, 13) for b in range(1, t + 1)]
-    variances = [equal.design.variance(b, t) for b, t in cells]
+    variances = [equal.variance(b, t) for b, t in cells]
     assert np.mean(variances) ** 0.5 == pytest.approx(8.41, abs=0.005)
     assert max(variances) ** 0.5 == pytest.approx(12.0, abs=0.005)
-    assert max(cubic.design.variance(b, t) for b, t in cells) ** 0.5 > 20
+    assert max(cubic.variance(b, t) for b, t in cells) ** 0.5 > 20
     for split in (equal, cubic):
         assert sum(split.charges) == Fraction(1, 2)
         # A person who has the event always is in every counter, at its first entry.
-        assert sum(1 / v * bits(12 - b) for b, v in enumerate(split.design.variances)) <= 1
+        assert sum(1 / v * bits(12 - b) for b, v in enumerate(split.variances)) <= 1
 
 
 def bits(n: int) -> int:

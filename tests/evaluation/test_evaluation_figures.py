@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_study import study, together, truth
 
-from stream_dp.evaluation.panels import figures, repeat
-from stream_dp.evaluation.panels.report import Evaluation, Sweep
+from stream_dp.evaluation.panels import panel_figures, repeat
+from stream_dp.evaluation.panels.panel_report import Evaluation, Sweep
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def swept() -> Sweep:
 
 
 def test_every_figure_is_written(evaluation: Evaluation, swept: Sweep, tmp_path: Path) -> None:
-    paths = figures.write_panel_figures(evaluation, tmp_path / "new", ("svg", "png"))
-    paths += figures.write_panel_figures(swept, tmp_path / "new")
+    paths = panel_figures.write_panel_figures(evaluation, tmp_path / "new", ("svg", "png"))
+    paths += panel_figures.write_panel_figures(swept, tmp_path / "new")
     names = {path.name for path in paths}
     assert {"pairs-shares.svg", "pairs-error-by-width.png", "totals-counts.svg"} <= names
     assert "error-by-rho.svg" in names
@@ -34,7 +34,7 @@ def test_every_figure_is_written(evaluation: Evaluation, swept: Sweep, tmp_path:
 
 def svg_texts(result: Evaluation | Sweep, folder: Path) -> dict[str, str]:
     """Every figure as the text of its SVG file, by name."""
-    paths = figures.write_panel_figures(result, folder)
+    paths = panel_figures.write_panel_figures(result, folder)
     return {path.stem: path.read_text() for path in paths}
 
 
@@ -46,7 +46,7 @@ def test_figures_repeat_and_parse_as_svg(evaluation: Evaluation, tmp_path: Path)
 
 def test_every_figure_says_that_it_is_confidential(evaluation: Evaluation, swept: Sweep) -> None:
     for figure in (
-        figures.draw_panel_figures(evaluation) | figures.draw_panel_figures(swept)
+        panel_figures.draw_panel_figures(evaluation) | panel_figures.draw_panel_figures(swept)
     ).values():
         assert figure.get_supxlabel().startswith("CONFIDENTIAL")
 
@@ -67,7 +67,8 @@ def test_a_joint_release_has_the_figures_of_both(tmp_path: Path) -> None:
 
 def test_matplotlib_is_loaded_only_to_draw() -> None:
     code = (
-        "import sys, stream_dp.evaluation.panels.figures, stream_dp.evaluation.panels.repeat\n"
+        "import sys, stream_dp.evaluation.panels.panel_figures\n"
+        "import stream_dp.evaluation.panels.repeat\n"
         "assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,13 +14,13 @@ from kit.commands import json_output, refusal
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.residuals import all_residuals, marginal_counts
-from stream_dp.batch.people.table import People, PeopleDomain
-from stream_dp.batch.people.targets import Targets
-from stream_dp.batch.phases import Everything, NoisyAnswers
-from stream_dp.evaluation.data_sets.baselines import independent_people
-from stream_dp.evaluation.data_sets.logistic import fitted_classifier, indicators, macro_f1
-from stream_dp.evaluation.data_sets.table_judge import F1, PMSE, TableJudge, pmse
+from stream_dp.batch.people.measure.residual_counts import all_residuals, marginal_counts
+from stream_dp.batch.people.measure.targets import Targets
+from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
+from stream_dp.evaluation.tables.baselines import independent_people
+from stream_dp.evaluation.tables.logistic import fitted_classifier, indicators, macro_f1
+from stream_dp.evaluation.tables.table_judge import F1, PMSE, TableJudge, pmse
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
 

@@ -11,24 +11,18 @@ import pytest
 from kit.small_groups import DOMAIN, Silent
 from kit.small_groups import hierarchy as small
 
-from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.loop import AdaptiveFit, NoisyAnswers
-from stream_dp.batch.mwem import mwem
-from stream_dp.batch.workload.candidates import default_marginals, marginal_workload
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.queries import (
-    GROUP,
-    PERSON,
-    SPOUSE,
-    Marginal,
-    Queries,
-)
-from stream_dp.evaluation.data_sets.judge import DataSetJudge, measurement_errors
-from stream_dp.evaluation.data_sets.report import Quality, averaged, budget_label, quality_json
-from stream_dp.evaluation.data_sets.text import quality_text
+from stream_dp.batch.groups.mwem import mwem
+from stream_dp.batch.groups.workload.candidates import default_marginals, marginal_workload
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.queries import GROUP, PERSON, SPOUSE, Marginal, Queries
+from stream_dp.batch.rounds.loop import AdaptiveFit, NoisyAnswers
+from stream_dp.batch.synthesizer import FitContext
+from stream_dp.evaluation.tables.groups_judge import DataSetJudge, measurement_errors
+from stream_dp.evaluation.tables.table_report import Quality, averaged, budget_label, quality_json
+from stream_dp.evaluation.tables.table_text import quality_text
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 
 TINY = Domain((Column("region", ("n", "s")),), (Column("a", (0, 1)),), 2)
 

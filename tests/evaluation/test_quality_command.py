@@ -16,13 +16,14 @@ from kit.killed import in_memory
 
 from stream_dp.batch import kinds
 from stream_dp.evaluation import drawing
-from stream_dp.evaluation.data_sets import households
-from stream_dp.evaluation.data_sets.report import Quality
-from stream_dp.evaluation.panels import pool
+from stream_dp.evaluation.panels import repetitions
+from stream_dp.evaluation.tables import groups_trials
+from stream_dp.evaluation.tables.table_report import Quality
 from stream_dp.population.tables import TableLayout
 from stream_dp.services import cli
 from stream_dp.services.commands import evaluate as evaluating
-from stream_dp.services.known_panel import known_panel_and_members
+from stream_dp.services.evaluations import table_evaluations
+from stream_dp.services.intake.known_panel import known_panel_and_members
 
 PAIRS = TEXT[TEXT.index('[[releases]]\nname = "pairs"') : TEXT.index('[[releases]]\nname = "hous')]
 ALONE = TEXT.replace(PAIRS, "")
@@ -32,8 +33,8 @@ KEYS = ("--group", "household", "--member-group", "home")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One process, and no baseline that is compiled."""
-    monkeypatch.setattr(pool, "cores", lambda: 1)
-    monkeypatch.setattr(households, "find_spec", lambda name: None)
+    monkeypatch.setattr(repetitions, "cores", lambda: 1)
+    monkeypatch.setattr(groups_trials, "find_spec", lambda name: None)
 
 
 def write_truth(path: Path) -> None:
@@ -95,7 +96,9 @@ def test_the_population_is_what_a_snapshot_holds() -> None:
         study = homes.setting.study
         known, members = known_panel_and_members(study, table, TableLayout(), roster())
         (release,) = study.batches or ()
-        hierarchy = evaluating.hierarchy(study, release, known=known, members=members, number=2)
+        hierarchy = table_evaluations.hierarchy(
+            study, release, known=known, members=members, number=2
+        )
         kept = pyarrow.parquet.read_table(people)
         assert hierarchy.people.tolist() == list(
             map(list, zip(kept["income"].to_pylist(), kept["work"].to_pylist(), strict=True))
@@ -126,7 +129,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             for label, _ in releases
         ]
 
-    monkeypatch.setattr(households, "evaluate_data_sets", instead)
+    monkeypatch.setattr(groups_trials, "evaluate_data_sets", instead)
     return seen
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dp.evaluation.data_sets import figures as quality_figures
-from stream_dp.evaluation.data_sets.report import DataSetReport, Quality
+from stream_dp.evaluation.tables import table_figures as quality_figures
+from stream_dp.evaluation.tables.table_report import DataSetReport, Quality
 
 
 def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:

@@ -8,17 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_dp.batch.base import FitContext
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.mwem import mwem
-from stream_dp.batch.workload.candidates import default_marginals
-from stream_dp.batch.workload.queries import HAS_CHILD, HAS_PARENT, SPOUSE, Marginal
-from stream_dp.evaluation.data_sets import households
-from stream_dp.evaluation.data_sets.judge import DataSetJudge
-from stream_dp.evaluation.data_sets.report import RELATIONS, Quality
-from stream_dp.evaluation.data_sets.text import quality_text
+from stream_dp.batch.groups.mwem import mwem
+from stream_dp.batch.groups.workload.candidates import default_marginals
+from stream_dp.batch.groups.workload.queries import HAS_CHILD, HAS_PARENT, SPOUSE, Marginal
+from stream_dp.batch.synthesizer import FitContext
+from stream_dp.evaluation.tables import groups_trials
+from stream_dp.evaluation.tables.groups_judge import DataSetJudge
+from stream_dp.evaluation.tables.table_report import RELATIONS, Quality
+from stream_dp.evaluation.tables.table_text import quality_text
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.groups import BatchRelease
+from stream_dp.study.group_releases import BatchRelease
 
 ROLES = Roles(column="role", head="head", spouse="spouse", child="child", children=2)
 DOMAIN = Domain(
@@ -91,7 +91,7 @@ def test_every_class_says_its_errors_and_how_much_was_measured() -> None:
     release = BatchRelease(
         name="r", kind="mwem", attributes=("a",), rho=Fraction(1), every=1, ways=2, rounds=3
     )
-    qualities = households.evaluate_data_sets(truth, [("b", release)], 1, seed=7)
+    qualities = groups_trials.evaluate_data_sets(truth, [("b", release)], 1, seed=7)
     by_key = {(q.method, q.answer, q.queries): q for q in qualities}
     fit = mwem.fit_mwem(truth, release, FitContext(SeededNoise(7)))
     levels = Counter(fit.workload.queries.level[fit.answers.rows].tolist())

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from small_study import PAPER, coming_and_going, study, together, truth
 
+from stream_dp.answers.query import WindowQuery, parse_query
 from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import WindowQuery, parse_query
-from stream_dp.evaluation.panels import repeat, report
+from stream_dp.evaluation.panels import panel_report, repeat
 from stream_dp.evaluation.panels.agreement import disagreements
-from stream_dp.evaluation.panels.plans import trial_plan
-from stream_dp.evaluation.panels.report import Evaluation
-from stream_dp.evaluation.panels.summary import summary_rows
-from stream_dp.evaluation.panels.text import evaluation_text, sweep_text
+from stream_dp.evaluation.panels.evaluation_rows import summary_rows
+from stream_dp.evaluation.panels.panel_report import Evaluation
+from stream_dp.evaluation.panels.panel_text import evaluation_text, sweep_text
+from stream_dp.evaluation.panels.trial_plans import trial_plan
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
 
@@ -68,23 +68,21 @@ def test_theory_is_the_declared_noise(evaluation: Evaluation, paper: Evaluation)
     assert isinstance(total, Cumulative)
     assert best.strategy == "residuals"
     for code in range(4):
-        bin_ = evaluation.releases[0].line(best.design.query(code), "raw")
+        bin_ = evaluation.releases[0].line(best.query(code), "raw")
         assert bin_ is not None
         assert bin_.theory == pytest.approx(
-            [math.sqrt(best.design.bin_variances(t)[code]) for t in range(2, 7)]
+            [math.sqrt(best.bin_variances(t)[code]) for t in range(2, 7)]
         )
     once = paper.releases[0].line("at-least 1 of last 2 poor=1", "raw")
     narrow = paper.releases[0].line("at-least 1 of last 1 poor=1", "raw")
     assert once is not None
     assert narrow is not None
-    assert once.theory == pytest.approx([math.sqrt(3 * window.design.scale)] * 5)
-    assert narrow.theory == pytest.approx([math.sqrt(2 * window.design.scale)] * 5)
+    assert once.theory == pytest.approx([math.sqrt(3 * window.scale)] * 5)
+    assert narrow.theory == pytest.approx([math.sqrt(2 * window.scale)] * 5)
     line = evaluation.releases[1].line("total at-least 2", "raw")
     assert line is not None
     assert line.periods == (2, 3, 4, 5, 6)
-    assert line.theory == pytest.approx(
-        [math.sqrt(total.design.variance(2, t)) for t in range(2, 7)]
-    )
+    assert line.theory == pytest.approx([math.sqrt(total.variance(2, t)) for t in range(2, 7)])
 
 
 @pytest.mark.parametrize(("kind", "factor"), [(FixedWindow, "1.15"), (Cumulative, "1.7")])
@@ -263,7 +261,7 @@ def test_processes_change_nothing(evaluation: Evaluation) -> None:
 
 def test_json_round_trip(evaluation: Evaluation) -> None:
     text = json.dumps(evaluation.as_dict(), allow_nan=False)
-    again = report.from_dict(json.loads(text))
+    again = panel_report.from_dict(json.loads(text))
     assert again == evaluation
     assert evaluation_text(again) == evaluation_text(evaluation)
     assert pickle.loads(pickle.dumps(evaluation)) == evaluation  # noqa: S301
@@ -307,4 +305,4 @@ def test_the_smallest_horizons_work(count: int, width: int) -> None:
         study(300, count, width), truth(300, count), 30, jobs=1, progress=False
     )
     assert disagreements(small) == []
-    assert report.from_dict(json.loads(json.dumps(small.as_dict()))) == small
+    assert panel_report.from_dict(json.loads(json.dumps(small.as_dict()))) == small

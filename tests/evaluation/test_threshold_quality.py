@@ -12,17 +12,17 @@ import pytest
 from kit.commands import json_output
 from kit.studies import MARKER, attribute, small_study, study_toml
 
-from stream_dp.batch.people.projections import declared_projections
-from stream_dp.batch.people.residuals import marginal_counts
-from stream_dp.batch.people.table import People, study_people
-from stream_dp.evaluation.data_sets.threshold_judge import (
+from stream_dp.batch.people.compress.projections import declared_projections
+from stream_dp.batch.people.measure.residual_counts import marginal_counts
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.evaluation.tables.threshold_judge import (
     EDGES,
     OTHER_SUMS,
     SUMS,
     WITHIN,
     ThresholdJudge,
 )
-from stream_dp.services.jobs.published import known_interactions
+from stream_dp.services.jobs.known_interactions import known_interactions
 from stream_dp.services.jobs.simulated import simulated_answers
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study

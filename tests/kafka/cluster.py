@@ -24,7 +24,7 @@ import matrix
 from broker import _PROPERTIES, FOLDER, Broker, free_port
 from confluent_kafka.admin import AdminClient
 
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 NODES = 3
 _MORE = """\

@@ -29,21 +29,21 @@ from load_model import WIDTH, Outcome, model
 from load_reports import CLOSED, LABELS, MONTHS, PANEL, STATES, Load, generate
 
 from stream_dp.client import PublicLog
-from stream_dp.log.base import Log, Record
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.kafka_topics import new_client
+from stream_dp.log.log import Log, Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.log.topics import new_client
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw
-from stream_dp.services import journal
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.following import following
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.intake.following import following
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal import journal
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study
+from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import parse_study
-from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 PARTITIONS = 8
 

@@ -27,21 +27,15 @@ for folder in (TESTS, TESTS.parent / "deploy" / "kafka", TESTS / "kafka"):
         sys.path.insert(0, str(folder))
 
 from aggregators import Aggregators  # noqa: E402
-from broker import FOLDER, Broker  # noqa: E402
+from broker import FOLDER  # noqa: E402
 from days import Days  # noqa: E402
+from kit.brokers import SingleBroker  # noqa: E402
 from lives import PATIENCE, PAUSE, SHORT, Life, Nursery  # noqa: E402
 from matrix_report import ONCE, RANDOM, Report, judge, steps_of  # noqa: E402
 from watch import Watch  # noqa: E402
 
 from stream_dp.services.cli import main as command  # noqa: E402
-from stream_dp.topics import JOURNAL, RELEASES  # noqa: E402
-
-
-class Single(Broker):
-    """One broker, and how long it stays down after it was killed."""
-
-    replication = 1
-    down = (0.5, 2.0)  # seconds
+from stream_dp.study.topics import JOURNAL, RELEASES  # noqa: E402
 
 
 class Matrix:
@@ -226,25 +220,32 @@ class Matrix:
             self.report.notes.append(f"the last run: {life.text()}")
 
 
-def run(
+def run_on(
+    broker: Any,
     kills: int,
     periods: int,
     *,
     broker_kills: int,
     second: int,
     pauses: int = 0,
-    libs: Path,
     fault: str = "",
     engine: str = "here",
-    brokers: Any = Single,
 ) -> Report:
-    """Start a broker of class `brokers` and run the matrix on it."""
+    """Runs the matrix on a broker that answers."""
+    with TemporaryDirectory(prefix="stream-dp-") as folder:
+        matrix = Matrix(broker, Path(folder), kills, periods, fault=fault, engine=engine)
+        return matrix.run(broker_kills=broker_kills, second=second, pauses=pauses)
+
+
+def run(
+    kills: int, periods: int, *, libs: Path, brokers: Any = SingleBroker, **more: Any
+) -> Report:
+    """Starts a broker of class `brokers` and runs the matrix on it; more: of `run_on`."""
     with TemporaryDirectory(prefix="stream-dp-") as folder:
         broker = brokers(Path(folder) / "broker", libs=libs)
         broker.start()
         try:
-            matrix = Matrix(broker, Path(folder), kills, periods, fault=fault, engine=engine)
-            return matrix.run(broker_kills=broker_kills, second=second, pauses=pauses)
+            return run_on(broker, kills, periods, **more)
         finally:
             broker.stop()
 

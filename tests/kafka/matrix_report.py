@@ -13,7 +13,7 @@ from kit import steps
 from watch import Seen
 
 from stream_dp.services.cli import main as command
-from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES
+from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES
 
 # Those on any log, and those within a transaction.
 STEPS = tuple(

@@ -14,17 +14,17 @@ from kit.parts_of_tables import PLACES, TEXTS, lived, said
 from kit.shapes import NUMBER, Shape, shapes
 from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, window
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
-from stream_dp.release.panels import read_estimates
+from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.engines import Engine, Processes
-from stream_dp.services.aggregator.spark.engine import Spark
+from stream_dp.services.aggregator.manifests import Manifest, read_manifest
+from stream_dp.services.aggregator.orders import Order, OrderBoard
+from stream_dp.services.aggregator.spark.spark_engine import Spark
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.places import send_places
+from stream_dp.services.groups.place_table import send_places
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.parts.manifests import Manifest, read_manifest
-from stream_dp.services.parts.orders import Order, OrderBoard
 
 
 class SparkDays(Days):
@@ -37,7 +37,7 @@ class SparkDays(Days):
 
     def aggregate(self, *, most: int = 1 << 18, **how: Any) -> None:
         with self.opened() as log:
-            how = {"engine": self.engine_of(log, most=most), **how}
+            how = {"engine": self.engine_of(log, max_reports=most), **how}
             study, snapshots = self.setting.study, self.setting.snapshots
             Aggregator(self.file, study, log, snapshots, **how).run(until_idle=True)
 
@@ -58,7 +58,9 @@ class SparkDays(Days):
     def answer(self, order: Order, *, spark: bool, at: Any = None, most: int = 1 << 18) -> Manifest:
         """The manifest of an order, from Spark or from processes."""
         with self.opened() as log:
-            engine: Engine = self.engine_of(log, most=most) if spark else Processes(most=most)
+            engine: Engine = (
+                self.engine_of(log, max_reports=most) if spark else Processes(max_reports=most)
+            )
             how = {} if at is None else {"at": at}
             study, snapshots = self.setting.study, self.setting.snapshots
             process = Aggregator(self.file, study, log, snapshots, engine, **how)

@@ -14,7 +14,7 @@ from kit.closes import PERIODS, close_now
 from kit.events import lines_to
 
 from stream_dp.services.releaser.clocks import Clocks
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 DAY = 86_400.0
 

@@ -15,9 +15,9 @@ from kit.brokers import foreign_producer
 from kit.closes import FAR, PERIODS, close_now
 from kit.events import lines_to
 
-from stream_dp.log.base import Record
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import REPORTS
+from stream_dp.log.log import Record
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import REPORTS
 
 PARTITIONS = 8
 

@@ -9,11 +9,11 @@ import pytest
 from days import PEOPLE, Days, everything
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import SEALED, LogError
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.log.settings import connection_settings
+from stream_dp.log.kafka_settings import connection_settings
+from stream_dp.log.log import SEALED, LogError
 from stream_dp.services.deployment import Deployment
-from stream_dp.topics import DEAD_LETTERS, JOURNAL, REPORTS
+from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, REPORTS
 
 pytest.importorskip("cryptography")
 

@@ -14,13 +14,13 @@ from wire import CODECS, Raw, batch, produce
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.population.reports import LARGEST_REPORT
+from stream_dp.population.report_decoding import LARGEST_REPORT
 from stream_dp.services.cli import main
-from stream_dp.services.dead_letters import reasons_of
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.board import JobBoard
-from stream_dp.services.journal import read as read_journal
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
+from stream_dp.services.journal.journal import read as read_journal
+from stream_dp.study.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
 
 GOOD = b'{"person":"p1","period":1,"values":{"a":1}}'
 

@@ -15,7 +15,7 @@ import pytest
 from broker import FOLDER, Broker
 from days import Days
 
-from stream_dp.log.base import UnknownCommit
+from stream_dp.log.log import UnknownCommit
 from stream_dp.services.releaser import ownership
 
 FORGETS = """\
@@ -51,7 +51,7 @@ def waits(seen: Counter[str]) -> Callable[[str], None]:
 def test_a_role_that_has_expired_is_owned_again_before_noise_is_drawn(
     forgetful: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_dp.services.heartbeats.BEAT", 0.5)
+    monkeypatch.setattr("stream_dp.services.process.heartbeats.HEARTBEAT_INTERVAL", 0.5)
     ours = Days.on_kafka(tmp_path / "kafka", forgetful, "idle", 2)
     theirs = Days.on_sqlite(tmp_path / "sqlite", 2)
     for days in (ours, theirs):

@@ -12,8 +12,9 @@ from kit.panels import Noiseless, counts, script
 from kit.shapes import NUMBER, shapes
 from kit.studies import BINARY, MONTHS, attribute, cumulative, study_toml, toml_lines, window
 
-from stream_dp.services import cli, journal
+from stream_dp.services import cli
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.journal import journal
 from stream_dp.services.releaser.setup import releaser_of
 
 SHAPES = shapes(["poverty", "work", "wealth"])

@@ -14,16 +14,16 @@ from kit.studies import on_kafka
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.base import Fenced
-from stream_dp.plan import Plan
-from stream_dp.services import journal
+from stream_dp.log.log import Fenced
+from stream_dp.planning.plan import Plan
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.following import following
 from stream_dp.services.groups.roster import read_roster, send_roster
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.following import following
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.worker.worker import Worker
+from stream_dp.services.journal import journal
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.synthesizer.worker import Worker
-from stream_dp.topics import REPORTS, TRANSCRIPTS
+from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
 
 @pytest.fixture

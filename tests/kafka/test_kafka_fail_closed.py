@@ -17,11 +17,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from days import Days, everything
 
-from stream_dp.log.base import Log, Record, Stored
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.log import Log, Record, Stored
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
+from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 CLOSED = 3
 

@@ -15,7 +15,7 @@ from kit.monitors import Monitor, monitor, wait_until
 
 from stream_dp.log import open_log
 from stream_dp.log.message import Message, message_records
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 pytest.importorskip("fastapi")
 

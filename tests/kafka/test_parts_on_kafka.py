@@ -17,9 +17,9 @@ from kit.closes import FAR, close_now
 from kit.events import lines_to
 
 from stream_dp.errors import Inconsistent
-from stream_dp.services.aggregator.tasks import Range, Source, decode, leave
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import REPORTS
+from stream_dp.services.aggregator.close_tasks import Range, Source, decode, leave
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import REPORTS
 
 PARTITIONS, PERIODS = 3, 3
 

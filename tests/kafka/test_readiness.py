@@ -18,9 +18,9 @@ from confluent_kafka import KafkaError, KafkaException
 from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, until
 
-from stream_dp.log.topics import Topics
-from stream_dp.services.releaser.facts import SILENCE
-from stream_dp.services.releaser.listen import listening
+from stream_dp.log.kafka_topics import Topics
+from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.releaser_facts import SILENCE
 from stream_dp.services.releaser.setup import releaser_of
 
 SOON = {**SCHEDULE, "grace": "1h"}
@@ -55,9 +55,9 @@ def test_not_ready_while_the_broker_does_not_answer(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stream_dp.services.releaser.facts.SILENCE", silence)
+    monkeypatch.setattr("stream_dp.services.releaser.releaser_facts.SILENCE", silence)
     # The process ends so long after the broker's last word: it has time to start and to go on.
-    for module in ("topics", "kafka_reader"):
+    for module in ("kafka_topics", "kafka_reader"):
         monkeypatch.setattr(f"stream_dp.log.{module}.TIMEOUT", 300.0)
     days = Days.on_kafka(tmp_path, own_broker.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=close)
     there, ended = threading.Event(), threading.Event()

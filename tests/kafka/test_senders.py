@@ -17,8 +17,8 @@ from kit.studies import BINARY, MONTHS, study_toml, window
 from kit.tools import FETCHED, ROOT, needs, tool
 
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.services import journal
-from stream_dp.topics import REPORTS
+from stream_dp.services.journal import journal
+from stream_dp.study.topics import REPORTS
 
 TOOLS = FETCHED.parent
 CONNECT, QUIX = TOOLS / "connect", TOOLS / "quix"
@@ -135,7 +135,8 @@ def check(trial, capsys):
 def connect(trial):
     """Kafka Connect with a source that reads the file `rows.json` of a trial's folder."""
     places = {"address": trial.address, "folder": trial.folder, "prefix": trial.prefix}
-    command = ["java", "-Xmx256m", "-cp", f"{CONNECT / 'libs'}/*"]
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+    command = ["java", *quick, "-Xmx256m", "-cp", f"{CONNECT / 'libs'}/*"]
     command.append("org.apache.kafka.connect.cli.ConnectStandalone")
     for name, text in (("worker", WORKER), ("source", SOURCE)):
         path = trial.folder / f"{name}.properties"

@@ -14,11 +14,11 @@ import pytest
 from days import Days
 from kit.listeners import ask, metrics, until
 
-from stream_dp.log.base import Fenced
+from stream_dp.log.log import Fenced
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.services.events import Event
-from stream_dp.services.releaser.listen import listening
+from stream_dp.services.process.events import Event
+from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.setup import releaser_of
 
@@ -28,7 +28,7 @@ READY = 'stream_dp_ready{study="days"}'
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_dp.services.heartbeats.BEAT", 0.2)
+    monkeypatch.setattr("stream_dp.services.process.heartbeats.HEARTBEAT_INTERVAL", 0.2)
 
 
 @pytest.fixture

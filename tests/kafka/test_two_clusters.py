@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import signal
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker import FOLDER, Broker
+from broker import Broker
 from confluent_kafka.admin import AdminClient
 from days import Days, everything
 from lives import Nursery
 
 from stream_dp.services.cli import main
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 PERIODS = 3
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path / "public", libs=FOLDER / "libs")
-    broker.start()
-    yield broker
-    broker.stop()
 
 
 def topics(server: str, prefix: str) -> set[str]:
@@ -34,10 +25,10 @@ def topics(server: str, prefix: str) -> set[str]:
 
 @pytest.mark.parametrize("step", ["commit", "release open"])
 def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
-    kafka: str, other: Broker, tmp_path: Path, step: str
+    kafka: str, own_broker: Broker, tmp_path: Path, step: str
 ) -> None:
     prefix = f"two-{uuid.uuid4().hex[:12]}"
-    urls = f"kafka://{kafka}/{prefix}", f"kafka://{other.address}/{prefix}-public"
+    urls = f"kafka://{kafka}/{prefix}", f"kafka://{own_broker.address}/{prefix}-public"
     place = Days(tmp_path / "days", *urls, PERIODS, partitions=2)
     assert main(["topics", str(place.file)]) == 0
     place.send([record for number in (1, 2) for record in place.day(number)])
@@ -45,11 +36,11 @@ def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
     try:
         life = nursery.start(step=step, call=1, hold=str(go))  # of the first period
         life.until(life.holds)
-        other.stop(signal.SIGKILL)
+        own_broker.stop(signal.SIGKILL)
         go.touch()
         life.until(lambda: life.code is not None or len(place.entries()) > 1)
         assert len(place.entries()) > 1  # what was decided is decided
-        other.start()
+        own_broker.start()
         place.send(place.day(3))
         if life.until(lambda: life.code is not None) != 0:
             assert life.code == 5, life.text()
@@ -66,4 +57,4 @@ def test_a_public_cluster_that_dies_delays_a_release_and_no_more(
     assert topics(kafka, prefix) == {
         *(".study", ".reports", ".dead-letters", ".journal", ".heartbeats"),
     }
-    assert topics(other.address, prefix) == {f"-public.{RELEASES}"}
+    assert topics(own_broker.address, prefix) == {f"-public.{RELEASES}"}

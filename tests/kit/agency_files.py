@@ -44,7 +44,7 @@ def parquet(**columns):
 
 def sent(study):
     """How many reports lie in the log."""
-    from stream_dp.log.base import Missing
+    from stream_dp.log.log import Missing
     from stream_dp.log.sqlite import SqliteLog
 
     try:

@@ -5,7 +5,7 @@ import json
 from hypothesis import strategies as st
 
 from kit.studies import attribute, cumulative, small_study, study_toml, window
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 
 KEY = bytes(range(32))
 PERIODS = ("2001", "2002", "2003", "2004")

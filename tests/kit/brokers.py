@@ -24,10 +24,17 @@ def running_broker() -> Iterator[str]:
         yield broker.address
 
 
+class SingleBroker(Broker):
+    """One broker, and how long it stays down after it was killed."""
+
+    replication = 1
+    down = (0.5, 2.0)  # seconds
+
+
 @contextmanager
-def started_broker(folder: Path) -> Iterator[Broker]:
+def started_broker(folder: Path) -> Iterator[SingleBroker]:
     """A new broker, which may be stopped and started again."""
-    broker = Broker(folder, libs=FOLDER / "libs")
+    broker = SingleBroker(folder, libs=FOLDER / "libs")
     broker.start()
     try:
         yield broker

@@ -1,7 +1,10 @@
 """A pytest plugin: the CPU seconds of every test file, and the dearest twenty at the end of a run.
 
-A test's CPU time is that of its own process and of the children that ended meanwhile. A child that
-outlives a test, such as a broker, counts for the test at whose end it is waited for.
+A test's CPU time is that of its own process and of the children that ended meanwhile, also those of
+the fork server. A child that outlives a test, such as a broker, counts for the test at whose end it
+is waited for.
+
+STREAM_DP_TEST_CPU names a file that gets a line for every test file and every test, dearest first.
 """
 
 from __future__ import annotations
@@ -9,16 +12,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from . import fork_server
 
 SHOWN = 20
 _NAME = "cpu_seconds"
 
 
 def _cpu_seconds() -> float:
-    return sum(os.times()[:4])
+    return sum(os.times()[:4]) + fork_server.ended_seconds
 
 
 class CpuTable:
@@ -27,6 +33,7 @@ class CpuTable:
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()
         self._tests: Counter[str] = Counter()
+        self._seconds_by_test: Counter[str] = Counter()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -47,9 +54,13 @@ class CpuTable:
             file = report.nodeid.partition("::")[0]
             self._seconds[file] += seconds
             self._tests[file] += 1
+            self._seconds_by_test[report.nodeid] += seconds
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         total = sum(self._seconds.values())
+        if path := os.environ.get("STREAM_DP_TEST_CPU"):
+            rows = [*self._seconds.most_common(), *self._seconds_by_test.most_common()]
+            Path(path).write_text("".join(f"{seconds:8.2f} {name}\n" for name, seconds in rows))
         if len(self._seconds) <= SHOWN:
             return
         terminalreporter.section(f"{total:.0f} CPU seconds; the dearest {SHOWN} files")

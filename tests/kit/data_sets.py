@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from kit.households import TEXT
 from kit.studies import MARKER, MONTHS, attribute, study_toml
-from stream_dp.batch.base import release_domain
+from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.data.domain import Hierarchy
-from stream_dp.batch.people.residuals import all_residuals, residual
-from stream_dp.batch.people.table import People, study_people
-from stream_dp.batch.workload.counts import exact_answers
-from stream_dp.batch.workload.queries import GROUP, PERSON, all_marginals
-from stream_dp.estimate.data_sets.published import PublishedTables
-from stream_dp.release.data_sets import coded_people, coded_tables, column_values
+from stream_dp.batch.groups.workload.exact_counts import exact_answers
+from stream_dp.batch.groups.workload.queries import GROUP, PERSON, all_marginals
+from stream_dp.batch.people.measure.residual_counts import all_residuals, residual
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.synthesizer import release_domain
+from stream_dp.release.published_tables import coded_people, coded_tables, column_values
 from stream_dp.studyfile import parse_study
 
 PEOPLE_TEXT = study_toml(

@@ -7,8 +7,8 @@ import numpy as np
 from kit import public_logs
 from kit.public_logs import Silent, log_in_memory
 from kit.studies import attribute, small_study
+from stream_dp.answers.query import parse_query
 from stream_dp.client import PublicLog
-from stream_dp.estimate.query import parse_query
 from stream_dp.panel import window_codes
 
 PEOPLE, HORIZON, Q = 300, 4, 3

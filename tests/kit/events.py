@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dp.services.events import Event, Tell
+from stream_dp.services.process.events import Event, Tell
 
 
 def lines_to(lines: list[str]) -> Tell:

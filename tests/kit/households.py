@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -24,23 +25,23 @@ from numpy.typing import NDArray
 
 from kit.panels import fix_secrets, rows
 from kit.studies import MARKER, MONTHS, attribute, study_toml, window
-from stream_dp.batch import kinds
-from stream_dp.batch.base import FitContext
-from stream_dp.batch.independent import Independent
-from stream_dp.batch.workload.candidates import one_way_marginals
+from stream_dp.batch.groups.independent import Independent
+from stream_dp.batch.groups.workload.candidates import one_way_marginals
+from stream_dp.batch.synthesizer import FitContext
 from stream_dp.client import PublicLog
-from stream_dp.log.base import Log, Record
-from stream_dp.plan import Plan, plan_study
+from stream_dp.log.log import Log, Record
+from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
-from stream_dp.services import journal, journal_checks
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import Roster, send_roster
-from stream_dp.services.journal import Entry
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs import household_jobs
+from stream_dp.services.jobs.worker.worker import Worker
+from stream_dp.services.journal import journal, journal_checks
+from stream_dp.services.journal.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.synthesizer.worker import Worker
-from stream_dp.topics import JOURNAL, RELEASES, REPORTS, RESULTS, TRANSCRIPTS
+from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS, RESULTS, TRANSCRIPTS
 
 PERIODS = 3
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
@@ -154,7 +155,7 @@ def fit_in_rounds(hierarchy: Any, release: Any, context: FitContext) -> InRounds
 
 
 def use_fit_in_rounds(patch: Any) -> None:
-    patch.setattr(kinds, "load_synthesizer", lambda kind: fit_in_rounds)
+    patch.setattr(household_jobs, "load_synthesizer", lambda kind: fit_in_rounds)
 
 
 @dataclass
@@ -249,6 +250,7 @@ class HouseholdFolder:
             warnings.simplefilter("ignore")  # of threads, JAX's too: no child uses them
             child = os.fork()
         if child == 0:
+            gc.disable()  # what it inherits is not looked through, nor copied
             try:
                 signal.alarm(MOST_SECONDS)
                 patch = pytest.MonkeyPatch()

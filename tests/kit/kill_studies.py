@@ -16,13 +16,13 @@ from kit.households import HouseholdFolder, report, roster
 from kit.parts import in_parts
 from kit.parts_of_tables import RUN, TablesInParts
 from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml, window
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.places import send_places
+from stream_dp.services.groups.place_table import send_places
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import REPORTS
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import REPORTS
 
 PERIODS, PEOPLE, LATE = 3, 40, 8  # LATE newcomers in each period
 ATTRIBUTES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -21,11 +22,11 @@ import pytest
 
 from kit.panels import Noiseless, StudyFolder, decided, fix_secrets
 from stream_dp.client import PublicLog
-from stream_dp.plan import plan_study
-from stream_dp.services import journal_checks
+from stream_dp.planning.plan import plan_study
+from stream_dp.services.journal import journal_checks
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.study.topics import RELEASES, REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import RELEASES, REPORTS
 
 MOST_SECONDS = 600
 
@@ -63,6 +64,7 @@ class KilledReleaser:
             warnings.simplefilter("ignore")  # of threads, JAX's too: no child uses them
             child = os.fork()
         if child == 0:
+            gc.disable()  # what it inherits is not looked through, nor copied
             try:
                 self._live(at)
                 os._exit(0)

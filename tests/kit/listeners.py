@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from kit.panels import StudyFolder
-from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.listen import listening
+from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.releaser_facts import Facts
 
 # What the public listener serves, and nothing else.
 ALLOWED = {

@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from kit.fork_server import Forked, started
 from kit.public_logs import TopicInMemory
 from stream_dp.log import open_log
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records
 from stream_dp.services.monitor.answering import answer_of
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
-from stream_dp.services.monitor.public import public_pages
-from stream_dp.services.monitor.state import read_state
+from stream_dp.services.monitor.public_pages import public_pages
+from stream_dp.services.monitor.public_state import read_state
 from stream_dp.services.monitor.views import prepare
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 PATIENCE = 600.0
 FORM = "application/x-www-form-urlencoded"
@@ -49,7 +50,7 @@ class Monitor:
     """A monitor that serves at a port of this machine."""
 
     port: int
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Forked
 
     @property
     def url(self) -> str:
@@ -78,12 +79,15 @@ def monitor(
     variables: of its environment.
     ready: the status of /healthz that is waited for.
     """
-    command = [sys.executable, "-m", "stream_dp.services.cli", "monitor", *arguments]
+    command = ["-m", "stream_dp.services.cli", "monitor", *arguments, "--listen", "127.0.0.1:0"]
     env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k}
     env |= variables or {}
-    process = subprocess.Popen(
-        [*before, *command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, env=env
-    )
+    process: subprocess.Popen[str] | Forked
+    if before:
+        whole = [*before, sys.executable, *command]
+        process = subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=env)
+    else:
+        process = started(*command, env=env)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()

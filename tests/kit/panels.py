@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 
 from kit.studies import BINARY, MARKER, MONTHS, attribute, cumulative, study_toml, window
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import Plan
+from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw
-from stream_dp.release.panels import read_estimates
-from stream_dp.services import journal
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.journal import Entry
-from stream_dp.services.markers import close_marker
+from stream_dp.release.published_panels import read_estimates
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal import journal
+from stream_dp.services.journal.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.storage.snapshots import Snapshots
+from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 PERIODS, PARTITIONS, SIZE = 5, 2, 32
 LABELS = [f"2021-{month:02d}" for month in range(1, PERIODS + 1)]
@@ -240,8 +240,8 @@ class StudyFolder:
 def rows(path: Path, topic: str, how: str = "mode=rw") -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True)) as db:
         return db.execute(
-            "SELECT part, place, time, key, value, headers FROM records WHERE topic = ?"
-            " ORDER BY part, place",
+            "SELECT partition, offset, time, key, value, headers FROM records WHERE topic = ?"
+            " ORDER BY partition, offset",
             (topic,),
         ).fetchall()
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from kit.panels import PARTITIONS, StudyFolder, decided, declaration
 from kit.studies import toml_lines
-from stream_dp.log.base import Missing, Record
+from stream_dp.log.log import Missing, Record
 from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.engines import Processes
-from stream_dp.services.markers import MARKER, announce_markers
-from stream_dp.services.releaser.parts import Aggregation
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.intake.markers import MARKER, announce_markers
+from stream_dp.services.releaser.parts_input import Aggregation
+from stream_dp.services.storage.snapshots import Snapshots
+from stream_dp.study.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
 
 
 def in_parts(text: str = "", parts: int = 4) -> str:

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from stream_dp.batch.phases import NoisyAnswers
+from stream_dp.batch.rounds.phases import NoisyAnswers
 
 
 def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, every, times):

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from stream_dp.log.base import Missing, Record
+from stream_dp.log.log import Missing, Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import Plan
+from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw, SeededNoise
-from stream_dp.services.journal import closes, read_heads
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal.journal import closes, read_heads
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study
+from stream_dp.study.topics import CLOCK, REPORTS
 from stream_dp.studyfile import parse_study
-from stream_dp.topics import CLOCK, REPORTS
 
 PERIODS, PEOPLE = 9, 60
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-from stream_dp.log.base import Headers, Record
+from stream_dp.log.log import Headers, Record
 from stream_dp.study import Input
 
 Packed = tuple[bytes | None, Headers]

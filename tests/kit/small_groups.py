@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy
-from stream_dp.batch.workload.candidates import (
+from stream_dp.batch.groups.workload.candidates import (
     default_marginals,
     marginal_workload,
     one_way_marginals,

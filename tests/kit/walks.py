@@ -46,8 +46,8 @@ def when_present(symbols: np.ndarray, t: int, width: int, absent: int) -> np.nda
 def counts_of(mechanism: Any, symbols: np.ndarray, t: int) -> np.ndarray:
     if hasattr(mechanism, "width"):
         counts = window_counts(symbols, t, mechanism.width, mechanism.q)
-        if t >= mechanism.width and mechanism.counts_size > counts.size:
-            absent = mechanism.design.left_out
+        if t >= mechanism.width and mechanism.measurement.counts_size > counts.size:
+            absent = mechanism.left_out
             return np.append(counts, when_present(symbols, t, mechanism.width, absent))
         return counts
     if getattr(mechanism, "present", False):

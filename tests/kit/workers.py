@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kit.households import NotedNoise, dying
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.synthesizer.worker import Worker
+from stream_dp.services.jobs.worker.worker import Worker
 
 
 def fit(file: Path, call: int) -> None:
@@ -55,7 +55,8 @@ def killed_and_again(file: Path, rounds: int, before: int = 3) -> None:
             text=True,
             timeout=600,
         )
-        assert done.returncode == (-signal.SIGKILL if call == before - 1 else 0), done.stderr
+        code = -signal.SIGKILL if call == before - 1 else 0
+        assert done.returncode == code, (done.stdout, done.stderr)
         steps.append(done.stdout.split())
     assert [s.count("recorded") for s in steps] == [before, rounds - before]
     assert steps[1].count("draw") == rounds - before

@@ -2,7 +2,7 @@
 
 import time
 
-from stream_dp.log.base import Log, Positions, Record, Stored
+from stream_dp.log.log import Log, Positions, Record, Stored
 
 PATIENCE = 120.0  # seconds after which something that should have come never will
 

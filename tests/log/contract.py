@@ -13,7 +13,7 @@ from contents import by_partition, drain, sent, values
 from contract_owners import OwnersContract
 from contract_reading import ReadingContract
 
-from stream_dp.log.base import MAX_RECORD, Log, LogError, Record
+from stream_dp.log.log import MAX_RECORD, Log, LogError, Record
 
 Opener = Callable[[], Log]
 Maker = Callable[..., str]

@@ -5,7 +5,7 @@ import uuid
 import pytest
 from contents import by_partition, drain, sent, values
 
-from stream_dp.log.base import Busy, Fenced, LogError, Record
+from stream_dp.log.log import Busy, Fenced, LogError, Record
 
 
 class OwnersContract:

@@ -6,7 +6,7 @@ import time
 import pytest
 from contents import PATIENCE, by_partition, drain, sent, values
 
-from stream_dp.log.base import MAX_BATCH, MAX_RECORD, OutOfRange, Record
+from stream_dp.log.log import MAX_BATCH, MAX_RECORD, OutOfRange, Record
 
 
 class ReadingContract:

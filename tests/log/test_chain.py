@@ -57,7 +57,7 @@ def test_one_part_is_read_without_the_others(log):
     assert read_part(counting, "t", links[1], "state ab", "journal") == b"c"
     assert read_part(counting, "t", links[1], "state", "journal") == b""
     assert counting.bytes == MAX_PART + 2
-    log._db.execute("UPDATE records SET value = x'00' WHERE place = 6")
+    log._db.execute("UPDATE records SET value = x'00' WHERE offset = 6")
     with pytest.raises(Inconsistent, match="message 1 does not have the bytes of its manifest"):
         read_part(counting, "t", links[1], "state a", "journal")
     assert read_part(counting, "t", links[1], "state ab", "journal") == b"c"

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 
 

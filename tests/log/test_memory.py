@@ -4,7 +4,7 @@ import pytest
 from contents import drain, sent, values
 from contract import LogContract
 
-from stream_dp.log.base import Busy, Record
+from stream_dp.log.log import Busy, Record
 from stream_dp.log.memory import MemoryLog
 
 

@@ -10,8 +10,8 @@ from kit.examples import SHARED
 from messages import as_records, chain, write
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import MAX_RECORD, Record, Stored
 from stream_dp.log.chain import read_chain, read_parts
+from stream_dp.log.log import MAX_RECORD, Record, Stored
 from stream_dp.log.message import (
     MAX_PART,
     START,
@@ -270,7 +270,7 @@ def test_a_topic_of_several_partitions(log):
 
 def test_a_topic_whose_beginning_is_gone(log):
     write(log, *map(as_records, THREE))
-    log._db.execute("DELETE FROM records WHERE place < 2")
+    log._db.execute("DELETE FROM records WHERE offset < 2")
     for read in (read_messages, read_chain):
         with pytest.raises(Inconsistent, match="journal: begins at position 2, so its first"):
             list(read(log, "t", "journal"))

@@ -10,7 +10,7 @@ import pytest
 from contents import sent, values
 
 from stream_dp.log import role_lock
-from stream_dp.log.base import Busy, Fenced
+from stream_dp.log.log import Busy, Fenced
 from stream_dp.log.sqlite import SqliteLog
 
 # An owner that starts a child and is killed by it. The child stays until its input ends.
@@ -90,7 +90,7 @@ def test_a_child_that_ends_does_not_end_the_role_of_its_parent(tmp_path, log, no
 import sys
 from pathlib import Path
 from stream_dp.log import role_lock
-from stream_dp.log.base import Busy
+from stream_dp.log.log import Busy
 from stream_dp.log.sqlite import SqliteLog
 role_lock.PATIENCE = 0.0
 try:

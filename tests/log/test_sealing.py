@@ -8,7 +8,7 @@ from contents import drain, sent, values
 from contract import LogContract
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import SEALED, LogError, Record
+from stream_dp.log.log import SEALED, LogError, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.sealed import SealedLog
 from stream_dp.log.sealing import Keyring
@@ -89,17 +89,17 @@ def test_a_new_key_writes_and_the_old_one_still_reads(path):
 
 
 CHANGES = {
-    "two records swapped": "UPDATE records SET place = CASE place WHEN 1 THEN 2 ELSE 1 END"
-    " WHERE place IN (1, 2)",
-    "another partition": "UPDATE records SET part = 1 WHERE place = 2",
-    "another topic": "UPDATE records SET topic = 'u' WHERE place = 2",
-    "another time": "UPDATE records SET time = 6 WHERE place = 2",
-    "another position": "UPDATE records SET place = 3 WHERE place = 2",
+    "two records swapped": "UPDATE records SET offset = CASE offset WHEN 1 THEN 2 ELSE 1 END"
+    " WHERE offset IN (1, 2)",
+    "another partition": "UPDATE records SET partition = 1 WHERE offset = 2",
+    "another topic": "UPDATE records SET topic = 'u' WHERE offset = 2",
+    "another time": "UPDATE records SET time = 6 WHERE offset = 2",
+    "another position": "UPDATE records SET offset = 3 WHERE offset = 2",
     "a bit": "UPDATE records SET value = CAST(substr(value, 1, length(value) - 1) || x'00' AS BLOB)"
-    " WHERE place = 2",
-    "cut short": "UPDATE records SET value = substr(value, 1, 30) WHERE place = 2",
-    "a plain record": "UPDATE records SET value = x'61' WHERE place = 2",
-    "no value": "UPDATE records SET value = NULL WHERE place = 2",
+    " WHERE offset = 2",
+    "cut short": "UPDATE records SET value = substr(value, 1, 30) WHERE offset = 2",
+    "a plain record": "UPDATE records SET value = x'61' WHERE offset = 2",
+    "no value": "UPDATE records SET value = NULL WHERE offset = 2",
 }
 
 

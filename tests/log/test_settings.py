@@ -10,7 +10,7 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
-from stream_dp.log.settings import connection_settings, settings_from_environment
+from stream_dp.log.kafka_settings import connection_settings, settings_from_environment
 
 SECRET = "correct horse battery"
 SCRAM: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.username": "releaser"}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_dp.log import signature
-from stream_dp.log.base import LogError, Unavailable
-from stream_dp.log.signature import Signature
+from stream_dp.log import role_signature
+from stream_dp.log.log import LogError, Unavailable
+from stream_dp.log.role_signature import Signature
 
 
 class Groups:
@@ -30,8 +30,8 @@ class Groups:
 
 def signing(monkeypatch: pytest.MonkeyPatch, *errors: int) -> tuple[Signature, Groups]:
     groups = Groups(errors)
-    monkeypatch.setattr(signature, "new_client", lambda kind, settings: groups)
-    monkeypatch.setattr(signature, "_PAUSE", 0.0)
+    monkeypatch.setattr(role_signature, "new_client", lambda kind, settings: groups)
+    monkeypatch.setattr(role_signature, "_PAUSE", 0.0)
     return Signature({}, "releaser", "topic"), groups
 
 
@@ -45,7 +45,7 @@ def test_a_coordinator_that_begins_is_waited_for(monkeypatch: pytest.MonkeyPatch
 def test_one_that_never_comes_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(signature, "TIMEOUT", -1.0)
+    monkeypatch.setattr(role_signature, "TIMEOUT", -1.0)
     owner, groups = signing(monkeypatch, KafkaError.COORDINATOR_NOT_AVAILABLE)
     with pytest.raises(Unavailable, match="the role 'releaser' is not to be had"):
         owner.sign()

@@ -15,7 +15,7 @@ from contract import LogContract
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
-from stream_dp.log.base import Busy, Damaged, LogError, Record, Unavailable, UnknownCommit
+from stream_dp.log.log import Busy, Damaged, LogError, Record, Unavailable, UnknownCommit
 from stream_dp.log.sqlite import SqliteLog
 
 
@@ -129,7 +129,7 @@ def test_a_second_owner_is_refused_in_words(tmp_path, opened):
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 log = SqliteLog(Path(sys.argv[1]), public=sys.argv[2] == "public")
 """

@@ -16,7 +16,7 @@ from kit.panels import Clock, StudyFolder, fix_secrets
 from numpy.typing import NDArray
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.cli import main
 

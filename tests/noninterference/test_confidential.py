@@ -18,7 +18,7 @@ from kit.panels import LABELS, PERIODS, StudyFolder, markers, raw, report, scrip
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.releaser import decision
@@ -65,21 +65,21 @@ def test_the_releaser_says_nothing_of_its_input(
 
 
 def damaged(place: StudyFolder) -> None:
-    place.edit("UPDATE records SET value = x'00' WHERE topic = 'journal' AND place = 1")
+    place.edit("UPDATE records SET value = x'00' WHERE topic = 'journal' AND offset = 1")
 
 
 def cut_short(place: StudyFolder) -> None:
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place > 20")
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND partition = 0 AND offset > 20")
 
 
 def changed(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots)
-    place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND place = 4")
+    place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND offset = 4")
 
 
 def forgotten(place: StudyFolder) -> None:
     shutil.rmtree(place.snapshots)
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND place < 30")
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND offset < 30")
 
 
 def short_and_lost(place: StudyFolder) -> None:

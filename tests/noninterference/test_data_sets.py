@@ -11,13 +11,13 @@ from kit.events import lines_to
 from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder, report, reports, roster
 from kit.panels import fix_secrets
 
-from stream_dp.batch.workload.plan import EDITION
-from stream_dp.log.base import Record
+from stream_dp.batch.synthesizer import FORMAT
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import TRANSCRIPTS
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
     TEXT.index('[[releases]]\nname = "households"') :
@@ -39,7 +39,7 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
     with pytest.MonkeyPatch.context() as patch:
         fix_secrets(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
-        patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
+        patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
         send_roster(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
@@ -50,7 +50,7 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
         with homes.log() as log:
             jobs = [job for entry in homes.entries() for job in entry.jobs]
             for job in jobs:
-                write(log, job.id, [b"seed" * 8 + EDITION, msgspec.msgpack.encode(answers)])
+                write(log, job.id, [b"seed" * 8 + FORMAT, msgspec.msgpack.encode(answers)])
         homes.work(tell=lines_to(messages))
         assert homes.run(tell=lines_to(messages))
         seen: dict[str, bytes | str] = {"messages": "\n".join(messages)}

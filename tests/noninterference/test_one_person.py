@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kit.killed import in_memory
 from kit.panels import LABELS, PARTITIONS, PERIODS, StudyFolder, declaration
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.studyfile import load_study
 
@@ -90,7 +90,7 @@ def treated(declared: Study, seed: int, own: Sequence[Sent]) -> tuple[list[Any],
                 for i, (_, r) in enumerate(line)
             ]
             cells, rejected = decoder.decode(batch, population.period)
-            refusals += [(line[r.place][1], r.cells) for r in rejected if not line[r.place][0]]
+            refusals += [(line[r.row][1], r.cells) for r in rejected if not line[r.row][0]]
             population.fold(cells, rejected)
         population.close()
         states.append({person: state(population, decoder, person) for person in [X, *OTHERS]})

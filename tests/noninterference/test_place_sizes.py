@@ -13,12 +13,13 @@ from kit.households import HouseholdFolder
 from kit.panels import fix_secrets
 from kit.studies import MARKER, study_toml
 
-from stream_dp.log.base import Record
+from stream_dp.batch.sizes.sizes_fit import FORMAT
+from stream_dp.log.log import Record
 from stream_dp.services.cli import main
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.places import send_places
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import REPORTS, TRANSCRIPTS
+from stream_dp.services.groups.place_table import send_places
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
 LABELS = ("2021-01", "2021-02")
 PLACES = "place,county\n" + "\n".join(f"b{i},{'ns'[i % 2]}" for i in range(8))
@@ -61,7 +62,9 @@ def report(person: str, number: int, home: str | None) -> Record:
 
 def rounds() -> list[bytes]:
     parts = [[np.array(v, "<i8").tobytes() for v in level] for level in VALUES]
-    return [msgspec.msgpack.encode((m, True, p)) for m, p in zip(METHODS, parts, strict=True)]
+    return [
+        msgspec.msgpack.encode((FORMAT, m, True, p)) for m, p in zip(METHODS, parts, strict=True)
+    ]
 
 
 def run(path: Path, own: list[str | None]) -> dict[str, bytes | str]:
@@ -70,7 +73,7 @@ def run(path: Path, own: list[str | None]) -> dict[str, bytes | str]:
     with pytest.MonkeyPatch.context() as patch:
         fix_secrets(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
-        patch.setattr("stream_dp.log.sqlite.file_place", lambda path: "1/0")
+        patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
         table = path / "places.csv"
         table.write_text(PLACES)
         send_places(homes.setting, places_from_file(homes.setting.study, table))

@@ -14,9 +14,9 @@ from kit.studies import MARKER, SCHEDULE, toml_lines
 from noninterference.coupled import Coupled, Vector, coupled, of, public_side, run
 
 from stream_dp.continual import Cumulative, FixedWindow, Step
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw
-from stream_dp.services import journal
+from stream_dp.services.journal import journal
 
 Batches = list[list[Record]]
 X = PEOPLE[3]
@@ -140,10 +140,10 @@ def leak_in_a_header(patch: pytest.MonkeyPatch) -> None:
     """The position of the cut, in a record's headers."""
     close = journal.close
 
-    def leaking(before: Any, *, cut: Any, public: Any, **others: Any) -> Any:
-        seen = ("seen", str(cut[0]).encode())
+    def leaking(before: Any, closed_input: Any, *, public: Any, **others: Any) -> Any:
+        seen = ("seen", str(closed_input.cut[0]).encode())
         public = [replace(r, headers=(*r.headers, seen)) for r in public]
-        return close(before, cut=cut, public=public, **others)
+        return close(before, closed_input, public=public, **others)
 
     patch.setattr(journal, "close", leaking)
 

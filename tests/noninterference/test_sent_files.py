@@ -25,10 +25,10 @@ from kit.panels import LABELS, PERIODS, declaration
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.services import cli
+from stream_dp.study.topics import REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import REPORTS
 
 OTHERS = [f"{i:04}" for i in range(1, 10)]
 LONG = ("note", "person", "period", "poverty", "work")

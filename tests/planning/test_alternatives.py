@@ -14,7 +14,7 @@ from stream_dp.planning.expected import expected_errors
 from stream_dp.planning.horizon import study_over
 from stream_dp.planning.needed import Goal
 from stream_dp.study import Study
-from stream_dp.study.text import study_text
+from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
 QUERIES = {"pairs": "work=part", "full-time": "total at-least 2", "both": "pattern ? full"}

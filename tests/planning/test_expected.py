@@ -41,11 +41,11 @@ def test_the_errors_are_those_of_estimates_to_the_last_digit(neighbours, name):
             number = LABELS.index(row.period)
             start = max(number, 0 if name == "full-time" else 1)
             for log, planned in ((logs[start], row.count), (logs[-1], row.final_count)):
-                stated = log.estimate(name, query, row.period, count=True)
+                stated = log.answer(name, query, row.period, count=True)
                 assert planned == stated.standard_error
                 assert planned > 0
             if neighbours == "replace_one":
-                share = logs[start].estimate(name, query, row.period)
+                share = logs[start].answer(name, query, row.period)
                 assert row.share == share.standard_error
 
 
@@ -55,7 +55,7 @@ def test_shares_of_a_private_number_have_at_most_the_planned_error(name):
     worst = 0.0
     for query in QUERIES[name]:
         for row in expected_errors(study, name, query, people=300):
-            stated = log.estimate(name, query, row.period)
+            stated = log.answer(name, query, row.period)
             worst = max(worst, stated.standard_error / row.final_share)
             assert stated.standard_error <= row.final_share * (1 + 1e-9)
     assert worst > 0.5

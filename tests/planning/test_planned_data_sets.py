@@ -15,15 +15,16 @@ from kit.households import TEXT
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.kinds import KINDS, planned_phases
-from stream_dp.batch.people.planned import cell_deviation
-from stream_dp.batch.people.residuals import all_residuals, centred
-from stream_dp.batch.people.table import PeopleDomain
+from stream_dp.batch.kinds import planned_phases
+from stream_dp.batch.people.measure.residual_counts import all_residuals, centred
+from stream_dp.batch.people.measure.residual_noise import cell_deviation
+from stream_dp.batch.people.people_table import PeopleDomain
 from stream_dp.errors import UserError
-from stream_dp.plan import plan_study
-from stream_dp.planning.summary import summary
+from stream_dp.planning.plan import plan_study
+from stream_dp.planning.study_summary import summary
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import DataSetRelease, MatchRelease, Study
+from stream_dp.study.families import KINDS, TABLE_FAMILIES, Family, Kind, kinds_of
 from stream_dp.studyfile import parse_study
 
 
@@ -161,18 +162,17 @@ def test_the_phases_of_groups_spend_rho(kind: str) -> None:
         assert first.least == first.most == pytest.approx(math.sqrt(variance))
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name].data != "places"])
-def test_a_kind_declares_what_its_releases_may_declare(name: str) -> None:
+@pytest.mark.parametrize("name", [kind for family in TABLE_FAMILIES for kind in kinds_of(family)])
+def test_a_kind_declares_what_its_releases_may_declare(name: Kind) -> None:
     """Its settings are keys of its releases, and the relations are those that a study may have."""
-    kind = KINDS[name]
-    makes = people if kind.data == "people" else lambda relation: households(name)
+    kind, family = KINDS[name].synthesizer, KINDS[name].family
+    makes = people if family is Family.PEOPLE else lambda relation: households(name)
     (release,) = makes("replace_in_place").batches or ()
     declared = MatchRelease if name == "match" else type(release)
     own = declared.model_fields.keys() - DataSetRelease.model_fields.keys()
     assert {*kind.settings} <= own
-    assert kind.tables[-1] == "people"
     for relation in RELATIONS:
-        if kind.data == "people":
+        if family is Family.PEOPLE:
             assert relation in kind.relations
             continue
         text = TEXT.replace('kind = "independent"', f'kind = "{name}"')

@@ -5,8 +5,8 @@ from kit.employment import LABELS, employment_study, public_log
 from kit.public_logs import Silent
 from kit.studies import small_study, window
 
-from stream_dp.plan import plan_study
-from stream_dp.planning.summary import summary, typical_queries
+from stream_dp.planning.plan import plan_study
+from stream_dp.planning.study_summary import summary, typical_queries
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -18,12 +18,12 @@ def test_the_typical_errors_are_those_of_estimates(neighbours):
     third = "pairs" if neighbours == "replace_one" else "declared"
     assert [row["release"] for row in rows] == ["pairs", "full-time", third]
     for row in rows:
-        stated = log.estimate(row["release"], row["query"], row["period"], count=True)
+        stated = log.answer(row["release"], row["query"], row["period"], count=True)
         low, high = stated.interval
         assert row["period"] == LABELS[-1]
         assert row["count_half_width"] == pytest.approx((high - low) / 2)
         if neighbours == "replace_one":
-            low, high = log.estimate(row["release"], row["query"], row["period"]).interval
+            low, high = log.answer(row["release"], row["query"], row["period"]).interval
             assert row["share_half_width"] == pytest.approx((high - low) / 2)
         else:
             assert row["share_half_width"] is None

@@ -13,7 +13,7 @@ from kit.examples import SHARED
 
 from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 
 # The population, against a dictionary.
 

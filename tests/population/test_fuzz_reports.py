@@ -9,8 +9,8 @@ from kit.arrivals import KEY, OPEN, raw, reports, rows, stored
 from kit.studies import attribute, small_study, window
 
 from stream_dp.population.cells import CLEARED
-from stream_dp.population.rejected import REASONS
-from stream_dp.population.reports import Decoder
+from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.report_decoding import Decoder
 
 # The decoder.
 
@@ -23,8 +23,8 @@ def test_every_record_gives_cells_or_a_reason(batch, closed):
     for one in rejected:
         assert set(one.cells) <= set(REASONS)
         assert all(count > 0 for count in one.cells.values())
-    assert len({one.place for one in rejected}) == len(rejected)
-    assert set(cells.offset.tolist()) | {one.place for one in rejected} == set(range(len(batch)))
+    assert len({one.row for one in rejected}) == len(rejected)
+    assert set(cells.offset.tolist()) | {one.row for one in rejected} == set(range(len(batch)))
     assert (cells.period > closed).all()
     assert (cells.code[cells.attribute == 0] != 3).all()
     assert set(cells.code.tolist()) <= {0, 1, 2, CLEARED}
@@ -38,7 +38,7 @@ def test_a_record_does_not_change_what_its_neighbours_give(batch, closed):
     cells, rejected = decoder.decode(records, closed)
     alone = [decoder.decode([record], closed) for record in records]
     assert rows(cells) == sorted(row for one, _ in alone for row in rows(one))
-    reasons = {one.place: one.cells for one in rejected}
+    reasons = {one.row: one.cells for one in rejected}
     assert reasons == {i: rejected[0].cells for i, (_, rejected) in enumerate(alone) if rejected}
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kit.examples import SHARED
 from kit.studies import attribute, small_study, window
 
-from stream_dp.log.base import Stored
-from stream_dp.population.reports import Decoder
+from stream_dp.log.log import Stored
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout, judge_table
 from stream_dp.population.tables.id_shapes import IdShapes
-from stream_dp.services.reports import encoded_reports
+from stream_dp.services.intake.sending import encoded_reports
 
 
 def study(**more):
@@ -91,7 +91,7 @@ def test_a_cell_is_judged_as_the_decoder_does(tmp_path, data, closed, wide, fold
 def judged(tmp_path, text, known=None, **layout):
     path = tmp_path / "table.csv"
     path.write_text(text)
-    return judge_table(path, STUDY, TableLayout(**layout), known=known)
+    return judge_table(path, STUDY, TableLayout(**layout), known_shapes=known)
 
 
 def test_where_a_fault_is_first(tmp_path):

@@ -9,14 +9,14 @@ from kit.arrivals import stored
 from kit.shapes import shapes
 from kit.studies import attribute, small_study
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
 from stream_dp.population.cells import CLEARED
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.population.tables import TableLayout
-from stream_dp.population.tables.judging import judge_table
-from stream_dp.services.contract.reports import report_schema
+from stream_dp.population.tables.cell_judging import judge_table
+from stream_dp.services.contract.report_schemas import report_schema
 
 KEY = bytes(32)
 NAMES = ("a", "b", "c")

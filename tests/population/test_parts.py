@@ -11,11 +11,17 @@ from kit import arrivals, strata
 from kit.studies import attribute, cumulative, small_study, window
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.accounting import REASONS
-from stream_dp.population.parts import allot, close_part, joined, parted, total
-from stream_dp.population.reports import Decoder
+from stream_dp.population.population_parts import (
+    allot,
+    close_part,
+    join_populations,
+    split_population,
+    total,
+)
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.split import Part, ordered, packed, part_of, split, unpacked
 
 
@@ -181,9 +187,9 @@ def test_a_population_goes_from_one_into_parts_and_back(study, stream, data, cou
     decoder = Decoder(study, arrivals.KEY)
     records = records_of(stream, encoded)
     everybody, parts = check(study, decoder, records[:2], counts[0], dealt(data))
-    again = joined(study, parts.load(), parts.accounting)
+    again = join_populations(study, parts.load(), parts.accounting)
     others = InParts(study, decoder, counts[1])
-    others.files = [saved(part) for part in parted(again, counts[1])]
+    others.files = [saved(part) for part in split_population(again, counts[1])]
     others.people, others.period, others.accounting = again.people, 2, again.accounting.counts
     assert again.people == everybody.people
     for batch in records[2:]:

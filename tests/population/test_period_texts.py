@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
-from stream_dp.population.tables.period_texts import (
-    PeriodTexts,
-    check_date_format,
-    period_column,
-)
+from stream_dp.population.tables.period_texts import PeriodTexts, check_date_format, period_column
 from stream_dp.study.periods import Periods
 
 MONTHS = Periods(every="month", first="2021-01", count=12)

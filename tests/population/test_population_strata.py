@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.strata import KEY, STUDIES, Model, streams
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 
 
 def saved(population):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from kit.studies import small_study, window
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population.cells import CLEARED, EMPTY, Cells
-from stream_dp.population.rejected import REASONS
-from stream_dp.population.reports import Decoder
+from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.report_decoding import Decoder
 
 
 def make(periods, attributes):
@@ -142,7 +142,7 @@ def test_columns_hold_where_each_cell_came_from():
     assert cells.partition.tolist() == [3, 3, 3]
     assert sorted(cells.offset.tolist()) == [10, 10, 12]
     assert sorted(cells.period.tolist()) == [1, 4, 4]
-    assert [(r.place, r.cells) for r in rejected] == [(1, {"unreadable": 1}), (2, {"attribute": 1})]
+    assert [(r.row, r.cells) for r in rejected] == [(1, {"unreadable": 1}), (2, {"attribute": 1})]
     assert [c.dtype for c in cells.columns()] == [c.dtype for c in EMPTY.columns()]
 
 

@@ -9,8 +9,8 @@ from kit.arrivals import KEY, OPEN, rows
 from kit.shapes import AVRO_REPORT, NUMBER, avro_bytes, avro_row
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Stored, Unavailable
-from stream_dp.population.reports import ReadAs, SchemaUse
+from stream_dp.log.log import Stored, Unavailable
+from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.population.shapes import schemas as schemas_module
 from stream_dp.population.shapes.avro import AvroSchema
 from stream_dp.population.shapes.decoder import ShapedDecoder

@@ -9,10 +9,10 @@ from kit.arrivals import KEY, OPEN, names, people, plain_values, reports, rows, 
 from kit.shapes import shapes
 from kit.studies import attribute, small_study, window
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
 from stream_dp.population.cells import CLEARED
-from stream_dp.population.reports import LARGEST_REPORT, Decoder
+from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.study import Input
 
@@ -39,7 +39,7 @@ def plain(several):
 
 
 def compared(cells, rejected):
-    return rows(cells), sorted((r.place, sorted(r.cells.items())) for r in rejected)
+    return rows(cells), sorted((r.row, sorted(r.cells.items())) for r in rejected)
 
 
 # What Avro can carry too.

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, broken, reports, rows, stored
 from kit.studies import attribute, small_study, window
 
-from stream_dp.log.base import Stored, memory_bytes
+from stream_dp.log.log import Stored, memory_bytes
 from stream_dp.log.records import Records
 from stream_dp.population import Population
-from stream_dp.population import reports as decoding
-from stream_dp.population.rejected import RejectedRecord
-from stream_dp.population.reports import LARGEST_REPORT, Decoder
+from stream_dp.population import report_decoding as decoding
+from stream_dp.population.rejection_reasons import RejectedRecord
+from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.population.templates import divide
 
 TRIMMED = small_study(
@@ -109,7 +109,7 @@ def one_by_one(decoder, records, closed):
             or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
         )
         sized = np.array([record.value is not None and not large])
-        some, refused = decoder._one_by_one(Records.of([record]), sized, [0], closed)
+        some, refused = decoder._decode_by_record(Records.of([record]), sized, [0], closed)
         cells += rows(some)
         if refused:
             regular = True
@@ -168,7 +168,7 @@ def test_the_snapshot_is_the_same_to_the_byte(values, sizes):
 
 
 def test_usual_reports_share_templates_however_they_are_written(monkeypatch):
-    monkeypatch.setattr(Decoder, "_one_by_one", None)
+    monkeypatch.setattr(Decoder, "_decode_by_record", None)
     for separators in ((",", ":"), (", ", ": ")):
         written = [
             {"person": f"p{i}", "period": 2001 + i % 4, "values": {"a": i % 3}} for i in range(99)

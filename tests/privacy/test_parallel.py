@@ -144,7 +144,7 @@ def test_entries_and_totals_cost_what_is_charged(relation, counter):
     kind = {"kind": "cumulative", "event": [1], "counter": counter, "size_share": "1/5"}
     form = mechanism_of(relation, "1/10", kind)
     parts = []  # by counter and period, what an entry adds to its rows, in deviations
-    for placed in form.design.placed_counters:
+    for placed in form.placed_counters:
         scaled = placed.counter.encode / math.sqrt(2 * placed.variance)
         parts.append({placed.start + i: column for i, column in enumerate(scaled.T)})
     people = []

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from stream_dp.errors import UserError
-from stream_dp.release.sizes import SizesTables, read_sizes
+from stream_dp.release.published_sizes import SizesTables, read_sizes
 
 COLUMNS = ("state", "county")
 

@@ -13,7 +13,7 @@ import pytest
 from stream_dp import __version__
 from stream_dp.continual import Step, mechanism
 from stream_dp.continual.base import Estimates
-from stream_dp.log.base import MAX_RECORD
+from stream_dp.log.log import MAX_RECORD
 from stream_dp.log.message import MAX_PART, START, build_message, message_records, parts_in_records
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise, exact_variance
@@ -25,7 +25,7 @@ from stream_dp.release.certificate import (
     invariants_words,
     relation_words,
 )
-from stream_dp.release.panels import (
+from stream_dp.release.published_panels import (
     PanelCertificate,
     panel_certificate,
     panel_parts,
@@ -76,7 +76,7 @@ def stepped(study, release, periods):
     state = panel_mechanism.init()
     for t in range(1, periods + 1):
         if release.kind == "window":
-            counts = np.zeros(panel_mechanism.counts_size, np.int64)
+            counts = np.zeros(panel_mechanism.measurement.counts_size, np.int64)
             counts[0] = 500
             counts[panel_mechanism.bins :][:1] = 500  # at no time anything but the filler
         else:

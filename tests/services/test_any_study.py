@@ -143,7 +143,7 @@ def accepted(study: Study, table: pa.Table) -> None:
         panel = public.panel(release.name)
         assert panel.periods[-1] == study.periods.labels[-1]
         for query in public.queries(release.name):
-            answer = public.estimate(release.name, query, count=True)
+            answer = public.answer(release.name, query, count=True)
             assert math.isfinite(answer.value)
             assert answer.standard_error > 0
             assert answer.interval[0] < answer.value < answer.interval[1]

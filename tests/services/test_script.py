@@ -8,6 +8,7 @@ import pytest
 
 import stream_dp
 from stream_dp.batch import kinds
+from stream_dp.services.jobs import household_jobs
 
 PERIODS = ["2026-01", "2026-02"]
 REPORTS = pa.table({"person": ["a", "b"], "2026-01": ["yes", "no"], "2026-02": ["yes", "yes"]})
@@ -118,7 +119,7 @@ def test_a_fit_that_fails_is_one_line(monkeypatch):
     def fails(*arguments):
         raise ZeroDivisionError("what it says may hold values")
 
-    monkeypatch.setattr(kinds, "load_synthesizer", lambda kind: fails)
+    monkeypatch.setattr(household_jobs, "load_synthesizer", lambda kind: fails)
     with pytest.raises(stream_dp.UserError) as error:
         run(declared(), groups=GROUPS, members=MEMBERS)
     for line in error.value.lines:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from stream_dp.privacy.noise import Draw, NoiseSource
 
 SMALL, RIGHT, LARGE = Fraction(95, 100), Fraction(1), Fraction(105, 100)
+SCALES = (SMALL, RIGHT, pytest.param(LARGE, marks=pytest.mark.slow))
 
 
 class Scaled:

@@ -18,8 +18,8 @@ import pytest
 from scipy.stats import norm
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.evaluation.panels.queries import pattern_histograms
-from stream_dp.evaluation.panels.totals import total_increments
+from stream_dp.evaluation.panels.totals_judge import total_increments
+from stream_dp.evaluation.panels.window_queries import pattern_histograms
 from stream_dp.privacy.noise import Draw, SeededNoise
 
 RUNS = 3000

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.estimate.estimator import fieller_share, number_of_people
-from stream_dp.estimate.level import LEVEL
-from stream_dp.estimate.level import QUANTILE as REACH
+from stream_dp.answers.estimator import fieller_share, number_of_people
+from stream_dp.answers.level import LEVEL
+from stream_dp.answers.level import QUANTILE as REACH
 from stream_dp.privacy.noise import SeededNoise
 
 REPETITIONS = 2_000

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from spread import LARGE, RIGHT, SMALL, Scaled, spread_is, unbiased
+from spread import LARGE, RIGHT, SCALES, SMALL, Scaled, spread_is, unbiased
 
 from stream_dp.continual import Cumulative
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -15,7 +15,7 @@ PEOPLE = 400
 MECHANISM = Cumulative(horizon=T, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE)
 CELLS = [(b, t) for t in range(1, T + 1) for b in range(1, t + 1)]
 POPCOUNT = np.array([(t - b + 1).bit_count() for b, t in CELLS])
-UNIT = np.array([float(MECHANISM.design.variances[b - 1]) ** 0.5 for b, _ in CELLS])
+UNIT = np.array([float(MECHANISM.variances[b - 1]) ** 0.5 for b, _ in CELLS])
 EVENTS = (np.random.default_rng(5).random((PEOPLE, T)) < 0.3).astype(np.int64)
 
 
@@ -116,7 +116,7 @@ def test_the_error_bound_holds_before_and_after_the_clamp():
     assert (released**2).mean() < (raw**2).mean()
 
 
-@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("counter", ["honaker", "gamma2", "unbounded"])
 def test_other_counters_have_their_variance_in_theory(counter, scale):
     """Noise 5 % too small or too large is rejected."""
@@ -124,7 +124,7 @@ def test_other_counters_have_their_variance_in_theory(counter, scale):
         horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE, counter=counter
     )
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([mechanism.design.variance(b, t) for b, t in cells])
+    theory = np.array([mechanism.variance(b, t) for b, t in cells])
     errors = raw_errors(mechanism, Scaled(SeededNoise(31), scale), 3000) / np.sqrt(theory)
     assert spread_is(errors, 1) is (scale == RIGHT)
     assert unbiased(errors)
@@ -135,18 +135,18 @@ def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
         horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE, counter="gamma2"
     )
     cells, _, _ = truth_and_rises(5)
-    theory = np.array([mechanism.design.variance(b, t) for b, t in cells])
+    theory = np.array([mechanism.variance(b, t) for b, t in cells])
     errors = raw_errors(mechanism, SystemNoise(), 500) / np.sqrt(theory)
     assert spread_is(errors, 1, z=8)
     assert unbiased(errors, z=8)
 
 
-@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+@pytest.mark.parametrize("scale", SCALES)
 def test_a_measured_number_of_people_has_its_declared_variance(scale):
     sized = Cumulative(
         horizon=T, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 200)
     )
-    assert sized.design.size_variance == 100
+    assert sized.size_variance == 100
     source, counts = Scaled(SeededNoise(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
     state, demand = sized.init(), sized.demand(1)
     sizes = np.zeros((10_000, 1))

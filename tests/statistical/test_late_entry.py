@@ -12,10 +12,9 @@ import pytest
 from kit.histories import OPEN, Case, joint, study_of, totals, window
 from kit.public_logs import Silent, public_of
 
-from stream_dp.errors import UserError
-from stream_dp.estimate.level import LEVEL
-from stream_dp.estimate.level import QUANTILE as REACH
-from stream_dp.plan import plan_study
+from stream_dp.answers.level import LEVEL
+from stream_dp.answers.level import QUANTILE as REACH
+from stream_dp.planning.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.privacy.noise import SeededNoise
@@ -185,7 +184,7 @@ def test_without_noise_published_answers_are_those_of_everybody(name):
     public = published(name, Silent())
     for declared in public.study.releases:
         for text, number in asked_of(declared, public.study):
-            answer = public.estimate(declared.name, text, str(number), count=True)
+            answer = public.answer(declared.name, text, str(number), count=True)
             assert answer.value == pytest.approx(true(declared, rule, text, number), abs=1e-4)
 
 
@@ -199,7 +198,7 @@ def test_published_intervals_cover_those_of_everybody(name):
         hits.append([])
         for declared in study.releases:
             for text, number in asked_of(declared, study):
-                low, high = public.estimate(declared.name, text, str(number), count=True).interval
+                low, high = public.answer(declared.name, text, str(number), count=True).interval
                 hits[-1].append(low <= true(declared, rule, text, number) <= high)
     covered = np.mean(hits, axis=1)
     assert abs(covered.mean() - LEVEL) <= 4 * (LEVEL * (1 - LEVEL) / len(covered)) ** 0.5
@@ -218,23 +217,11 @@ def test_a_declared_number_counts_those_who_report_late_from_the_start():
                 for b in (0, 1):
                     pairs = (known[:, number - 2] == a) & (known[:, number - 1] == b)
                     wanted = pairs.sum() + nobody * (a == b == blank)
-                    answer = public.estimate("r0", f"pattern {a} {b}", str(number), count=True)
+                    answer = public.answer("r0", f"pattern {a} {b}", str(number), count=True)
                     assert answer.value == pytest.approx(wanted, abs=1e-4)
 
 
-# Which strategy is chosen, and the one that is gone.
-
-
-@pytest.mark.parametrize("release", [window(2), joint(2)])
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_contrasts_are_refused_with_what_replaces_them(release, relation):
-    with pytest.raises(UserError) as refused:
-        study_of([{**release, "strategy": "contrasts"}], relation=relation)
-    (line,) = refused.value.lines
-    assert line == (
-        "releases[1].strategy: 'contrasts' is replaced by 'residuals', which is more precise at"
-        " the same cost"
-    )
+# Which strategy is chosen.
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

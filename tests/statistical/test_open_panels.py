@@ -15,9 +15,9 @@ from kit.public_logs import Silent, counts_of, public_of
 
 from stream_dp import run_study
 from stream_dp.continual import FixedWindow, mechanism
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.panels import PanelCertificate, bias_words
+from stream_dp.release.published_panels import bias_words
 
 T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 24
 ABSENT = 2
@@ -170,11 +170,3 @@ def test_the_plan_and_the_certificate_say_how_a_panel_is_biased(release, how, wo
     for published in public.releases:
         said = published.certificate.panel_bias
         assert said == one.facts["panel_bias"] == bias_words(study, study.releases[0], form)
-
-
-def test_a_certificate_without_it_is_read():
-    study = study_of([window(2)], count=4)
-    counts = [{"r0": np.array([500, 0, 0, 0])} for _ in range(4)]
-    certificate = public_of(study, counts, Silent()).releases[0].certificate.model_dump(mode="json")
-    del certificate["panel_bias"]
-    assert PanelCertificate.model_validate(certificate).panel_bias is None

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from kit.walks import window_releases
-from spread import LARGE, RIGHT, SMALL, Scaled, spread_is, unbiased
+from spread import RIGHT, SCALES, Scaled, spread_is, unbiased
 
 from stream_dp.continual import FixedWindow
 from stream_dp.evaluation.simulate import poverty
@@ -35,8 +35,8 @@ def repeat(mechanism, truth, source, repetitions):
     """Errors of the estimates, (repetitions, releases, measured bins), and of the panel's counts
     less the padding, (repetitions, releases, bins)."""
     width, bins = mechanism.width, mechanism.bins
-    estimates = np.zeros((repetitions, mechanism.design.releases, mechanism.measured.size))
-    panel = np.zeros((repetitions, mechanism.design.releases, bins))
+    estimates = np.zeros((repetitions, mechanism.releases, mechanism.measured.size))
+    panel = np.zeros((repetitions, mechanism.releases, bins))
     for r in range(repetitions):
         for t, step, counts in window_releases(mechanism, truth, source):
             estimates[r, t - width] = step.estimates.values - truth[t - 1, mechanism.measured]
@@ -47,7 +47,7 @@ def repeat(mechanism, truth, source, repetitions):
 def scaled(mechanism, errors):
     """Errors over the standard errors that every estimate declares."""
     periods = range(mechanism.width, mechanism.horizon + 1)
-    variances = [mechanism.design.bin_variances(t)[mechanism.measured] for t in periods]
+    variances = [mechanism.bin_variances(t)[mechanism.measured] for t in periods]
     return errors / np.sqrt(variances)
 
 
@@ -61,7 +61,7 @@ LATE = form(3, 2, 7, "add_remove", padded=False, rows=1, blank=0)
 @pytest.mark.parametrize(
     "mechanism", [CLOSED, TERNARY, OPEN, LATE], ids=["closed", "ternary", "open", "late"]
 )
-@pytest.mark.parametrize("scale", [SMALL, RIGHT, LARGE])
+@pytest.mark.parametrize("scale", SCALES)
 def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
     people = np.random.default_rng(1).integers(0, mechanism.q, (200, mechanism.horizon))
     truth = inputs(mechanism, people)
@@ -70,7 +70,7 @@ def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
     assert spread_is(errors, 1, z=4.5) is (scale == RIGHT)
     assert unbiased(errors, z=5)
     if scale == RIGHT:
-        assert all(spread_is(errors[:, t], 1, z=5) for t in range(mechanism.design.releases))
+        assert all(spread_is(errors[:, t], 1, z=5) for t in range(mechanism.releases))
         assert all(spread_is(errors[:, :, i], 1, z=5) for i in range(errors.shape[2]))
 
 
@@ -79,9 +79,9 @@ def test_another_law_is_rejected():
     truth = np.zeros((8, 8), np.int64)
     mechanism = form(2, 3, 8, "replace_one", padded=False, rows=0)
     errors, _ = repeat(mechanism, truth, SeededNoise(32), 600)
-    periods = range(mechanism.design.releases)
+    periods = range(mechanism.releases)
     assert not all(spread_is(errors[:, t], mechanism.mean_variance, z=5) for t in periods)
-    assert not spread_is(errors, float(mechanism.design.scale))
+    assert not spread_is(errors, float(mechanism.scale))
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_the_poverty_panel_under_add_remove(truth):
 
 def test_the_poverty_panel_under_replacement_projected(truth):
     """44.7 and 118.3 for the paper's noise at this relation; .7331 and .2771 of that by estimates,
-    in theory, and less by panels: `tests/benchmarks/panels.py` says how much."""
+    in theory, and less by panels: `benchmarks/panels.py` says how much."""
     rows = int(truth[-1].sum())
-    mechanism = FixedWindow.best(
+    mechanism = FixedWindow(
         values=(0, 1), width=3, horizon=12, rho=RHO, neighbours="replace_one", rows=rows
-    )
+    ).best()
     assert mechanism.title.startswith("fixed window, residuals, projected")
     assert mechanism.mean_variance**0.5 == pytest.approx(0.7331 * 2000**0.5, rel=1e-3)
     assert at_least_one(mechanism) == pytest.approx(0.2771 * 14000**0.5, rel=1e-3)

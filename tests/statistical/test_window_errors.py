@@ -48,8 +48,8 @@ class Repeated(NamedTuple):
 def repeat(mechanism, truth, source, repetitions):
     """truth: (T, bins) true histograms, read from t = k on."""
     width = mechanism.width
-    errors = np.zeros((repetitions, mechanism.design.releases, mechanism.bins), np.int64)
-    shares, repaired = np.zeros((repetitions, mechanism.design.releases)), 0
+    errors = np.zeros((repetitions, mechanism.releases, mechanism.bins), np.int64)
+    shares, repaired = np.zeros((repetitions, mechanism.releases)), 0
     for r in range(repetitions):
         below = 0
         for t, step, histogram in window_releases(mechanism, truth, source):
@@ -189,7 +189,7 @@ def roundings(mechanism, repetitions):
     """A padded panel less its padding and the estimates: (repetitions, releases, bins)."""
     source, horizon = SeededNoise(21), mechanism.horizon
     truth = np.full((horizon, mechanism.bins), 5)
-    off = np.zeros((repetitions, mechanism.design.releases, mechanism.bins))
+    off = np.zeros((repetitions, mechanism.releases, mechanism.bins))
     for r in range(repetitions):
         for t, step, histogram in window_releases(mechanism, truth, source):
             own = histogram - mechanism.padding
@@ -218,7 +218,7 @@ def raised(mechanism, truth, source, repetitions):
     """The mean rows that patterns get which nobody has: (releases, those patterns), and their
     standard errors."""
     empty = np.flatnonzero(truth.max(axis=0) == 0)
-    rows = np.zeros((repetitions, mechanism.design.releases, empty.size))
+    rows = np.zeros((repetitions, mechanism.releases, empty.size))
     for r in range(repetitions):
         for t, _, histogram in window_releases(mechanism, truth, source):
             rows[r, t - mechanism.width] = histogram[empty]
@@ -232,12 +232,12 @@ def test_a_pattern_that_nobody_has_gets_as_many_rows_as_the_panel_s_bias_says():
     truth = np.array([[100, 0]])
     for scale in (Fraction(17, 20), RIGHT, Fraction(23, 20)):
         rows, error = raised(pair, truth, Scaled(SeededNoise(5), scale), 4000)
-        right = abs(rows[0, 0] - pair.errors.raised) < 3 * error[0, 0]
+        right = abs(rows[0, 0] - pair.raised) < 3 * error[0, 0]
         assert bool(right) is (scale == RIGHT)
     triples = FixedWindow(values=(0, 1, 2), width=3, horizon=6, rows=900, **declared)
     truth = np.zeros((6, 27), np.int64)
     truth[:, [0, 13, 26]] = 500, 300, 100
     rows, error = raised(triples, truth, SeededNoise(6), 40)
-    assert (rows < triples.errors.raised + 4 * error).all()
-    assert f"up to about {triples.errors.raised:.0f} rows on average" in triples.bias
-    assert f"by up to {triples.design.worst_variance**0.5 / 10:.1f} rows" in triples.bias
+    assert (rows < triples.raised + 4 * error).all()
+    assert f"up to about {triples.raised:.0f} rows on average" in triples.bias
+    assert f"by up to {triples.worst_variance**0.5 / 10:.1f} rows" in triples.bias

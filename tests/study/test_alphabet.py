@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dp.answers.query import parse_query
 from stream_dp.errors import UserError
-from stream_dp.estimate.query import parse_query
 from stream_dp.study.alphabet import ABSENT, Alphabet, matching_codes
 
 values = st.lists(
@@ -38,12 +38,12 @@ def test_every_code_has_a_name_and_every_name_means_that_code(alphabet):
 
 @given(alphabets)
 def test_codes_are_numbers_in_mixed_radix_and_absence_is_the_last(alphabet):
-    combined = list(itertools.product(*alphabet.parts))
+    combined = list(itertools.product(*alphabet.symbols))
     gone = [all(v == ABSENT for v in symbols) for symbols in combined]
     assert len(alphabet.values) == len(combined) + (alphabet.outside and not gone[-1])
     for code, one in enumerate(combined):
         radix = 0
-        for value, symbols in zip(one, alphabet.parts, strict=True):
+        for value, symbols in zip(one, alphabet.symbols, strict=True):
             radix = radix * len(symbols) + symbols.index(value)
         assert radix == code
     assert alphabet.absent == (len(alphabet.values) - 1 if gone[-1] or alphabet.outside else None)
@@ -52,15 +52,15 @@ def test_codes_are_numbers_in_mixed_radix_and_absence_is_the_last(alphabet):
 
 @given(alphabets, st.data())
 def test_a_part_of_a_name_means_all_that_have_it(alphabet, data):
-    if len(alphabet.parts) == 1:
+    if len(alphabet.symbols) == 1:
         return
-    some = data.draw(st.sets(st.sampled_from(range(len(alphabet.parts))), min_size=1))
-    chosen = {i: data.draw(st.sampled_from(alphabet.parts[i])) for i in some}
+    some = data.draw(st.sets(st.sampled_from(range(len(alphabet.symbols))), min_size=1))
+    chosen = {i: data.draw(st.sampled_from(alphabet.symbols[i])) for i in some}
     words = [f"{alphabet.attributes[i]}={v}" for i, v in chosen.items()]
     word = "&".join(data.draw(st.permutations(words)))
     expected = [
         code
-        for code, one in enumerate(itertools.product(*alphabet.parts))
+        for code, one in enumerate(itertools.product(*alphabet.symbols))
         if all(one[i] == v for i, v in chosen.items()) and any(v != ABSENT for v in one)
     ]
     assert matching_codes(word, alphabet.values) == expected
@@ -71,8 +71,8 @@ def test_names_of_products():
     assert BOTH.values[:3] == ("poverty=0&job=yes", "poverty=0&job=no", "poverty=0&job=absent")
     assert (BOTH.absent, GONE.absent) == (None, 5)
     assert GONE.values[-2:] == ("poverty=absent&job=yes", ABSENT)
-    assert Alphabet(BOTH.attributes, BOTH.parts, True).values == (*BOTH.values, ABSENT)
-    assert Alphabet(GONE.attributes, GONE.parts, True).values == GONE.values
+    assert Alphabet(BOTH.attributes, BOTH.symbols, True).values == (*BOTH.values, ABSENT)
+    assert Alphabet(GONE.attributes, GONE.symbols, True).values == GONE.values
     assert Alphabet(("a",), ((0, 1),), True).values == (0, 1, ABSENT)
 
 

@@ -9,7 +9,7 @@ from kit.studies import attribute, small_study, window
 import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.services.commands.export import _long, _write
-from stream_dp.services.fault_report import FaultReport
+from stream_dp.services.intake.fault_report import FaultReport
 from stream_dp.study.formulas import is_formula
 
 FORMULAS = ["=1+1", "+1", "@SUM(A1)", "-1+1", "-", "--1", " @x", "\t=x", "\r=x", "\tx", "\uff1dx"]

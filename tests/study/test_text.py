@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kit.study_file import TEXT, changed
 
-from stream_dp.study.text import study_text
+from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import load_study, parse_study
 
 ROOT = Path(__file__).parents[2]

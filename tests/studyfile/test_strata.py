@@ -7,7 +7,7 @@ import pytest
 from kit.studies import study_tables
 
 from stream_dp.errors import UserError
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
 

@@ -97,7 +97,7 @@ def test_an_analyst_asks_and_takes_the_table_into_pandas(agency: Agency, served:
     for fields in asked:
         answer = ask(served, **fields)
         count = answer["measure"] == "count"
-        own = public.estimate(fields["release"], answer["query"], count=count)
+        own = public.answer(fields["release"], answer["query"], count=count)
         assert answer["value"] == own.value
         assert answer["standard_error"] == own.standard_error
     table = pandas.read_csv(f"{served.url}/download/pairs/estimates.csv")
@@ -185,6 +185,6 @@ def test_a_newsroom_sees_a_release_arrive(agency: Agency, served: Monitor, tmp_p
         agency.release(MONTHS[2])
         page.wait_for_selector(latest)
         assert "this page shows it" in page.locator("#live").text_content()
-        answer = stream_dp.open(agency.public).estimate("how-often", "total at-least 1", count=True)
+        answer = stream_dp.open(agency.public).answer("how-often", "total at-least 1", count=True)
         assert f"{answer.value:,.0f}" in page.locator("main").text_content()
         browser.close()

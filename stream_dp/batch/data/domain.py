@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study.groups import SIZE_COLUMN
+from stream_dp.study.group_releases import SIZE_COLUMN
 
 MOST_VALUES = 1 << 15  # of a column: the targets of queries are 16 bits, -1 is free
 

@@ -1,4 +1,4 @@
-"""Tests, cell by cell, whether the raw answers of an evaluation have the variance of the theory.
+"""Tests, cell by cell, whether raw answers of an evaluation have the theoretical variance.
 
 Confidential like the evaluation.
 """
@@ -9,15 +9,15 @@ import math
 
 from scipy.stats import chi2, norm
 
-from .report import Evaluation
+from .panel_report import Evaluation
 
-# Standard errors are checked where noise is far from degenerate: a discrete Gaussian of smaller
-# variance has heavier tails than the chi-square test below allows for.
+# Cells of smaller variance are not tested: the discrete Gaussian then has heavier tails than the
+# chi-square test below allows for.
 LEAST_VARIANCE = 1.0
 
 
 def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
-    """Where raw answers are biased or have another variance than the theory; normally nowhere.
+    """Lists biases of raw answers and deviations from the theoretical variance; normally none.
 
     Each cell's mean is compared with its normal law and its mean square with its chi-square law.
     So is the mean square of all bins of a window whose noise is independent.
@@ -46,25 +46,25 @@ def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
     faults = []
     for errors, cells in windows:
         square = (cells.rmse / cells.theory) ** 2
-        least, most = _square_limits(tail, n * cells.number)
-        if not least <= square <= most:
-            where = f"{errors.release}, every pattern"
-            faults.append(_wrong_size(where, square))
+        low_windows, high_windows = _square_limits(tail, n * cells.number)
+        if not low_windows <= square <= high_windows:
+            cell = f"{errors.release}, every pattern"
+            faults.append(_wrong_size(cell, square))
     for errors, line, i in tested:
         assert line.theory is not None
-        where = f"{errors.release}, {line.query}, period {evaluation.periods[line.periods[i] - 1]}"
+        cell = f"{errors.release}, {line.query}, period {evaluation.periods[line.periods[i] - 1]}"
         square, bias = (line.rmse[i] / line.theory[i]) ** 2, line.bias[i] / line.theory[i]
         if not low <= square <= high:
-            faults.append(_wrong_size(where, square))
+            faults.append(_wrong_size(cell, square))
         if abs(bias) > reach:
-            faults.append(f"{where}: biased by {bias:+.3f} standard deviations")
+            faults.append(f"{cell}: biased by {bias:+.3f} standard deviations")
     return faults
 
 
-def _wrong_size(where: str, square: float) -> str:
-    return f"{where}: RMSE is {math.sqrt(square):.3f} times the theory"
+def _wrong_size(cell: str, square: float) -> str:
+    return f"{cell}: RMSE is {math.sqrt(square):.3f} times the theory"
 
 
 def _square_limits(tail: float, freedom: int) -> tuple[float, float]:
-    """The quantiles of the mean of `freedom` squared standard normals with `tail` on each side."""
+    """Returns quantiles of the mean of `freedom` squared standard normals, `tail` on each side."""
     return chi2.ppf(tail, freedom) / freedom, chi2.isf(tail, freedom) / freedom

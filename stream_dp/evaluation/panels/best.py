@@ -1,7 +1,7 @@
-"""The errors, in theory, of the best linear unbiased estimates from all that a release publishes.
+"""The theoretical errors of the best linear unbiased estimates from all published values.
 
-The client's own estimator answers (`stream_dp.estimate.estimator`): its weights are fixed numbers,
-so the error is known exactly and nothing is repeated. The sums of a cumulative release by itself
+The client's own estimator answers (`stream_dp.answers.estimator`): its weights are fixed numbers,
+so the error is known exactly and nothing is repeated. The sums of a cumulative release alone
 are the best already: a counter measures as many numbers as there are sums, or uses its
 measurements in the best way.
 """
@@ -12,21 +12,21 @@ import math
 
 import numpy as np
 
-from stream_dp.estimate.estimator import StreamEstimator, StreamMeasurements
-from stream_dp.estimate.measurements import PeriodMeasurements, ReleaseMeasurements
-from stream_dp.estimate.system import Answers
+from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
+from stream_dp.answers.system import Answers
 from stream_dp.study import Release, Study
 
-from .patterns import PatternsJudge
-from .totals import TotalsJudge
+from .patterns_judge import PatternsJudge
+from .totals_judge import TotalsJudge
 from .trial import Floats, PanelJudge, TrialPlan
 
-# Each answer solves a linear system: with more of them than this, none is computed.
+# Each answer solves a linear system: with more answers than this, no error is computed.
 MOST_ANSWERS = 1500
 
 
 def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats | None, ...]:
-    """For each judge of a plan the standard deviations of the best answers to its queries.
+    """Computes the standard deviations of the best answers for each judge of a plan.
 
     They are (queries, periods), from all that is published up to the horizon; NaN for a query
     without an answer, None for a judge without any.
@@ -49,11 +49,14 @@ def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats
     return tuple(_deviations(judge, best, first - 1) for judge in plan.judges)
 
 
-def _deviations(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats:
-    """before: how many periods of the study lie before the first of the release."""
+def _deviations(judge: PanelJudge, best: StreamEstimator, earlier_periods: int) -> Floats:
+    """Computes the standard deviations for a judge.
+
+    earlier_periods: the number of periods of the study before the first period of the release.
+    """
     deviations = np.full(judge.truth.shape, np.nan)
-    for i, place in np.argwhere(~np.isnan(judge.truth)):
-        number = before + judge.first + int(place)
+    for i, index in np.argwhere(~np.isnan(judge.truth)):
+        number = earlier_periods + judge.first + int(index)
         answer: Answers | None
         if isinstance(judge, TotalsJudge):
             answer = best.total(int(i) + 1, number)
@@ -61,5 +64,5 @@ def _deviations(judge: PanelJudge, best: StreamEstimator, before: int) -> Floats
             assert isinstance(judge, PatternsJudge)
             answer = best.patterns(number, judge.queries[i].mask.astype(float))
         if answer is not None:
-            deviations[i, place] = math.sqrt(answer.variance)
+            deviations[i, index] = math.sqrt(answer.variance)
     return deviations

@@ -1,7 +1,6 @@
 """Compares every form of every release with the paper's, at equal rho and under equal relation.
 
-CONFIDENTIAL where the panel is real, as every evaluation is. A panel of simulated people is said
-to be one.
+CONFIDENTIAL if the panel is real, like every evaluation. The output tells if people are simulated.
 """
 
 from __future__ import annotations
@@ -16,18 +15,17 @@ from stream_dp.study import Study
 
 from .best import best_errors
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
-from .plans import Truth, count_people
-from .pool import SeededPlan, run_repetitions
+from .evaluation_rows import root_mean_square
+from .panel_report import QueryErrors, ReleaseErrors
 from .repeat import release_errors
-from .report import QueryErrors, ReleaseErrors
-from .summary import root_mean_square
+from .repetitions import SeededPlan, run_repetitions
 from .trial import Floats, PanelJudge
+from .trial_plans import Truth, count_people
 from .variants import Variant, variants
 
-# Of the sums of a cumulative release, the thresholds 1, this one and T are named, as `estimate`
-# lists them.
+# The thresholds 1, _NAMED_THRESHOLD and T of a cumulative release are named, as in `estimate`.
 _NAMED_THRESHOLD = 3
-# Of patterns: the paper's queries, and coarser ones of fewer periods.
+# Kinds of window queries: the paper's, and coarser queries of fewer periods.
 _NAMED_KINDS = ("named", "narrower")
 
 # By kind of release: the name of all cells together, and the kind of the queries that are cells.
@@ -45,7 +43,7 @@ def compare(
     data: str | None = None,
     simulated: bool = False,
 ) -> Comparison:
-    """All forms of all releases, each over `repetitions` runs with simulated noise.
+    """Compares all forms of all releases, each over `repetitions` runs with simulated noise.
 
     data: the name of the panel, by default the study's.
     simulated: whether its people are simulated.
@@ -78,9 +76,9 @@ def compare(
             kind=kind,
             rho=str(study.release(name).rho),
             width=widths[name, kind],
-            forms=_with_ratios(own),
+            forms=_with_ratios(form_errors),
         )
-        for (name, kind), own in errors_by_contest.items()
+        for (name, kind), form_errors in errors_by_contest.items()
     )
     return Comparison(
         data=study.name if data is None else data,
@@ -108,7 +106,7 @@ def _form_errors(variant: Variant, rho: str, quantities: list[AnswerErrors]) -> 
 
 
 def _with_ratios(forms: list[FormErrors]) -> tuple[FormErrors, ...]:
-    """The forms with the ratios to the errors of the paper's panel."""
+    """Adds the ratios to the errors of the paper's panel."""
     paper = next(form for form in forms if form.paper)
     yardstick = {q.query: q for q in paper.quantities if q.answer == "panel"}
     theory = {q.query: q.theory for q in paper.quantities if q.answer == "raw"}
@@ -140,7 +138,7 @@ def _ratio(error: float | None, base: float | None) -> float | None:
 
 
 def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]:
-    """What the repetitions measured of a form, without ratios."""
+    """Yields the measured errors of a form, without ratios."""
     name, cell = _CELLS[errors.kind]
     for cells in errors.cells:
         cell_lines = errors.of_kind(cell, cells.answer)
@@ -172,14 +170,14 @@ def _measured(errors: ReleaseErrors, repetitions: int) -> Iterator[AnswerErrors]
 
 
 def _named(sums: int) -> list[int]:
-    """Of so many sums, the places of those that are named."""
+    """Returns the indices of the named sums."""
     return list(dict.fromkeys((0, min(_NAMED_THRESHOLD, sums) - 1, sums - 1))) if sums else []
 
 
 def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors]:
-    """The best estimates' errors, which are known without repetitions.
+    """Yields the errors of the best estimates, which are known without repetitions.
 
-    deviations: the standard deviation of each, (queries, periods), None where there are none.
+    deviations: the standard deviation of each answer, (queries, periods), or None.
     """
     if deviations is None:
         return
@@ -188,21 +186,21 @@ def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors
     named = [cells[i] for i in _named(len(cells))] if cell == "total" else []
     named = named or [i for i, label in enumerate(judge.labels) if label.kind in _NAMED_KINDS]
     for query, rows in [(name, cells), *((judge.labels[i].text, [i]) for i in named)]:
-        own = deviations[rows][~np.isnan(judge.truth[rows])]
-        if own.size and not np.isnan(own).any():
-            rmse = root_mean_square(own)
+        known = deviations[rows][~np.isnan(judge.truth[rows])]
+        if known.size and not np.isnan(known).any():
+            rmse = root_mean_square(known)
             yield AnswerErrors(
                 query=query,
                 answer="best",
                 bias=0.0,
                 rmse=rmse,
-                worst=float(own.max()),
+                worst=float(known.max()),
                 theory=rmse,
             )
 
 
 def _net_bias(lines: tuple[QueryErrors, ...], repetitions: int) -> float:
-    """Root mean square bias of all cells, less the noise of their means."""
+    """Computes the root mean square bias of all cells, less the noise of their means."""
     bias = np.concatenate([line.bias for line in lines])
     noise = np.concatenate([line.deviation for line in lines]) ** 2 / max(repetitions - 1, 1)
     return math.sqrt(max(0.0, float((bias**2 - noise).mean())))

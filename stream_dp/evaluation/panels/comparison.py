@@ -1,33 +1,34 @@
-"""The result of a comparison: frozen values. CONFIDENTIAL where the panel is real."""
+"""The result of a comparison: frozen values. CONFIDENTIAL if the panel is real."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from ..table import WARNING
+from stream_dp.json_object import Json
+
+from ..text_tables import WARNING
 
 
 @dataclass(frozen=True)
 class AnswerErrors:
-    """The errors of one answer to one query, or to all cells, in people."""
+    """The errors of an answer to a query, or to all cells, in people."""
 
     # "every pattern" and "every cell" are over all cells: a pattern or a sum b, in a period.
     query: str
-    # "undebiased": the panel as it is exported; "panel": less its padding, or as it is exported
-    # where there is none; "raw": the release's own unbiased estimates; "best": the best linear
-    # unbiased ones from all that it publishes, in theory.
+    # "undebiased": the exported panel; "panel": the panel less its padding, if any; "raw": the
+    # release's unbiased estimates; "best": the best linear unbiased estimates from all that the
+    # release publishes, in theory.
     answer: str
-    # Of a query, the mean over its periods; of all cells, the root mean square of theirs, less
-    # what chance adds; None where there are too many cells to look at one by one.
+    # Of a query, the mean over its periods. Of all cells, the root mean square of the cells' bias,
+    # less its standard error; None if there are too many cells.
     bias: float | None
     # Over cells or periods, and repetitions.
     rmse: float
-    # The largest RMSE of any cell or period; None where the bias of all cells is None.
+    # The largest RMSE of any cell or period; None if the bias of all cells is None.
     worst: float | None
-    # The standard deviation of an unbiased answer, as far as it is known.
+    # The standard deviation of an unbiased answer, if known.
     theory: float | None
-    # RMSE and worst over those of the paper's panel; None where that has no error.
+    # RMSE and worst, divided by the values of the paper's panel; None if that has no error.
     ratio: float | None = None
     worst_ratio: float | None = None
     # The relative standard error of the RMSE, and the standard error of the ratio: 0 in theory.
@@ -39,7 +40,7 @@ class AnswerErrors:
 
 @dataclass(frozen=True)
 class FormErrors:
-    """The errors of one form of a release; the first fields are those of `variants.Variant`."""
+    """The errors of a form of a release; the first fields are those of `variants.Variant`."""
 
     label: str
     title: str
@@ -49,13 +50,13 @@ class FormErrors:
     quantities: tuple[AnswerErrors, ...]
 
     def quantity(self, query: str, answer: str) -> AnswerErrors:
-        """The errors of an answer to the query that begins with these words."""
+        """Returns the errors of an answer to the query whose text begins with `query`."""
         return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
 
 
 @dataclass(frozen=True)
 class ReleaseComparison:
-    """The forms of one release, or of one class of its queries."""
+    """The forms of a release, or of a class of its queries."""
 
     release: str
     # Of the class of queries: "window" or "cumulative".
@@ -92,8 +93,8 @@ class Comparison:
     confidential: bool = True
 
     def contest(self, release: str, kind: str | None = None) -> ReleaseComparison:
-        """The comparison of a release, of one kind of queries where it answers two."""
+        """Returns the comparison of a release, or of a kind of its queries."""
         return next(c for c in self.contests if c.release == release and kind in (None, c.kind))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         return {"warning": WARNING, **asdict(self)}

@@ -1,4 +1,4 @@
-"""A comparison as text: for each release its forms, first over all cells, then query by query.
+"""Writes a comparison as text: for each release its forms, over all cells, then by query.
 
 CONFIDENTIAL like the numbers that it prints; the first line says so.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..table import WARNING, plain_table
+from ..text_tables import WARNING, plain_table
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
 _ANSWERS = {
@@ -16,7 +16,7 @@ _ANSWERS = {
     "raw": "estimates",
     "best": "best estimates",
 }
-_WORDS = {
+_SUBJECTS = {
     "window": "patterns of the last {width} periods",
     "cumulative": "periods with the event so far",
 }
@@ -42,7 +42,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _release_text(comparison: ReleaseComparison) -> str:
-    words = _WORDS[comparison.kind].format(width=comparison.width)
+    subject = _SUBJECTS[comparison.kind].format(width=comparison.width)
     rho = float(Fraction(comparison.rho))
     all_cells = comparison.forms[0].quantities[0].query
     named = list(
@@ -68,7 +68,7 @@ def _release_text(comparison: ReleaseComparison) -> str:
             columns = [_query_columns(by_query.get(query)) for query in named]
             queries.append([*label, *(text for texts in columns for text in texts)])
     blocks = [
-        f"release {comparison.release}: {words}, rho {rho:g}; {all_cells}",
+        f"release {comparison.release}: {subject}, rho {rho:g}; {all_cells}",
         _aligned(cells),
         legend,
         _aligned(queries),
@@ -115,7 +115,7 @@ def _decimal(number: float | None, digits: int) -> str:
 
 
 def _aligned(rows: list[list[str]]) -> str:
-    """The rows as a table whose first two columns are aligned to the left."""
+    """Lays out rows as a table whose first two columns are aligned to the left."""
     width = max(len(row[0]) for row in rows)
     joined = [[f"{form.ljust(width)}  {answer}", *rest] for form, answer, *rest in rows]
     return plain_table(joined[0], joined[1:])

@@ -1,4 +1,4 @@
-"""Trees with the paper's split of rho, which serve as a yardstick in comparisons only.
+"""Trees with the paper's split of rho, a baseline for comparisons only.
 
 Bun, Gaboardi, Neunhoeffer, Zhang 2024 (Algorithm 2 and the choice of its parameters) give counter b
 a part of rho in proportion to L_b^3, where L_b is the number of levels of its tree. As printed,
@@ -15,15 +15,13 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.base import design_of
-from stream_dp.continual.budgets import CounterBudget
-from stream_dp.continual.cumulative_design import CumulativeDesign
-from stream_dp.continual.paths import weights_with_entry
+from stream_dp.continual.counters.history_costs import weights_with_entry
+from stream_dp.continual.cumulative.budgets import CounterBudget
 
 
 @dataclass(frozen=True)
 class PowerBudget(CounterBudget):
-    """Parts of rho in proportion to L^power: 3 for the paper's, 0 for equal ones.
+    """Parts of rho in proportion to L^power: 3 for the paper's, 0 for equal parts.
 
     A counter whose nodes have weight w costs L w.
     """
@@ -34,22 +32,22 @@ class PowerBudget(CounterBudget):
     def weights(self) -> tuple[int, ...]:
         levels = [(self.horizon - b).bit_length() for b in range(self.horizon)]
         unit = math.lcm(*levels)
-        own = tuple(unit * level**self.power // level for level in levels)
+        weights = tuple(unit * level**self.power // level for level in levels)
         if not self.present:
-            return own
+            return weights
         if not self.share:
-            return (*own, own[0])
+            return (*weights, weights[0])
         sums_alone = replace(self, present=False, share=Fraction(0))
         cost = int(sums_alone.total_cost)
-        return weights_with_entry(own, cost, self.counters[0], self.share)
+        return weights_with_entry(weights, cost, self.counters[0], self.share)
 
 
 _power_budget = lru_cache(maxsize=64)(PowerBudget)
 
 
-@dataclass(frozen=True)
-class TreesDesign(CumulativeDesign):
-    """Binary trees with parts of rho in proportion to L^power."""
+@dataclass(frozen=True, kw_only=True)
+class Trees(Cumulative):
+    """Algorithm 2 with parts of rho in proportion to L^power."""
 
     power: int = 3
 
@@ -57,7 +55,7 @@ class TreesDesign(CumulativeDesign):
     def budget(self) -> CounterBudget:
         return _power_budget(
             horizon=self.horizon,
-            name=self.counter,
+            kind=self.counter,
             neighbours=self.neighbours,
             present=self.present,
             moves=self.moves,
@@ -65,19 +63,8 @@ class TreesDesign(CumulativeDesign):
             power=self.power,
         )
 
-
-@dataclass(frozen=True)
-class Trees(Cumulative):
-    """Algorithm 2 with parts of rho in proportion to L^power."""
-
-    power: int = 3
-
-    @cached_property
-    def design(self) -> CumulativeDesign:
-        return design_of(TreesDesign, self)
-
     @classmethod
     def like(cls, trees: Cumulative, power: int) -> Trees:
-        """A mechanism whose counters are trees, with another split and the paper's panel."""
+        """Makes trees with another split of rho and the paper's panel."""
         common = {field.name: getattr(trees, field.name) for field in fields(Cumulative)}
         return cls(**{**common, "ordered": False}, power=power)

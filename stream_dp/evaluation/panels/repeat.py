@@ -1,7 +1,7 @@
 """Repeats the declared mechanisms of a study on a known panel: errors against theory.
 
 For trials on simulated or past data. Noise comes from seeded generators, so no result is private,
-and every result is CONFIDENTIAL where the panel is real.
+and every result is CONFIDENTIAL if the panel is real.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 
-from .plans import Truth, count_people, trial_plan, visible_symbols
-from .pool import SeededPlan, run_repetitions
-from .report import CellErrors, Evaluation, QueryErrors, ReleaseErrors, Sweep
+from .panel_report import CellErrors, Evaluation, QueryErrors, ReleaseErrors, Sweep
+from .repetitions import SeededPlan, run_repetitions
 from .trial import PanelJudge, Trial
+from .trial_plans import Truth, count_people, trial_plan, visible_symbols
 
 
 def evaluate_panels(
@@ -30,13 +30,13 @@ def evaluate_panels(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Evaluation:
-    """Errors of every release of the study over `repetitions` runs with simulated noise.
+    """Measures the errors of every release of the study over `repetitions` simulated runs.
 
     truth: for each attribute that a release uses, the (n, T) symbol codes with the missing rule
         applied.
     repetitions: runs of each mechanism.
     seed: of the simulated noise.
-    jobs: processes; None for one per core, 1 for none beside this one.
+    jobs: processes; None for one per core, 1 for none beside this process.
     progress: whether to show a bar, which appears on a terminal only.
 
     Raises UserError for a panel that does not fit the study.
@@ -57,7 +57,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """`evaluate_panels` with every rho multiplied by each scale and noise of its own.
+    """Runs `evaluate_panels` with every rho multiplied by each scale and independent noise.
 
     The other parameters are those of `evaluate_panels`.
     """
@@ -70,7 +70,7 @@ def sweep(
 
 
 def scaled(study: Study, scale: Fraction) -> Study:
-    """The study with every rho, the total's too, multiplied by `scale`."""
+    """Multiplies every rho of a study, the total's too, by `scale`."""
     releases = tuple(r.model_copy(update={"rho": r.rho * scale}) for r in study.releases)
     fields = {name: getattr(study, name) for name in Study.model_fields}
     return Study(**{**fields, "rho": study.rho * scale, "releases": releases})
@@ -85,7 +85,7 @@ def _evaluations(
     jobs: int | None,
     progress: bool,
 ) -> list[Evaluation]:
-    """One evaluation for each study, all with the same pool of processes.
+    """Evaluates all studies with the same pool of processes.
 
     studies: each with the entropy of its noise.
     """
@@ -122,7 +122,7 @@ def _evaluations(
 
 
 def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> ReleaseErrors:
-    """The errors of a release, from a judge's sums over all repetitions."""
+    """Computes the errors of a release from a judge's sums over all repetitions."""
     n = trial.repetitions
     cells = tuple(
         CellErrors(
@@ -137,7 +137,7 @@ def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> Release
         for a, answer in enumerate(judge.answers)
     )
     return ReleaseErrors(
-        release=release.name + judge.part,
+        release=release.name + judge.suffix,
         kind=judge.kind,
         attribute="&".join(release.attributes),
         width=judge.width,
@@ -153,7 +153,7 @@ def release_errors(release: Release, judge: PanelJudge, trial: Trial) -> Release
 
 
 def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
-    """Each query's answers, in the periods in which there are any."""
+    """Yields the errors of each query's answers, in the periods with an answer."""
     truth, theory, n = judge.truth, judge.theory, trial.repetitions
     for number, (text, kind, width) in enumerate(judge.labels):
         for a, answer in enumerate(judge.answers):
@@ -161,13 +161,13 @@ def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
             answered = np.flatnonzero(~np.isnan(bias))
             if answered.size == 0:
                 continue
-            known = not np.isnan(theory[number, answered]).any()
+            has_theory = not np.isnan(theory[number, answered]).any()
             yield QueryErrors(
                 query=text,
                 kind=kind,
                 width=width,
                 answer=answer,
-                periods=tuple(int(place) + judge.first for place in answered),
+                periods=tuple(int(index) + judge.first for index in answered),
                 truth=_floats(truth[number, answered]),
                 mean=_floats((truth[number] + bias)[answered]),
                 rmse=_floats(np.sqrt(trial.squares[a, number] / n)[answered]),
@@ -175,15 +175,15 @@ def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
                     trial.squares[a, number, answered].sum(), trial.query_fourths[a, number], n
                 ),
                 worst=_floats(trial.worst[a, number, answered]),
-                theory=_floats(theory[number, answered]) if known else None,
+                theory=_floats(theory[number, answered]) if has_theory else None,
             )
 
 
 def _chance(squares: float, fourths: float, n: int) -> float:
-    """The relative standard error of an RMSE of n repetitions, to the first order.
+    """Computes the relative standard error of an RMSE of n repetitions, to the first order.
 
-    squares: the repetitions' squared errors, summed
-    fourths: the sum of their squares
+    squares: the repetitions' squared errors, summed.
+    fourths: the sum of their squares.
     """
     if n < 2 or not squares:
         return 0.0

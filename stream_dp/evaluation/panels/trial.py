@@ -1,10 +1,10 @@
-"""One repetition of one declared release on a known panel, and sums over repetitions.
+"""A repetition of a declared release on a known panel, and sums over repetitions.
 
-A plan has what all repetitions share: the mechanism, the true counts of every period (computed
-once) and the judges of what is released: of patterns (`patterns.py`), of totals (`totals.py`), or
-of both. `TrialPlan.run` draws simulated noise, steps the mechanism through the horizon and lets
-each judge sum up the errors, in people, by answer, query and period; they are NaN where a query
-has no answer.
+A plan has the common parts of all repetitions: the mechanism, the true counts of every period
+(computed once) and the judges of the output: of patterns (`patterns_judge.py`), of totals
+(`totals_judge.py`), or of both. `TrialPlan.run` draws simulated noise, steps the mechanism through
+the horizon and lets each judge sum up the errors, in people, by answer, query and period; they are
+NaN if a query has no answer.
 
 Confidential: a plan contains true counts, and errors are computed from them.
 """
@@ -23,12 +23,12 @@ from stream_dp.privacy.noise import SeededNoise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-# The periods with a release, from 1, and what the mechanism released at each.
+# The periods with a release, from 1, and the step of the mechanism at each period.
 Steps = Sequence[tuple[int, Step]]
 
 
 class QueryLabel(NamedTuple):
-    """A query's text, its kind and its width, as `report.QueryErrors` explains them."""
+    """A query's text, its kind and its width; see `panel_report.QueryErrors`."""
 
     text: str
     kind: str
@@ -37,7 +37,7 @@ class QueryLabel(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """The errors of one repetition, or of several added up.
+    """The errors of a repetition, or of several repetitions added up.
 
     A cell is a bin in a period, or a sum S_b at a period t >= b.
     """
@@ -48,42 +48,42 @@ class Trial:
     total: Floats
     squares: Floats
     worst: Floats
-    # How many cells there are, and the squared errors summed over them: (answers,) each.
+    # The number of cells, and the squared errors summed over them: (answers,) each.
     cells: Ints
     cell_squares: Floats
-    # Sums over repetitions of the square of each one's squared errors, of a query in all periods,
-    # (answers, queries), and of all cells, (answers,).
+    # Sums over repetitions of the square of a repetition's squared errors: of a query in all
+    # periods, (answers, queries), and of all cells, (answers,).
     query_fourths: Floats
     cell_fourths: Floats
     # Each repetition's largest absolute error of any cell: (repetitions, answers).
     cell_worst: Floats
-    # How many repetitions had to repair a synthetic count.
+    # The number of repetitions that had to repair a synthetic count.
     repaired: int
 
-    def __add__(self, other: Trial) -> Trial:
+    def __add__(self, trial: Trial) -> Trial:
         return Trial(
-            repetitions=self.repetitions + other.repetitions,
-            total=self.total + other.total,
-            squares=self.squares + other.squares,
-            worst=np.maximum(self.worst, other.worst),
+            repetitions=self.repetitions + trial.repetitions,
+            total=self.total + trial.total,
+            squares=self.squares + trial.squares,
+            worst=np.maximum(self.worst, trial.worst),
             cells=self.cells,
-            cell_squares=self.cell_squares + other.cell_squares,
-            query_fourths=self.query_fourths + other.query_fourths,
-            cell_fourths=self.cell_fourths + other.cell_fourths,
-            cell_worst=np.concatenate([self.cell_worst, other.cell_worst]),
-            repaired=self.repaired + other.repaired,
+            cell_squares=self.cell_squares + trial.cell_squares,
+            query_fourths=self.query_fourths + trial.query_fourths,
+            cell_fourths=self.cell_fourths + trial.cell_fourths,
+            cell_worst=np.concatenate([self.cell_worst, trial.cell_worst]),
+            repaired=self.repaired + trial.repaired,
         )
 
 
 def single_trial(
     errors: Floats, *, cells: Ints, cell_squares: Floats, cell_worst: Floats, steps: Steps
 ) -> Trial:
-    """The trial of one repetition.
+    """Makes the trial of a single repetition.
 
     errors: (answers, queries, periods).
     cells, cell_squares: as in `Trial`.
     cell_worst: (answers,), the largest absolute error of any cell.
-    steps: what was released.
+    steps: the steps of the mechanism.
     """
     repaired = any(any(step.notes.values()) for _, step in steps)
     return Trial(
@@ -101,15 +101,15 @@ def single_trial(
 
 
 class PanelJudge(Protocol):
-    """Compares one class of answers with the truth."""
+    """Compares a class of answers with the truth."""
 
     @property
     def kind(self) -> str:
         """The class of queries: "window" or "cumulative"."""
 
     @property
-    def part(self) -> str:
-        """What is added to the release's name, where the release has several judges."""
+    def suffix(self) -> str:
+        """The suffix of the release's name, for a release with several judges."""
 
     @property
     def width(self) -> int | None:
@@ -121,11 +121,11 @@ class PanelJudge(Protocol):
 
     @property
     def bound(self) -> float:
-        """The published error bound, which holds for all cells at once."""
+        """The published error bound, simultaneous for all cells."""
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The names of the answers that are compared."""
+        """The names of the compared answers."""
 
     @property
     def labels(self) -> tuple[QueryLabel, ...]: ...
@@ -136,11 +136,11 @@ class PanelJudge(Protocol):
 
     @property
     def truth(self) -> Floats:
-        """(queries, periods); NaN where a query is not asked."""
+        """True answers, (queries, periods); NaN in periods without the query."""
 
     @property
     def theory(self) -> Floats:
-        """Standard deviations of the unbiased estimates, (queries, periods); NaN for none."""
+        """Standard deviations of the unbiased estimates, (queries, periods); NaN if unknown."""
 
     @property
     def cell_theory(self) -> float:
@@ -151,20 +151,20 @@ class PanelJudge(Protocol):
         """Whether the estimates of cells are independent and have equal variances."""
 
     def judge(self, steps: Steps) -> Trial:
-        """The errors of one repetition."""
+        """Computes the errors of a repetition."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrialPlan:
-    """What all repetitions of a release share."""
+    """The common parts of all repetitions of a release."""
 
     mechanism: Mechanism[Any]
-    # What the mechanism is given at every period, from the first.
+    # The input of the mechanism at every period, from the first.
     counts: tuple[Ints, ...]
     judges: tuple[PanelJudge, ...]
 
     def simulated_steps(self, seed: int) -> list[tuple[int, Step]]:
-        """Every period with a release, and what it released, with simulated noise."""
+        """Steps the mechanism with simulated noise. Returns the steps with their periods."""
         source, state = SeededNoise(seed), self.mechanism.init()
         steps = []
         for t, counts in enumerate(self.counts, 1):
@@ -174,6 +174,6 @@ class TrialPlan:
         return steps
 
     def run(self, seed: int) -> tuple[Trial, ...]:
-        """One repetition, as each judge sees it."""
+        """Runs a repetition. Returns the trial of each judge."""
         steps = self.simulated_steps(seed)
         return tuple(judge.judge(steps) for judge in self.judges)

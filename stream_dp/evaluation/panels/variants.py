@@ -1,48 +1,51 @@
-"""The forms that a release could have at its rho and relation, beside the paper's.
+"""The possible forms of a release at its rho and relation, beside the paper's.
 
 The paper is Bun, Gaboardi, Neunhoeffer, Zhang 2024. Its form always has the noise that the declared
 relation needs: for windows padded histograms of equal noise (Algorithm 1); for totals binary trees
 with parts of rho in proportion to the cubes of their levels (Algorithm 2, `paper.py`); for both
-classes of queries two panels. The other forms are trees with equal parts, and those of this
-library.
+classes of queries two panels. The other forms are trees with equal parts, and this library's forms.
 
-Where people come and go, the paper's window does not know of absence: 'absent' is a symbol like
-the others, everybody under the declared bound is counted, those absent throughout as well, and a
+In an open population the paper's window does not know of absence: 'absent' is a symbol like
+the others, everybody under the declared bound is counted, also people absent throughout, and a
 person's coming changes two patterns at each period (squared sensitivity 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, mechanism
+from stream_dp.continual import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
 from stream_dp.study import (
-    CounterName,
+    CounterKind,
     CumulativeRelease,
+    Family,
     JointRelease,
+    Kind,
     Release,
+    Strategy,
     Study,
     WindowRelease,
 )
+from stream_dp.study.families import PANEL_FAMILIES, Registry
 
 from .paper import Trees
-from .plans import Truth, is_open, trial_plan, visible_symbols
 from .trial import TrialPlan
+from .trial_plans import Truth, is_open, trial_plan, visible_symbols
 
-# What the two releases that a joint one stands for have in common with it, but for rho.
+# The fields that a joint release shares with its two separate releases, but for rho.
 _COMMON = ("name", "attribute", "failure", "where", "first", "last")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of a release."""
+    """A form of a release."""
 
     # A study that could have the release.
     study: Study
@@ -52,31 +55,27 @@ class Variant:
     paper: bool
     # Whether it is the form that the study's plan gives the release.
     chosen: bool
-    # The mechanism's own name.
+    # The mechanism's name.
     title: str
     plan: TrialPlan
 
 
 def variants(study: Study, release: Release, truth: Truth) -> list[Variant]:
-    """The forms of a release, the paper's first."""
+    """Returns the forms of a release, the paper's first."""
     symbols = visible_symbols(study, release, truth)
-    if isinstance(release, WindowRelease):
-        return list(_windows(study, release, symbols))
-    if isinstance(release, CumulativeRelease):
-        return list(_counters(study, release, symbols))
-    return list(_joint(study, release, symbols))
+    return list(_VARIANTS[release.family](study, release, symbols))
 
 
 def _windows(study: Study, release: WindowRelease, symbols: Symbols) -> Iterator[Variant]:
     alphabet = study.alphabet(release)
     people_come_and_go = is_open(release, alphabet.absent)
-    chosen = mechanism(study, release)
-    assert isinstance(chosen, FixedWindow)
-    forms = [("histogram", True)] if not people_come_and_go else []
-    forms += [("histogram", False)] if chosen.rows is not None else []
-    if chosen.design.allows("residuals"):
-        forms += [("residuals", True)] if not people_come_and_go else []
-        forms += [("residuals", False)] if chosen.rows is not None else []
+    chosen = patterns_part(mechanism(study, release))
+    assert chosen is not None
+    forms = [(Strategy.HISTOGRAM, True)] if not people_come_and_go else []
+    forms += [(Strategy.HISTOGRAM, False)] if chosen.rows is not None else []
+    if chosen.allows(Strategy.RESIDUALS):
+        forms += [(Strategy.RESIDUALS, True)] if not people_come_and_go else []
+        forms += [(Strategy.RESIDUALS, False)] if chosen.rows is not None else []
     if people_come_and_go:
         assert release.rows is not None
         assert alphabet.absent is not None
@@ -85,39 +84,39 @@ def _windows(study: Study, release: WindowRelease, symbols: Symbols) -> Iterator
         everybody = np.concatenate([symbols, absentees])
         yield _variant(
             _closed(study, everybody.shape[0]),
-            _copied(release, strategy="histogram", padded=True, rows=None),
+            _copied(release, strategy=Strategy.HISTOGRAM, padded=True, rows=None),
             everybody,
             "paper: histogram, padded, absence counted",
             paper=True,
             leave_out_absent=True,
         )
-    own = (chosen.strategy, chosen.padded)
-    for form in forms if own in forms else [*forms, own]:
+    chosen_form = (chosen.strategy, chosen.padded)
+    for form in forms if chosen_form in forms else [*forms, chosen_form]:
         strategy, padded = form
-        paper = form == ("histogram", True)
+        paper = form == (Strategy.HISTOGRAM, True)
         label = f"{'paper: ' if paper else ''}{strategy}, {'padded' if padded else 'projected'}"
         variant = _copied(release, strategy=strategy, padded=padded)
-        yield _variant(study, variant, symbols, label, paper=paper, chosen=form == own)
+        yield _variant(study, variant, symbols, label, paper=paper, chosen=form == chosen_form)
 
 
 def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Iterator[Variant]:
-    chosen, trees = mechanism(study, release), _copied(release, counter="tree")
-    equal_error_trees = mechanism(study, trees)
-    assert isinstance(equal_error_trees, Cumulative)
+    chosen, trees = mechanism(study, release), _copied(release, counter=CounterKind.TREE)
+    equal_error_trees = totals_part(mechanism(study, trees))
+    assert equal_error_trees is not None
     for power, label in ((3, "paper: tree, cubic parts"), (0, "tree, equal parts")):
         split = Trees.like(equal_error_trees, power)
         yield _variant(study, trees, symbols, label, paper=power == 3, override=split)
-    for name in get_args(CounterName):
-        variant = _copied(release, counter=name)
+    for kind in CounterKind:
+        variant = _copied(release, counter=kind)
         try:
             is_chosen = mechanism(study, variant) == chosen
         except UserError:
-            continue  # this counter is not for so many periods
-        yield _variant(study, variant, symbols, name, chosen=is_chosen)
+            continue  # the counter does not support this number of periods
+        yield _variant(study, variant, symbols, kind.value, chosen=is_chosen)
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
-    """The paper's two panels with all of rho each, our two with half of it each, and one panel."""
+    """Yields the paper's two panels with all of rho, ours with half of it, and one panel."""
     common = {name: getattr(release, name) for name in _COMMON}
     private = study.neighbours == "add_remove"
     rows = symbols.shape[0] if private and release.rows is None else release.rows
@@ -125,8 +124,8 @@ def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Va
     def separate(rho: Fraction) -> tuple[WindowRelease, CumulativeRelease]:
         fields = {**common, "rho": rho}
         return (
-            WindowRelease(kind="window", width=release.width, rows=release.rows, **fields),
-            CumulativeRelease(kind="cumulative", event=release.event, rows=rows, **fields),
+            WindowRelease(kind=Kind.WINDOW, width=release.width, rows=release.rows, **fields),
+            CumulativeRelease(kind=Kind.CUMULATIVE, event=release.event, rows=rows, **fields),
         )
 
     window, sums = separate(release.rho)
@@ -136,6 +135,13 @@ def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Va
     for half in separate(release.rho / 2):
         yield _variant(study, half, symbols, "a panel of its own, half of rho")
     yield _variant(study, release, symbols, "one panel", chosen=True)
+
+
+_VARIANTS: Registry[Family, Callable[..., Iterator[Variant]]] = Registry(
+    "forms of panels",
+    PANEL_FAMILIES,
+    {Family.WINDOW: _windows, Family.CUMULATIVE: _counters, Family.JOINT: _joint},
+)
 
 
 def _variant(
@@ -149,7 +155,7 @@ def _variant(
     leave_out_absent: bool | None = None,
     override: AnyMechanism | None = None,
 ) -> Variant:
-    """A form of a release; the last two parameters are those of `trial_plan`."""
+    """Makes a form of a release; the last two parameters are those of `trial_plan`."""
     plan = trial_plan(
         study,
         release,
@@ -174,7 +180,7 @@ def _copied(release: Any, **fields: Any) -> Any:
 
 
 def _closed(study: Study, size: int) -> Study:
-    """The study of a declared number of people, all there from the start, under replacement."""
+    """Makes a study under replacement with a declared number of people, always present."""
     fields = {name: getattr(study, name) for name in Study.model_fields}
     population = study.population.model_copy(update={"size": size})
     return Study(**{**fields, "neighbours": "replace_one", "population": population})

@@ -1,40 +1,54 @@
-"""Decodes records of another shape: as plain reports, which are then decoded like any other."""
+"""Decodes records of another shape: their rows and reports become columns of cells."""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import msgspec
+import numpy as np
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Stored, memory_bytes
-from stream_dp.population.cells import Cells
-from stream_dp.population.rejected import Reason, RejectedRecord
-from stream_dp.population.reports import CHANGED_INPUT, LARGEST_REPORT, Decoder, ReadAs
+from stream_dp.log.log import Stored, memory_bytes
+from stream_dp.log.records import Records
 from stream_dp.study import Study
-from stream_dp.study.intake import Input
+from stream_dp.study.input_shapes import Input
 
+from ..cells import Cells
+from ..rejection_reasons import Reason, RejectedRecord
+from ..report_decoding import (
+    CHANGED_INPUT,
+    LARGEST_REPORT,
+    Decoder,
+    ReadAs,
+    Templates,
+    binary_column,
+    sized_records,
+)
+from ..report_judging import LONGEST_ID, plain_text
 from . import envelopes
-from .rows import RowReader, plain_report
+from .row_mapping import MappedReport, RowReader, Said, report_in_envelope
 from .schemas import Schemas, SchemaSource
 
 
 class ShapeReader:
-    """Reads records of a declared shape as the bytes of plain reports."""
+    """Reads the reports in records of a declared shape."""
 
     def __init__(self, study: Study, declared: Input, schemas: Schemas | None = None) -> None:
         self.schemas = schemas
+        self.names = tuple(study.attributes)
         self._format, self._packed = declared.format, declared.packed
         self._rows = RowReader(study, declared)
 
-    def reports(self, record: Stored) -> list[bytes | None]:
-        """The plain reports of a record; None for one that cannot be read.
+    def reports(self, record: Stored, *, sized: bool = False) -> list[MappedReport | None]:
+        """Returns the reports of a record, with None for one that cannot be read.
 
         A tombstone behind a Debezium change is no report and no fault.
+
+        sized: whether the record is known to have a value, headers and no more bytes than it may.
         """
-        if (
+        if not sized and (
             record.headers is None
             or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
         ):
@@ -45,16 +59,21 @@ class ShapeReader:
             value = self._unpacked(record)
         except ValueError:
             return [None]
-        return [None if r is None else msgspec.json.encode(r) for r in self._packed_reports(value)]
+        match self._packed:
+            case "debezium":
+                return envelopes.change_reports(value, self._rows)
+            case "flat":
+                return [self._rows.report(value)]
+        return [report_in_envelope(value, self.names)]
 
-    def looked_up(self, record: Stored) -> list[bytes | None]:
+    def looked_up(self, record: Stored) -> list[MappedReport | None]:
         """As `reports`, after asking for the schema. Raises Unavailable."""
         if self.schemas is not None:
             self.schemas.look_up([record])
         return self.reports(record)
 
-    def _unpacked(self, record: Stored) -> Any:
-        """What a record packs, as JSON or what Avro has for it. Raises ValueError."""
+    def _unpacked(self, record: Stored) -> object:
+        """Returns what a record packs, as JSON or what Avro has for it. Raises ValueError."""
         match self._format:
             case "connect":
                 return envelopes.payload(record.value)
@@ -67,11 +86,6 @@ class ShapeReader:
                 assert self.schemas is not None
                 return self.schemas.read(record)
         return envelopes.json_value(record.value)
-
-    def _packed_reports(self, value: Any) -> list[dict[str, Any] | None]:
-        if self._packed == "debezium":
-            return envelopes.change_reports(value, self._rows)
-        return [self._rows.report(value) if self._packed == "flat" else plain_report(value)]
 
 
 class ShapedDecoder(Decoder):
@@ -90,30 +104,78 @@ class ShapedDecoder(Decoder):
         self._shape = ShapeReader(study, declared, self._schemas)
 
     def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
-        """As the plain decoder's. Raises Unavailable where a schema cannot be had now: nothing of
-        the batch is decoded then."""
+        """As the plain decoder's.
+
+        Raises Unavailable where a schema cannot be had now: nothing of the batch is decoded then.
+        """
         if self._schemas is not None:
             self._schemas.look_up(records)
-        reports: list[Stored] = []
+        columns = Records.of(records)
+        sized = sized_records(columns).tolist()
+        reports: list[MappedReport | None] = []
         places: list[int] = []
         for place, record in enumerate(records):
-            for value in self._shape.reports(record):
-                reports.append(
-                    Stored(
-                        partition=record.partition,
-                        offset=record.offset,
-                        time=record.time,
-                        key=None,
-                        value=value,
-                        headers=(),
-                    )
-                )
-                places.append(place)
-        cells, rejected = super().decode(reports, closed)
+            found = self._shape.reports(record, sized=sized[place])
+            reports += found
+            places += [place] * len(found)
+        return self._judged(columns, reports, np.array(places, np.int64), closed)
+
+    def _judged(
+        self,
+        records: Records,
+        reports: Sequence[MappedReport | None],
+        places: np.ndarray[tuple[int], np.dtype[np.int64]],
+        closed: int,
+    ) -> tuple[Cells, list[RejectedRecord]]:
+        """The cells of reports, and what is rejected.
+
+        places: by report, the place of its record.
+        """
+        numbers: dict[tuple[Said, ...], int] = {}  # templates by what they say
+        number_of = partial(_number, numbers)
+        template = np.fromiter(map(number_of, reports), np.int64, len(reports))
+        persons = self.ids([_id_text(report) for report in reports])
+        sound = np.fromiter((0 < len(p) <= LONGEST_ID for p in persons), bool, len(persons))
+        templates = self._templates(list(numbers))
+        accepted = sound & (template >= 0)
+        accepted[accepted] = templates.accepted(closed)[template[accepted]]
+        rows = np.flatnonzero(accepted)
+        parts = [
+            self.cells_of_templates(
+                templates,
+                template[rows],
+                binary_column([persons[row].encode() for row in rows.tolist()]),
+                records,
+                places[rows],
+            )
+        ]
         by_record: dict[int, Tally[Reason]] = {}
-        for one in rejected:
-            by_record.setdefault(places[one.place], Tally()).update(one.cells)
-        return cells, [RejectedRecord(p, dict(reasons)) for p, reasons in by_record.items()]
+        for row in np.flatnonzero(~accepted).tolist():
+            report, place = reports[row], int(places[row])
+            reasons: Tally[Reason] = Tally({"unreadable": 1})
+            if report is not None and report.readable:
+                values = report.values(self._shape.names)
+                judged = self._judge.report(report.person, report.said[0], values, closed)
+                partition, offset = records.partitions[place], records.offsets[place]
+                parts.append(self.cells_of_report(judged, partition, offset))
+                reasons = judged.reasons
+            if reasons:
+                by_record.setdefault(place, Tally()).update(reasons)
+        rejected = [RejectedRecord(p, dict(reasons)) for p, reasons in by_record.items()]
+        return Cells.joined(parts), rejected
+
+    def _templates(self, said: list[tuple[Said, ...]]) -> Templates:
+        """The period and the codes of what reports say."""
+        judge, count = self._judge, len(said)
+        period = np.fromiter(
+            (0 if plain_text(s[0]) is None else judge.period(s[0]) for s in said), np.int64, count
+        )
+        code = np.empty((len(judge.names), count), judge.code_type)
+        for place in range(len(judge.names)):
+            code[place] = np.fromiter(
+                (judge.code(place, s[place + 1]) for s in said), judge.code_type, count
+            )
+        return Templates(period, code)
 
     def close_period(self) -> ReadAs | None:
         used = {} if self._schemas is None else self._schemas.close_period()
@@ -133,3 +195,16 @@ class ShapedDecoder(Decoder):
         if self._schemas is not None:
             known = [p.schemas for p in periods if p is not None]
             self._schemas.go_on({n: use.sha256 for some in known for n, use in some.items()})
+
+
+def _number(numbers: dict[tuple[Said, ...], int], report: MappedReport | None) -> int:
+    """Numbers the template of a report; -1 for a report of which some part has no template."""
+    if report is None or report.undeclared or report.person is msgspec.UNSET:
+        return -1
+    return numbers.setdefault(report.said, len(numbers))
+
+
+def _id_text(report: MappedReport | None) -> str:
+    """The id in a report as text; empty where it has none."""
+    person = None if report is None else report.person
+    return person if isinstance(person, str) else plain_text(person) or ""

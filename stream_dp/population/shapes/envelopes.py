@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 import msgspec
 
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 
-from .rows import RowReader
+from .row_mapping import MappedReport, RowReader
 
 _ID_BYTES = 4
 _JSON = ("application/json", "text/json")
 _EVENT = "application/cloudevents"
 
 
-def json_value(data: bytes | None) -> Any:
-    """Raises ValueError for what is not JSON."""
+def json_value(data: bytes | None) -> object:
+    """Reads JSON. Raises ValueError for anything else."""
     try:
-        return msgspec.json.decode(data or b"")
+        value: object = msgspec.json.decode(data or b"")
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+    return value
 
 
-def payload(data: bytes | None) -> Any:
+def payload(data: bytes | None) -> object:
     """The payload of Kafka Connect's JSON with schemas, or what a payload that is text has as JSON.
 
     A connector that reads lines, such as that of files, has text. Raises ValueError.
@@ -49,7 +49,7 @@ def after_id(data: bytes) -> bytes:
     return data[_ID_BYTES + 1 :]
 
 
-def event_data(record: Stored) -> Any:
+def event_data(record: Stored) -> object:
     """The data of a CloudEvent 1.0, structured or binary, as JSON (Kafka binding 1.0.2).
 
     Raises ValueError for what is none, or has data of another content type.
@@ -61,18 +61,21 @@ def event_data(record: Stored) -> Any:
     content = record.header("content-type").decode("ascii", "replace").lower()
     _require(not content.startswith(_EVENT) or content.split(";")[0].strip() == f"{_EVENT}+json")
     event = json_value(record.value)
-    _require(isinstance(event, dict) and event.get("specversion") == "1.0")
+    if not isinstance(event, dict):
+        raise ValueError("not a CloudEvent that can be read")
+    _require(event.get("specversion") == "1.0")
     _require(_is_json(event.get("datacontenttype") or ""))
     if "data_base64" not in event:
         _require("data" in event)
-        return event["data"]
+        data: object = event["data"]
+        return data
     try:
         return json_value(base64.b64decode(event["data_base64"], validate=True))
     except (TypeError, binascii.Error):
         raise ValueError("no base64") from None
 
 
-def _is_json(content: Any) -> bool:
+def _is_json(content: object) -> bool:
     """Whether a content type is JSON's, or none."""
     if not isinstance(content, str):
         return False
@@ -85,7 +88,7 @@ def _require(sound: bool) -> None:
         raise ValueError("not a CloudEvent that can be read")
 
 
-def change_reports(change: Any, rows: RowReader) -> list[dict[str, Any] | None]:
+def change_reports(change: object, rows: RowReader) -> list[MappedReport | None]:
     """The reports of a Debezium change, in the order in which they hold; None for one that cannot
     be read.
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Stored
-from stream_dp.population.reports import SchemaUse
+from stream_dp.log.log import Stored
 
+from ..report_decoding import SchemaUse
 from . import envelopes
 from .avro import AvroSchema
 

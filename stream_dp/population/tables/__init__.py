@@ -1,14 +1,14 @@
 """Tables of reports: files of several kinds, long or wide, read in batches as text.
 
-No row changes how another is read. Only the header, the types of columns, a damaged file, and in
-text a quote that is left open concern the table as such.
+No row changes how another row is read. Only four things concern the table as a whole: the header,
+the types of columns, a damaged file, and in text a quote that is left open.
 """
 
-from .files import FileForm, count_rows
-from .judging import Judgement, judge_table
-from .layout import TableLayout
-from .reading import read_columns, read_reports
+from .cell_judging import Judgement, judge_table
+from .column_layout import TableLayout
 from .report_records import id_rule, records_of
+from .table_files import FileForm, count_rows
+from .table_reading import read_columns, read_reports
 
 __all__ = [
     "FileForm",

@@ -1,7 +1,7 @@
-"""Shapes of ids, by which ids that have lost their zeros are seen before they are sent.
+"""Shapes of ids, by which ids that have lost their zeros are found before they are sent.
 
 The shape of an id is its text with every run of digits as 9 and every run of letters as a: `p0007`
-has the shape `a9`. Of ids that are digits alone the length counts too.
+has the shape `a9`. For ids that are digits alone the length counts too.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ _ZERO = "0"
 
 @dataclass
 class IdShapes:
-    """How many cells are of ids of which shape, and where each shape came first.
+    """The number of cells and the first row, by shape of the id.
 
-    counts: by shape; of digits alone, (first digit is 0, length) stands after it.
-    first: the row of the first id of each.
+    counts: by shape; for digits alone, the key has (first digit is 0, length) after the shape.
+    first: the row of the first id of each shape.
     """
 
     counts: Counter[tuple[str, bool, int]] = field(default_factory=Counter)
     first: dict[tuple[str, bool, int], int] = field(default_factory=dict)
 
     def add(self, ids: pa.Array, rows: NDArray[np.int64], cells: NDArray[np.int64]) -> None:
-        """Counts the cells of ids, of which none is null or empty.
+        """Counts the cells of ids, by the shape of the id.
 
+        ids: without null or empty ids.
         rows: the row of each id.
-        cells: how many cells that row has.
+        cells: the number of cells in each of these rows.
         """
         if len(ids) == 0 or len(self.counts) > 100 * MOST_SHAPES:
             return
@@ -46,56 +47,61 @@ class IdShapes:
         digits = np.array([name == DIGITS for name in names])[codes]
         lengths = np.where(digits, pc.utf8_length(ids).to_numpy(), 0).astype(np.int64)
         zero = digits & (lengths > 1) & pc.starts_with(ids, _ZERO).to_numpy(zero_copy_only=False)
-        coded, place, inverse = np.unique(
+        coded, first_index, inverse = np.unique(
             (codes * 2 + zero) * 1024 + np.minimum(lengths, 1023),
             return_index=True,
             return_inverse=True,
         )
         counts = np.bincount(inverse, cells).astype(np.int64)
-        for code, at, count in zip(coded.tolist(), place.tolist(), counts.tolist(), strict=True):
+        for code, index, count in zip(
+            coded.tolist(), first_index.tolist(), counts.tolist(), strict=True
+        ):
             shape = (names[code // 2048], bool(code // 1024 % 2), code % 1024)
             self.counts[shape] += count
-            self.first.setdefault(shape, int(rows[at]))
+            self.first.setdefault(shape, int(rows[index]))
 
     @classmethod
     def of(cls, ids: Iterable[str]) -> IdShapes:
-        """The shapes of ids that were sent before."""
+        """Counts the shapes of the ids of earlier files."""
         shapes = cls()
         texts = pa.array([text for text in ids if text], pa.string())
         shapes.add(texts, np.zeros(len(texts), np.int64), np.ones(len(texts), np.int64))
         return shapes
 
-    def merge(self, other: IdShapes) -> None:
+    def merge(self, further: IdShapes) -> None:
         """Adds the ids of another file."""
-        self.counts += other.counts
-        for shape, row in other.first.items():
+        self.counts += further.counts
+        for shape, row in further.first.items():
             self.first.setdefault(shape, row)
 
     @property
     def width(self) -> int | None:
-        """The length of the longest id of digits that has zeros in front; None without one."""
+        """The length of the longest id of digits with leading zeros, or None."""
         return max((length for _, zero, length in self.counts if zero), default=None)
 
     def _names(self) -> set[str]:
         return {name for name, _, _ in self.counts}
 
-    def faults(self, known: IdShapes) -> list[ShapeFault]:
-        """The ids of another shape than those known, or than others of the same file."""
+    def faults(self, sent: IdShapes) -> list[ShapeFault]:
+        """Finds ids whose shape differs from earlier ids, or from the rest of the file.
+
+        sent: the shapes of ids sent before.
+        """
         faults = []
-        both = IdShapes(self.counts + known.counts)
-        width = both.width
+        merged = IdShapes(self.counts + sent.counts)
+        width = merged.width
         if width is not None:
             short = [s for s in self.counts if s[0] == DIGITS and not s[1] and s[2] < width]
-            others = "ids beside them have zeros in front"
-            shorter = any(s[0] == DIGITS and s[2] < width for s in known.counts)
-            if shorter and known.width is None:
-                # The ids sent before had no zeros: those with zeros are the strange ones.
+            difference = "ids beside them have zeros in front"
+            shorter = any(s[0] == DIGITS and s[2] < width for s in sent.counts)
+            if shorter and sent.width is None:
+                # The ids sent before had no zeros: ids with zeros are strange.
                 short, width = [s for s in self.counts if s[1]], None
-                others = "ids that were sent before have no zeros in front"
+                difference = "ids that were sent before have no zeros in front"
             if short:
-                faults.append(self._fault(short, others, width))
-        if known.counts and len(known._names()) <= MOST_SHAPES:
-            strange = [s for s in self.counts if s[0] not in known._names()]
+                faults.append(self._fault(short, difference, width))
+        if sent.counts and len(sent._names()) <= MOST_SHAPES:
+            strange = [s for s in self.counts if s[0] not in sent._names()]
             if strange:
                 faults.append(self._fault(strange, "ids that were sent before look otherwise"))
         return faults
@@ -111,10 +117,10 @@ class IdShapes:
 class ShapeFault:
     """Ids of a strange shape.
 
-    count: how many cells are theirs.
-    first_row: the first of them.
-    why: what they differ from, in words.
-    width: of ids that have lost their zeros, the length that they had.
+    count: the number of their cells.
+    first_row: the row of the first of them.
+    why: how they differ, in words.
+    width: of ids that have lost their zeros, their former length.
     """
 
     count: int

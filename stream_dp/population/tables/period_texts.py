@@ -1,6 +1,6 @@
-"""Texts that name a period: labels in other spellings, dates, and pandas' periods.
+"""Reads texts of periods: labels in other spellings, dates, and pandas' periods.
 
-A text is read by itself, by fixed rules that depend on the study alone.
+Each text is read alone, by fixed rules that depend on the study only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EPOCH = date(1970, 1, 1)
 class PeriodTexts:
     """The labels of a study's periods by the texts that name them.
 
-    dates: the format of dates that are not written as ISO 8601 does, as `strptime` reads it.
+    dates: the format of dates other than ISO 8601, as `strptime` reads it.
 
     >>> texts = PeriodTexts(Periods(every="month", first="2021-01", count=12))
     >>> [texts.label(text) for text in ("2021-01", "2021-01-31", "202103", "2021M04", "May")]
@@ -51,27 +51,30 @@ class PeriodTexts:
         self.label: Callable[[str], str] = lru_cache(1 << 16)(self._label)
 
     def is_period(self, text: str) -> bool:
-        """Whether the text names a period of this length, of the study or not."""
+        """Tells whether a text names a period of this length, of the study or not."""
         return self._named(text) is not None
 
     def _label(self, text: str) -> str:
-        """The label of the study's period that the text names; the text where it names none."""
+        """Returns the label of the study's period with this text, else the text."""
         if text in self._periods.numbers:
             return text
         label = self._named(text)
         return label if label in self._periods.numbers else text
 
     def _named(self, text: str) -> str | None:
-        """The label of the period that the text names; None where it names none."""
-        every, text = self._periods.every, text.strip()
-        if every == "step":
+        """Returns the label of the period with this text, of the study or not.
+
+        Returns None if the text names no period.
+        """
+        length, text = self._periods.every, text.strip()
+        if length == "step":
             return text if re.fullmatch(r"[0-9]{1,9}", text) else None
-        if every == "year" and re.fullmatch(r"[0-9]{4}", text):
+        if length == "year" and re.fullmatch(r"[0-9]{4}", text):
             return text
-        for spelling in _SPELLINGS.get(every, ()):
+        for spelling in _SPELLINGS.get(length, ()):
             if match := re.fullmatch(spelling, text, re.ASCII):
                 named = match.groupdict() or {"year": match[1], "number": match[2]}
-                return _LABELS[every].format(named["year"], named["number"])
+                return _LABELS[length].format(named["year"], named["number"])
         try:
             day = self._day(text)
             return None if day is None else self._periods.label_of(day)
@@ -79,7 +82,7 @@ class PeriodTexts:
             return None
 
     def _day(self, text: str) -> date | None:
-        """The date that the text is. Raises ValueError where there is no such date."""
+        """Parses a date. Raises ValueError for a date outside of the calendar."""
         if self._dates is not None:
             try:
                 return datetime.strptime(text, self._dates).date()
@@ -94,7 +97,7 @@ class PeriodTexts:
 
 
 def check_date_format(text: str) -> str:
-    """The format of `--dates`, which must name year, month and day. Raises UserError."""
+    """Checks the format of `--dates`, with year, month and day. Raises UserError."""
     try:
         day = date(2031, 11, 23)
         if datetime.strptime(day.strftime(text), text).date() == day:
@@ -105,7 +108,7 @@ def check_date_format(text: str) -> str:
 
 
 def period_column(column: pa.Array, field: pa.Field) -> pa.Array:
-    """A column of periods as text, that of pandas' PeriodDtype as dates. Raises UserError."""
+    """Converts a column of periods to text, pandas' PeriodDtype to dates. Raises UserError."""
     frequency = _pandas_frequency(field)
     if frequency is None:
         return cell_text(column, field.name, DAMAGED)
@@ -122,7 +125,7 @@ def period_column(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _day(ordinal: int, first_day: Callable[[int], date]) -> str:
-    """The first day of a period; `DAMAGED` where it is out of every calendar."""
+    """Returns the first day of a period, or `DAMAGED` outside of every calendar."""
     try:
         return first_day(ordinal).isoformat()
     except (OverflowError, ValueError):
@@ -130,7 +133,10 @@ def _day(ordinal: int, first_day: Callable[[int], date]) -> str:
 
 
 def _pandas_frequency(field: pa.Field) -> str | None:
-    """The frequency of pandas' periods; None for a column of anything else."""
+    """Returns the frequency of pandas' periods.
+
+    Returns None for another column, and an empty text for an unknown frequency.
+    """
     kind: Any = field.type
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _PANDAS:
         serialized = kind.__arrow_ext_serialize__()

@@ -1,4 +1,4 @@
-"""Cells that stand in a table more than once: the last one counts, and nothing else says so."""
+"""Finds repeated cells of a table: only the last counts, and only this notice tells."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 
 @dataclass
-class Place:
-    """Cells of a column with the same fault: how many, and the row of the first, from 1."""
+class Occurrences:
+    """Cells of a column with the same fault: the number of cells, and the first row, from 1."""
 
     cells: int
     first_row: int
@@ -20,7 +20,7 @@ class Place:
 class Repeats:
     """Finds cells of the same person and period in a column, at 16 bytes a cell.
 
-    Cells are compared by a hash of 64 bits that holds for this process; what it finds is a notice
+    Cells are compared by a hash of 64 bits that holds for this process; the result is a notice
     and decides nothing.
     """
 
@@ -36,23 +36,23 @@ class Repeats:
     ) -> None:
         """Adds rows of a table.
 
-        periods: None where every column is a period's.
+        periods: None if every column is a period's.
         rows: their numbers.
-        usable: by column, which of the rows have a cell that counts.
+        usable: by column, which of the rows have a usable cell.
         """
         keys = persons if periods is None else zip(persons, periods, strict=True)
         hashes = np.fromiter(map(hash, keys), np.int64, len(rows))
         for column, mask in usable.items():
             self._cells.setdefault(column, []).append((hashes[mask], rows[mask]))
 
-    def places(self) -> dict[str, Place]:
-        """By column, how many cells repeat an earlier one, and the row of the first that does."""
-        places = {}
-        for column, parts in self._cells.items():
-            hashes, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
+    def places(self) -> dict[str, Occurrences]:
+        """Counts, by column, cells that repeat an earlier cell, and finds the first row."""
+        repeated_cells = {}
+        for column, chunks in self._cells.items():
+            hashes, rows = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
             _, first = np.unique(hashes, return_index=True)
             repeated = np.ones(len(hashes), bool)
             repeated[first] = False
             if repeated.any():
-                places[column] = Place(int(repeated.sum()), int(rows[repeated].min()))
-        return places
+                repeated_cells[column] = Occurrences(int(repeated.sum()), int(rows[repeated].min()))
+        return repeated_cells

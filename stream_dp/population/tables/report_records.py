@@ -1,7 +1,7 @@
-"""Records that are sent of a table's rows: its reports, and what stands for a row that makes none.
+"""The records of a table's rows: reports, and records of rows that make no report.
 
-A row that makes no report is sent too, so that it is counted, and kept as a dead letter, by whoever
-reads the reports. Its record is no report, whatever the row says.
+A row that makes no report is sent too: the reader of the reports counts it and keeps it as a dead
+letter. Its record is no report, whatever the row says.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stream_dp.population.reports import LARGEST_REPORT
 from stream_dp.study import Study
 
-from .reading import ReportColumns, ReportRow, reports_of
+from ..report_decoding import LARGEST_REPORT
+from .table_reading import ReportColumns, ReportRow, reports_of
 
 _MOST_TEXT = 8000  # characters of a row; in JSON one is at most six bytes
 _encode = msgspec.json.Encoder().encode
@@ -21,14 +21,14 @@ SentRecord = tuple[str, bytes]  # key and value
 
 
 def id_rule(study: Study) -> Callable[[str], str]:
-    """The normal form of ids by the study's rule."""
+    """Returns the function to the normal form of ids by the study's rule."""
     return str if study.ids is None else study.ids.normal
 
 
 def records_of(
     columns: ReportColumns, normal: Callable[[str], str], overhead: int
 ) -> Iterator[list[SentRecord]]:
-    """The records of some rows, in batches.
+    """Yields the records of rows, in batches.
 
     The key is the normal form of the id, so that a person's reports are in one partition.
 
@@ -38,20 +38,23 @@ def records_of(
         yield [_row_record(row, text) for row, text in columns.unreadable]
     for batch in reports_of(columns):
         records = [report_record(report, normal) for report in batch]
-        for place, record in enumerate(records):
+        for index, record in enumerate(records):
             if is_too_large(record, overhead):
-                records[place] = _row_record(None, record[1].decode())
+                records[index] = _row_record(None, record[1].decode())
         yield records
 
 
 def report_record(report: ReportRow, normal: Callable[[str], str]) -> SentRecord:
-    """The record of a report."""
+    """Encodes a report as a record."""
     person, period, values = report
     return normal(person), _encode({"person": person, "period": period, "values": values})
 
 
 def is_too_large(record: SentRecord, overhead: int) -> bool:
-    """Whether a record is over the largest size. overhead: bytes beside its key and its value."""
+    """Tells whether a record is over the largest size.
+
+    overhead: bytes of a record beside its key and its value.
+    """
     key, value = record
     # A character is at most four bytes.
     if len(value) + 4 * len(key) + overhead <= LARGEST_REPORT:
@@ -60,5 +63,5 @@ def is_too_large(record: SentRecord, overhead: int) -> bool:
 
 
 def _row_record(row: int | None, text: str) -> SentRecord:
-    """A record of a row that makes no report: who reads it finds no person, period and values."""
+    """Encodes a row that makes no report. Its record has no person, period and values."""
     return "", _encode({"row": row, "text": text[:_MOST_TEXT]})

@@ -1,4 +1,4 @@
-"""Sheets of .xlsx files as batches of text, each cell by itself."""
+"""Reads sheets of .xlsx files as batches of text, cell by cell."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from stream_dp.errors import UserError
 
 from .table_rows import TableRows, UnreadableRow, no_rows, text_rows
 
-_MOST_DIGITS = 15  # that a spreadsheet keeps of a number
+_MOST_DIGITS = 15  # precision of a number in a spreadsheet
 
 
 def sheet_batches(path: Path, sheet: str | None, ids: str, count: int) -> Iterator[TableRows]:
-    """The rows of a sheet, every cell as text, after a batch without rows for the header.
+    """Reads the rows of a sheet, every cell as text, after a batch without rows for the header.
 
-    sheet: its name; the only sheet where None.
-    ids: the column of ids: a number that is shown with zeros in front, by a format such as
-        '00000', keeps them, and one that is not whole or has lost digits is `DAMAGED`.
+    sheet: its name; if None, the only sheet.
+    ids: the column of ids. A number that is shown with zeros in front, by a format such as
+        '00000', keeps them; a number that is not whole or has lost digits is `DAMAGED`.
     count: rows of a batch.
 
     Raises UserError.
@@ -50,7 +50,7 @@ def sheet_batches(path: Path, sheet: str | None, ids: str, count: int) -> Iterat
 
 
 def _chosen(path: Path, book: Any, name: str | None) -> Any:
-    """The sheet of that name, or the only one. Raises UserError."""
+    """Returns the sheet with this name, or the only sheet. Raises UserError."""
     if name is None and len(book.worksheets) == 1:
         return book.worksheets[0]
     names = [sheet.title for sheet in book.worksheets]
@@ -68,27 +68,27 @@ def _batches(path: Path, sheet: Any, ids: str, count: int) -> Iterator[TableRows
         names.pop()
     if not names:
         raise UserError(f"{path}: the sheet is empty")
-    place = names.index(ids) if ids in names else None
+    id_column = names.index(ids) if ids in names else None
     schema = pa.schema([(name, pa.string()) for name in names])
     yield TableRows(no_rows(schema), np.zeros(0, np.int64))
     rest = enumerate(rows, start=1)
     while several := list(islice(rest, count)):
         fitting: dict[int, list[str | None]] = {}
-        others = []
+        unreadable = []
         for number, row in several:
             cells = [_text(cell.value) for cell in row]
             if any(cell is not None for cell in cells[len(names) :]):
-                others.append(UnreadableRow(number, "\t".join(cell or "" for cell in cells)))
+                unreadable.append(UnreadableRow(number, "\t".join(cell or "" for cell in cells)))
                 continue
-            if place is not None and len(row) > place:
-                cells[place] = _id_text(row[place], cells[place])
+            if id_column is not None and len(row) > id_column:
+                cells[id_column] = _id_text(row[id_column], cells[id_column])
             cells += [None] * (len(names) - len(cells))
             fitting[number] = cells[: len(names)]
-        yield text_rows(schema, list(fitting.values()), list(fitting), others)
+        yield text_rows(schema, list(fitting.values()), list(fitting), unreadable)
 
 
-def _text(value: Any) -> str | None:
-    """A cell as text: whole numbers without a fraction, dates as ISO 8601 writes them."""
+def _text(value: object) -> str | None:
+    """Converts a cell to text: whole numbers without a fraction, dates in ISO 8601."""
     if value is None or value == "":
         return None
     if isinstance(value, bool):
@@ -100,12 +100,12 @@ def _text(value: Any) -> str | None:
     return value.isoformat(" ") if isinstance(value, datetime) else _plain(value)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _id_text(cell: Any, text: str | None) -> str | None:
-    """An id as the sheet shows it."""
+    """Returns an id with the leading zeros of its number format."""
     if isinstance(cell.value, (int, float)) and not isinstance(cell.value, bool) and text:
         if not text.isdigit() or len(text) > _MOST_DIGITS:
             return DAMAGED

@@ -1,4 +1,4 @@
-"""Rows of a file as it is read: some that are columns of cells, and some that fit no column."""
+"""Rows of a file: rows in columns of cells, and rows that do not fit the columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 
 class UnreadableRow(NamedTuple):
-    """A row that cannot be taken apart into the header's columns.
+    """A row that does not divide into the header's columns.
 
     row: its number, from 1 below the header.
-    text: as it stands in the file, which may be cut short.
+    text: as in the file; it may be cut short.
     """
 
     row: int
@@ -25,11 +25,11 @@ class UnreadableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class TableRows:
-    """Some rows of a file.
+    """A batch of rows of a file.
 
-    batch: the cells of those that fit the header.
-    numbers: the number of each of them, from 1 below the header.
-    unreadable: those that do not fit the header, whose numbers are among the others.
+    batch: the cells of the rows that fit the header.
+    numbers: the row numbers of the batch, from 1 below the header.
+    unreadable: the rows that do not fit the header, numbered in the same sequence.
     over_lines: the numbers of rows that have line ends in a cell.
     """
 
@@ -40,7 +40,7 @@ class TableRows:
 
 
 def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[TableRows]:
-    """Batches of a file of which every row fits the header."""
+    """Numbers the rows of batches in which every row fits the header."""
     row = 1
     for batch in batches:
         yield TableRows(batch, np.arange(row, row + len(batch)))
@@ -48,7 +48,7 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[TableRows]:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows, so that the header of an empty table is checked too."""
+    """Makes a batch without rows, for checking the header of an empty table."""
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
@@ -59,7 +59,7 @@ def text_rows(
     unreadable: Sequence[UnreadableRow] = (),
     over_lines: Sequence[int] = (),
 ) -> TableRows:
-    """Rows of texts, of which an empty one is no cell. schema: of columns of text."""
+    """Makes a batch from rows of texts. An empty text is no cell. schema: of columns of text."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
     arrays = [_without_empty(pa.array(column, pa.string())) for column in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)

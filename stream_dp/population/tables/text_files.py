@@ -1,8 +1,8 @@
-"""Text files of tables: CSV and its relatives, packed or not, in any encoding, read as text.
+"""Reads text files of tables: CSV and its relatives, packed or not, in any encoding.
 
 The separator is declared, or read from the header; the encoding is declared, or that of the
-byte-order mark, or UTF-8: no row decides how another is read. Only a quote that a program opens and
-does not close stops the reading.
+byte-order mark, or UTF-8: no row decides how another row is read. Only a quote that is opened and
+not closed stops the reading.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# What a packed file that is cut short or damaged raises.
+# Errors of a packed file that is cut short or damaged.
 UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked where it ends in .gz or .zip. Raises UserError."""
+    """Opens a file, unpacked if its name ends in .gz or .zip. Raises UserError."""
     if path.suffix == ".gz":
         with gzip.open(path) as unpacked:
             yield cast(IO[bytes], unpacked)
@@ -55,28 +55,29 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _zipped_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
-    """The one file of an archive. Raises UserError."""
+    """Returns the only file of an archive. Raises UserError."""
     files = [
         info
         for info in archive.infolist()
         if not info.is_dir() and not info.filename.startswith("__MACOSX/")
     ]
     if len(files) != 1 or files[0].flag_bits & 1:
-        what = f"{len(files)} files" if len(files) != 1 else "a file with a password"
-        raise UserError(f"{path}: holds {what}; unpack it and send the table that is meant")
+        contents = f"{len(files)} files" if len(files) != 1 else "a file with a password"
+        raise UserError(f"{path}: holds {contents}; unpack it and send the table that is meant")
     return files[0]
 
 
 def text_batches(
     path: Path, separator: str | None, encoding: str | None, keys: Collection[str]
 ) -> Iterator[TableRows]:
-    """The rows of a text file, every cell as text, after a batch without rows for the header.
+    """Reads the rows of a text file, every cell as text, after a batch without rows for the header.
 
-    separator: read from the header where None.
-    encoding: that of the file's byte-order mark, or UTF-8, where None.
+    separator: None: read from the header.
+    encoding: None: from the file's byte-order mark, else UTF-8.
     keys: columns that the header must have, which decide its separator.
 
-    07 stays 07 and no type is guessed. What is not of the encoding is `DAMAGED` in its cell. Raises
+    07 stays 07 and no type is guessed. Bytes outside of the encoding make the cell `DAMAGED`.
+    Raises
     UserError, OSError and `UNPACKING`.
     """
     encoding = encoding or _marked_encoding(path)
@@ -94,11 +95,11 @@ def _rows(
     path: Path, file: IO[str], separator: str | None, encoding: str, keys: Collection[str]
 ) -> Iterator[TableRows]:
     lines = ((n, line.lstrip("\ufeff").rstrip("\n")) for n, line in enumerate(file))
-    before, first = next(((n, line) for n, line in lines if line), (0, ""))
+    line_count, first = next(((n, line) for n, line in lines if line), (0, ""))
     _check_header(path, first, encoding)
     separator = separator or _separator(first, keys)
-    records = TextRecords(file, separator, before)
-    header = records.begun_by(first + "\n")
+    records = TextRecords(file, separator, line_count)
+    header = records.first_record(first + "\n")
     if header is None:
         raise UserError(
             f"{path}: cannot be read as a table: its header has a cell that is too long"
@@ -109,23 +110,23 @@ def _rows(
     width, row = len(header), 1
     while (chunk := records.read(CSV_CHARACTERS)) is not None:
         numbers = range(row, row + len(chunk.cells))
-        if chunk.have(width):
+        if chunk.all_have(width):
             yield text_rows(schema, chunk.cells, numbers)
         else:
             cells = list(zip(numbers, chunk.cells, strict=True))
             fitting = {n: c for n, c in cells if c is not None and len(c) == width}
-            others = [
+            unreadable = [
                 UnreadableRow(n, chunk.texts[n - row] if c is None else separator.join(c))
                 for n, c in cells
                 if n not in fitting
             ]
             over_lines = [numbers[i] for i in chunk.over_lines]
-            yield text_rows(schema, list(fitting.values()), list(fitting), others, over_lines)
+            yield text_rows(schema, list(fitting.values()), list(fitting), unreadable, over_lines)
         row = numbers.stop
 
 
 def _damaged(error: UnicodeError) -> tuple[str, int]:
-    """The handler of errors by which a byte that is not of the encoding damages its cell alone."""
+    """Handles a decoding error: the undecodable byte damages its cell alone."""
     assert isinstance(error, UnicodeDecodeError)
     return DAMAGED, error.end
 
@@ -134,14 +135,14 @@ codecs.register_error(_HANDLER, _damaged)
 
 
 def _marked_encoding(path: Path) -> str:
-    """The encoding by the file's first bytes: its byte-order mark, or UTF-8."""
+    """Returns the encoding of the file's byte-order mark, or UTF-8."""
     with opened(path) as file:
         start = file.read(3)
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
 
 
 def _check_header(path: Path, header: str, encoding: str) -> None:
-    """That the header is text of that encoding. Raises UserError."""
+    """Checks that the header is text in this encoding. Raises UserError."""
     if "\0" in header:
         raise UserError(
             f"{path}: cannot be read as a table: its header has null bytes; if it is UTF-16 without"
@@ -158,7 +159,7 @@ def _check_header(path: Path, header: str, encoding: str) -> None:
 
 
 def _separator(header: str, keys: Collection[str]) -> str:
-    """The separator that gives the header these columns, and most columns where several do."""
+    """Finds the separator by which the header has most of these keys, then most columns."""
 
     def rank(separator: str) -> tuple[int, int]:
         try:

@@ -1,7 +1,7 @@
-"""Records of text with separators: a line each, unless a cell in quotes goes over lines (RFC 4180).
+"""Reads records of text with separators: a line, or more with cells in quotes (RFC 4180).
 
-A record is read by itself. Only a quote that is opened and not closed as it should be takes in what
-follows; a program that doubles the quotes inside of cells never writes one.
+Each record is read alone. Only a quote that is opened and not closed takes in the following lines;
+a program that doubles the quotes inside of cells never writes such a quote.
 """
 
 from __future__ import annotations
@@ -11,60 +11,66 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import IO, NamedTuple
 
-MOST_TEXT = 8000  # characters that are kept of a record that cannot be taken apart
+MOST_TEXT = 8000  # characters, at most, in the text of a record with too long a cell
 
 
 class OpenQuoteError(Exception):
-    """A quote is opened and not closed. line: in which the record begins, from 1."""
+    """A quote is opened and not closed. line: the first line of the record, from 1."""
 
     def __init__(self, line: int) -> None:
         self.line = line
         super().__init__(line)
 
 
-class Records(NamedTuple):
-    """Some records of a file, without blank lines.
+class ParsedRecords(NamedTuple):
+    """A batch of records of a file, without blank lines.
 
-    cells: of each; None for one with a cell that is longer than the csv module reads.
-    texts: the beginnings of the latter, by their index.
-    over_lines: the indices of those that have several lines.
+    cells: of each record; None for a record with a cell that is longer than the csv module reads.
+    texts: the beginnings of the records without cells, by index.
+    over_lines: the indices of the records with several lines.
     """
 
     cells: Sequence[list[str] | None]
     texts: dict[int, str]
     over_lines: list[int]
 
-    def have(self, columns: int) -> bool:
-        """Whether each of them is one line of so many cells."""
+    def all_have(self, columns: int) -> bool:
+        """Tells whether every record is a single line with this number of cells."""
         return not self.over_lines and {columns} == {
             -1 if c is None else len(c) for c in self.cells
         }
 
 
 class TextRecords:
-    """Reads the records of a file. line: how many of its lines were read before."""
+    """Reads the records of a file. line: the number of lines already read."""
 
     def __init__(self, file: IO[str], separator: str, line: int = 0) -> None:
         self._file, self._separator, self._line = file, separator, line
 
-    def begun_by(self, line: str) -> list[str] | None:
-        """The cells of the record that begins with this line, which is not blank.
+    def first_record(self, line: str) -> list[str] | None:
+        """Returns the cells of the record with this first line, which is not blank.
 
-        None where one of them is too long. Raises OpenQuoteError.
+        Returns None if a cell is too long. Raises OpenQuoteError.
         """
-        return self._one_by_one([line]).cells[0]
+        return self._record_by_record([line]).cells[0]
 
-    def read(self, characters: int) -> Records | None:
-        """The next records, of about so many characters; None at the end. Raises OpenQuoteError."""
+    def read(self, characters: int) -> ParsedRecords | None:
+        """Reads the next records, of about `characters` characters. Raises OpenQuoteError.
+
+        Returns None at the end.
+        """
         while lines := self._file.readlines(characters):
-            records = self._alone(lines) or self._one_by_one(lines)
+            records = self._line_by_line(lines) or self._record_by_record(lines)
             if records.cells:
                 return records
         return None
 
-    def _alone(self, lines: list[str]) -> Records | None:
-        """The records of lines of which each is one; None where one of them is not."""
-        # A blank line at the end is a record of its own unless a quote is open there.
+    def _line_by_line(self, lines: list[str]) -> ParsedRecords | None:
+        """Parses lines that are a record each.
+
+        Returns None if a record has several lines.
+        """
+        # A blank line at the end makes a further record unless a quote is open there.
         try:
             records = list(csv.reader(chain(lines, ["\n"]), delimiter=self._separator))
         except csv.Error:
@@ -72,12 +78,12 @@ class TextRecords:
         if len(records) != len(lines) + 1:
             return None
         self._line += len(lines)
-        return Records([cells for cells in records if cells], {}, [])
+        return ParsedRecords([cells for cells in records if cells], {}, [])
 
-    def _one_by_one(self, lines: list[str]) -> Records:
-        """The records that begin in these lines, of which the last may go on in the file."""
-        found: list[list[str] | None] = []
-        records, left, raw = Records(found, {}, []), len(lines), list[str]()
+    def _record_by_record(self, lines: list[str]) -> ParsedRecords:
+        """Parses the records in these lines; the last record may continue in the file."""
+        parsed: list[list[str] | None] = []
+        records, remaining, raw = ParsedRecords(parsed, {}, []), len(lines), list[str]()
 
         def taken() -> Iterator[str]:
             for line in chain(lines, self._file, ["\n"]):
@@ -86,7 +92,7 @@ class TextRecords:
 
         source = taken()
         reader = csv.reader(source, delimiter=self._separator)
-        while left > 0:
+        while remaining > 0:
             cells: list[str] | None
             try:
                 cells = next(reader)
@@ -95,27 +101,27 @@ class TextRecords:
                     raise OpenQuoteError(self._line + 1)
             except csv.Error:
                 cells, count = None, self._skip(raw, source)
-                records.texts[len(found)] = "".join(raw)[:MOST_TEXT]
+                records.texts[len(parsed)] = "".join(raw)[:MOST_TEXT]
             if count > 1:
-                records.over_lines.append(len(found))
+                records.over_lines.append(len(parsed))
             if cells != []:
-                found.append(cells)
-            left -= count
+                parsed.append(cells)
+            remaining -= count
             self._line += count
             raw.clear()
         return records
 
     def _is_quoted_well(self, raw: list[str]) -> bool:
-        """Whether lines are one record, in which each quote that closes ends its cell."""
+        """Tells whether lines are a single record and all closing quotes end a cell."""
         try:
             return len(list(csv.reader(raw, delimiter=self._separator, strict=True))) == 1
         except csv.Error:
             return False
 
     def _skip(self, raw: list[str], source: Iterator[str]) -> int:
-        """Goes to the end of a record with a cell that is too long; returns its number of lines.
+        """Skips a record with too long a cell. Returns its number of lines.
 
-        raw: the lines that have been read of it. Those that `source` adds are not kept.
+        raw: the lines of it that have been read. Lines that `source` adds are dropped.
 
         Raises OpenQuoteError.
         """
@@ -128,29 +134,30 @@ class TextRecords:
         raise OpenQuoteError(self._line + 1)
 
     def _left_open(self, line: str, is_open: bool, after_others: bool) -> bool:
-        """Whether a quote is open at the end of a line.
+        """Tells whether a quote is open at the end of a line.
 
-        is_open: whether one is at its beginning. after_others: whether the record began before.
+        is_open: whether a quote is open at its beginning. after_others: whether the record began
+        before.
 
         Raises OpenQuoteError.
         """
-        separator, at = self._separator, 0
+        separator, position = self._separator, 0
         if not is_open:
             is_open = line.startswith('"')
-            at = int(is_open)
+            position = int(is_open)
         while True:
             if is_open:
-                at = line.find('"', at)
-                if at < 0:
+                position = line.find('"', position)
+                if position < 0:
                     return True
-                if line.startswith('"', at + 1):
-                    at += 2
+                if line.startswith('"', position + 1):
+                    position += 2
                     continue
-                at += 1
-                if after_others and line[at : at + 1] not in ("", "\n", separator):
+                position += 1
+                if after_others and line[position : position + 1] not in ("", "\n", separator):
                     raise OpenQuoteError(self._line + 1)
-            at = line.find(separator, at) + 1
-            if at == 0:
+            position = line.find(separator, position) + 1
+            if position == 0:
                 return False
-            is_open = line.startswith('"', at)
-            at += is_open
+            is_open = line.startswith('"', position)
+            position += is_open

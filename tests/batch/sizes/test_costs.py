@@ -11,7 +11,7 @@ from kit.divergences import log_moment
 
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.methods import METHODS
-from stream_dp.batch.sizes.plan import DISTANCE_CHANGE, LevelPlan
+from stream_dp.batch.sizes.sizes_plan import DISTANCE_CHANGE, LevelPlan
 from stream_dp.privacy.noise import geometric_variance
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study.size_changes import WORST_CHANGES, squared_change

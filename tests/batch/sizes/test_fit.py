@@ -3,23 +3,19 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.region_trees import BLOCKS, hawaii, tree, trees
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
-from stream_dp.batch.sizes import fit as fit_module
-from stream_dp.batch.sizes.fit import fit_levels
+from stream_dp.batch.sizes import sizes_fit as fit_module
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.methods import METHODS
-from stream_dp.batch.sizes.plan import (
-    LevelPlan,
-    SizesPlan,
-    default_methods,
-    omniscient_error,
-)
+from stream_dp.batch.sizes.sizes_fit import fit_levels
+from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
@@ -118,7 +114,10 @@ def test_a_recorded_round_counts_and_not_the_own_draw():
 def test_a_transcript_of_something_else_is_refused():
     transcript = MemoryTranscript()
     fitted(REGIONS, LEAVES, plan_of(REGIONS), transcript=transcript)
-    for wrong in (b"", b"\xc0", transcript.recorded[1], transcript.recorded[0][:-1]):
+    first = msgspec.msgpack.decode(transcript.recorded[0])
+    unknown = msgspec.msgpack.encode((first[0] + 1, *first[1:]))
+    assert first[0] == fit_module.FORMAT == 1
+    for wrong in (b"", b"\xc0", transcript.recorded[1], transcript.recorded[0][:-1], unknown):
         with pytest.raises(UserError, match="transcript"):
             fitted(REGIONS, LEAVES, plan_of(REGIONS), transcript=MemoryTranscript([wrong]))
 

@@ -1,10 +1,9 @@
-"""Likeliest consistent sizes: probabilities by enumeration, what is always true, editions."""
+"""Likeliest consistent sizes: probabilities by enumeration, what is always true, the fallback."""
 
 import itertools
 from dataclasses import replace
 from fractions import Fraction
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,14 +11,13 @@ from hypothesis import strategies as st
 from kit.region_trees import tree, trees
 from scipy.special import expit
 
-from stream_dp.batch.base import FitContext, MemoryTranscript
 from stream_dp.batch.sizes import posterior
 from stream_dp.batch.sizes.allocation import allocated, medians
 from stream_dp.batch.sizes.chains import Evidence, chain, counts_of, prior_slope
-from stream_dp.batch.sizes.fit import fit_levels
 from stream_dp.batch.sizes.methods import METHODS
-from stream_dp.batch.sizes.plan import LevelPlan, SizesPlan
-from stream_dp.errors import UserError
+from stream_dp.batch.sizes.sizes_fit import fit_levels
+from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan
+from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
 
 LEVEL = LevelPlan("add_remove", ("sorted",), Fraction(1, 2))  # noise of variance 1
@@ -185,49 +183,6 @@ def text(fitted):
     return [[(s.size.tolist(), s.groups.tolist()) for s in level] for level in fitted.sizes]
 
 
-def before(rounds):
-    """Rounds as the version recorded them that stated no edition."""
-    return [msgspec.msgpack.encode(msgspec.msgpack.decode(data)[:3]) for data in rounds]
-
-
-def differing():
-    """Rounds of which the two versions make different sizes."""
-    for seed in range(50):
-        new, transcript = fit(seed)
-        old, _ = fit(seed, before(transcript.recorded))
-        if text(old) != text(new):
-            return transcript.recorded, old, new
-    raise AssertionError
-
-
-def test_a_job_that_the_version_before_began_ends_as_it_would_have_there():
-    rounds, old, new = differing()
-    merged = replace(new, edition=b"")
-    assert text(merged) == text(old)
-    # Its later rounds are recorded so that a worker of that version reads them as well.
-    _, transcript = fit(7, before(rounds[:1]))
-    assert len(msgspec.msgpack.decode(transcript.recorded[1])) == 3
-    again, _ = fit(8, transcript.recorded)
-    assert again.edition == b""
-
-
-def test_a_version_that_records_first_decides():
-    rounds, old, _ = differing()
-
-    class Taken(MemoryTranscript):
-        def record(self, number, data):
-            return super().record(number, before(rounds)[number])
-
-    assert text(fit(9, transcript=Taken())[0]) == text(old)
-
-
-def test_rounds_of_two_versions_are_refused():
-    rounds, _, _ = differing()
-    for mixed in ([before(rounds)[0], rounds[1]], [rounds[0], before(rounds)[1]]):
-        with pytest.raises(UserError, match="transcript"):
-            fit(1, mixed)
-
-
 def test_what_is_too_large_or_not_published_is_merged(monkeypatch):
     fitted, _ = fit(3)
     assert fitted._likeliest() is not None
@@ -236,4 +191,4 @@ def test_what_is_too_large_or_not_published_is_merged(monkeypatch):
     monkeypatch.setattr(posterior, "MOST_CELLS", 10)
     fresh, _ = fit(3)
     assert fresh._likeliest() is None
-    assert text(fresh) == text(replace(fitted, edition=b""))
+    assert text(fresh) == text(replace(fitted, levels=hidden.levels))

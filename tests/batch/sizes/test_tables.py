@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
+from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.errors import UserError
-from stream_dp.size_answers import MeasuredRegion
 from stream_dp.study.size_changes import geometric_cost
 
 COUNTS = pa.table(
@@ -87,12 +87,12 @@ def test_much_budget_gives_the_truth_and_its_measurements():
     root = result.measurements.filter(pa.compute.field("level") == "all")
     assert root["entry"].to_pylist() == list(range(8))
     assert root["value"].to_pylist() == [30, 35, 55, 55, 56, 96, 96, 96]
-    assert result.estimate("size 2").value == 20
-    assert result.estimate("at-least 4", "s").value == 41
-    assert result.estimate("quantile 1/2", "n", "1").value == 0
-    assert result.estimate("quantile 0.61", "n", "1").value == 2
-    assert result.estimate("mean", "n", "2").value == 1
-    skewness = result.estimate("skewness", "n", "1")
+    assert result.answer("size 2").synthetic == 20
+    assert result.answer("at-least 4", "s").synthetic == 41
+    assert result.answer("quantile 1/2", "n", "1").synthetic == 0
+    assert result.answer("quantile 0.61", "n", "1").synthetic == 2
+    assert result.answer("mean", "n", "2").synthetic == 1
+    skewness = result.answer("skewness", "n", "1")
     expected = (1 - 2 * 0.4) / (0.4 * 0.6) ** 0.5  # of a share of .4
     assert skewness.value == pytest.approx(expected)
     assert skewness.standard_error is None
@@ -123,10 +123,8 @@ def test_answers_are_unbiased_and_their_error_is_that_of_the_noise_in_them(metho
         assert method == "sorted"
         assert "not numbers of groups" in true.reason
         return
-    assert true.unbiased == pytest.approx(true.value)
-    weights = [
-        answer(exact + unit).unbiased - true.unbiased for unit in np.eye(len(exact), dtype=int)
-    ]
+    assert true.value == pytest.approx(true.synthetic)
+    weights = [answer(exact + unit).value - true.value for unit in np.eye(len(exact), dtype=int)]
     assert true.standard_error == pytest.approx((variance * np.square(weights).sum()) ** 0.5)
 
 
@@ -140,7 +138,7 @@ def test_small_regions_are_measured_by_size_and_large_ones_by_counts():
 
 
 def test_sorted_sizes_tell_no_number_of_groups():
-    answer = fitted().estimate("size 2", "n", "1")
+    answer = fitted().answer("size 2", "n", "1")
     assert answer.standard_error is None
     assert "not numbers of groups" in answer.reason
 
@@ -213,10 +211,10 @@ def test_a_wrong_table_is_one_line_without_values(column, values, words):
 )
 def test_a_wrong_query_is_one_line(query, words):
     with pytest.raises(UserError, match=words):
-        fitted().estimate(query)
+        fitted().answer(query)
 
 
 def test_unknown_regions_and_regions_without_groups():
     with pytest.raises(UserError, match="no such region"):
-        fitted().estimate("mean", "n", "9")
-    assert np.isnan(fitted().estimate("mean", "s", "3").value)
+        fitted().answer("mean", "n", "9")
+    assert np.isnan(fitted().answer("mean", "s", "3").synthetic)

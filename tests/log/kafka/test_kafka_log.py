@@ -8,14 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 from contents import by_partition, drain, sent, values
 from contract import LogContract
 
-from stream_dp.log.base import (
-    MAX_RECORD,
-    LogError,
-    Record,
-    Unavailable,
-)
+from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
-from stream_dp.services.following import stop_following
+from stream_dp.services.intake.following import stop_following
 
 
 class TestContract(LogContract):

@@ -9,12 +9,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from contents import drain, sent, values
 
-from stream_dp.log.base import (
-    Fenced,
-    UnknownCommit,
-)
 from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.log import Fenced, UnknownCommit
 from stream_dp.log.message import START, build_message, message_records, split_part
 
 

@@ -22,13 +22,13 @@ from kit.parts import PartsFolder, letters, outcome
 from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Record
-from stream_dp.services.parts.manifests import Manifest, PartFile, write_manifest
-from stream_dp.services.parts.orders import Order, answer_record
-from stream_dp.services.releaser.facts import IntakeFacts
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.log.log import Record
+from stream_dp.services.aggregator.manifests import Manifest, PartFile, write_manifest
+from stream_dp.services.aggregator.orders import Order, answer_record
+from stream_dp.services.releaser.releaser_facts import InputFacts
+from stream_dp.services.storage.snapshots import Snapshots
+from stream_dp.study.topics import MANIFESTS, ORDERS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import MANIFESTS, ORDERS
 
 TEXTS = {
     "bounded": declaration(),
@@ -202,8 +202,8 @@ def test_what_came_since_the_last_cut_is_measured_as_unread(folder: Path) -> Non
         place.send(second[:sent])
         with place.releaser() as releaser:
             assert not releaser.run(until_idle=True)
-            intake, lag = releaser.facts.intake, releaser.facts.lag
-        assert intake == IntakeFacts(late + sent, None, None)
+            intake, lag = releaser.facts.input, releaser.facts.lag
+        assert intake == InputFacts(late + sent, None, None)
         assert lag is None
 
 
@@ -221,7 +221,7 @@ def test_markers_are_not_searched_before_they_are_announced(folder: Path) -> Non
 def test_markers_are_found_behind_many_reports_of_other_partitions(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_dp.services.markers.READ_AT_ONCE", 7)
+    monkeypatch.setattr("stream_dp.services.intake.markers.READ_AT_ONCE", 7)
     place = PartsFolder(folder / "place")
     place.send([record for records in script()[:2] for record in records])
     assert not place.run()

@@ -12,9 +12,9 @@ from kit.panels import fix_secrets
 from kit.parts_of_tables import RUN, TablesFolder, TablesInParts
 from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml, window
 
-from stream_dp.log.base import Record
-from stream_dp.services.journal import closes
-from stream_dp.services.markers import close_marker
+from stream_dp.log.log import Record
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal.journal import closes
 
 EACH = 34_000  # reports of a period
 

@@ -16,12 +16,12 @@ from kit.shapes import AVRO_REPORT, NUMBER, Shape, avro_bytes, shapes
 from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Record, Unavailable
-from stream_dp.services.aggregator import tasks
-from stream_dp.services.aggregator.tasks import Source
-from stream_dp.services.journal import closes
-from stream_dp.services.releaser.parts import Aggregation
-from stream_dp.topics import MANIFESTS
+from stream_dp.log.log import Record, Unavailable
+from stream_dp.services.aggregator import close_tasks
+from stream_dp.services.aggregator.close_tasks import Source
+from stream_dp.services.journal.journal import closes
+from stream_dp.services.releaser.parts_input import Aggregation
+from stream_dp.study.topics import MANIFESTS
 
 # Rows of Avro have every column, and so say more than reports do.
 SHAPES = {k: v for k, v in shapes(["poverty", "work", "wealth"]).items() if k != "avro"}
@@ -189,7 +189,9 @@ def test_an_aggregator_with_another_input_is_refused(other: str, folder: Path) -
 
     def changed_back(step: str) -> None:
         if step == "order":
-            tasks.workplace(Source(place.file, place.entries()[0].message.hash[:12], changed_back))
+            close_tasks.open_workplace(
+                Source(place.file, place.entries()[0].message.hash[:12], changed_back)
+            )
             place.file.write_text(own)
 
     with pytest.raises(Inconsistent, match=r"run\.input: it is not the one of the releaser"):

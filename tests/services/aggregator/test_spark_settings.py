@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from kit.panels import declaration
 from kit.studies import toml_lines
 
 from stream_dp.errors import UserError
-from stream_dp.services.aggregator.spark.session import check_master
+from stream_dp.services.aggregator.spark.spark_session import _DEFAULTS, check_master
 from stream_dp.services.cli import main
 
 SAFE = {
@@ -19,6 +20,10 @@ SAFE = {
     "spark.io.encryption.enabled": "true",
 }
 REMOTE = ["spark://host:7077", "k8s://https://host", "yarn", "local-cluster[2,1,1024]", "localhost"]
+
+
+def test_the_daemon_of_tasks_is_a_module() -> None:
+    assert find_spec(_DEFAULTS["spark.python.daemon.module"]) is not None
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[2,4]", "local[*]"])

@@ -16,10 +16,10 @@ from kit.parts import PartsFolder
 from stream_dp.errors import Inconsistent
 from stream_dp.log.sealing import Keyring
 from stream_dp.population.split import Part
-from stream_dp.services.aggregator import tasks
+from stream_dp.services.aggregator import close_tasks
+from stream_dp.services.aggregator.close_tasks import Closing, Range, Source, close, decode, leave
 from stream_dp.services.aggregator.spill import Spilled, SpilledPart, close_spilled, spill
-from stream_dp.services.aggregator.tasks import Closing, Range, Source, close, decode, leave
-from stream_dp.services.snapshots import Snapshots
+from stream_dp.services.storage.snapshots import Snapshots
 
 PARTS, REPORTS = 4, 3000
 KEYS = Keyring((bytes(range(32)),))
@@ -41,7 +41,7 @@ def begun(
     assert not StudyFolder.run(place)
     source = Source(place.file, place.entries()[0].message.hash[:12])
     snapshots = Snapshots(where, folder, source.owner, keys)
-    tasks._OPEN[source] = replace(tasks.workplace(source), snapshots=snapshots)
+    close_tasks._OPEN[source] = replace(close_tasks.open_workplace(source), snapshots=snapshots)
     return place, source
 
 

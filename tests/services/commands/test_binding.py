@@ -13,12 +13,12 @@ from kit.households import TEXT
 from kit.movers import moves_toml
 from kit.studies import MONTHS, attribute, study_toml, window
 
-from stream_dp.log.base import Record
-from stream_dp.services.binding import bound_to
+from stream_dp.log.log import Record
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import JOBS, REPORTS, STUDY
+from stream_dp.services.intake.binding import bound_to
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import JOBS, REPORTS, STUDY
 
 NEXT_YEAR = {**MONTHS, "first": "2022-01", "count": 12}
 SAME = {
@@ -35,7 +35,7 @@ OTHERS = {
 }
 
 
-@pytest.fixture(params=["sqlite", "kafka"])
+@pytest.fixture(params=["sqlite", pytest.param("kafka", marks=pytest.mark.slow)])
 def study(
     request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Path:
@@ -167,7 +167,7 @@ def test_of_two_first_writers_the_first_wins(
             before.pop()()
         return found
 
-    monkeypatch.setattr("stream_dp.services.binding.bound_to", look)
+    monkeypatch.setattr("stream_dp.services.intake.binding.bound_to", look)
     error = refusal(capsys, 4, "close", other, "2021-01", "--yes")
     assert "log: it belongs to the study 'year'" in error
     assert not before

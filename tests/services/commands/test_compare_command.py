@@ -21,7 +21,7 @@ def words(tmp_path, monkeypatch):
     (tmp_path / "study.toml").write_text(STUDY)
     lines = [f"{i},{i % 2},{i % 3 // 2},{i % 5 // 4}" for i in range(60)]
     (tmp_path / "truth.csv").write_text("\n".join(["person,1,2,3", *lines]) + "\n")
-    monkeypatch.setattr("stream_dp.evaluation.panels.pool.cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.evaluation.panels.repetitions.cores", lambda: 1)
     words = ["evaluate", tmp_path / "study.toml", tmp_path / "truth.csv"]
     return [str(word) for word in (*words, "--attribute", "poverty", "--repetitions", "3")]
 

@@ -12,10 +12,10 @@ from kit.examples import SHARED
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.services import cli
+from stream_dp.study.topics import REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import REPORTS
 
 cell_text = st.sampled_from(["0", "1", "x", "y", "", "2001", "2002", "p1", "p2"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=5

@@ -18,8 +18,8 @@ from kit.analysts import commands, judged
 from kit.hostile import drafts, drafts_and, mutated, sealed, sound
 from kit.hostile_arrow import encoded
 
-from stream_dp.log.base import Record
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 
@@ -152,10 +152,10 @@ RECORD = "INSERT INTO records VALUES ('releases', 0, {}, 0, NULL, {}, {});"
 FILES = {
     "another table": "DROP TABLE records; CREATE TABLE records (a);",
     "a view": "DROP TABLE records; CREATE VIEW records AS WITH RECURSIVE n(i) AS (SELECT 0 UNION"
-    " ALL SELECT i + 1 FROM n) SELECT 'releases' AS topic, 0 AS part, i AS place, 0 AS time,"
+    " ALL SELECT i + 1 FROM n) SELECT 'releases' AS topic, 0 AS partition, i AS offset, 0 AS time,"
     " NULL AS key, zeroblob(1000000) AS value, NULL AS headers FROM n;",
-    "a computed column": "DROP TABLE records; CREATE TABLE records (topic, part, place, time, key,"
-    " value AS (zeroblob(1000000000)), headers);"
+    "a computed column": "DROP TABLE records; CREATE TABLE records (topic, partition, offset, time,"
+    " key, value AS (zeroblob(1000000000)), headers);"
     "INSERT INTO records VALUES ('releases', 0, 0, 0, NULL, NULL);",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON log BEGIN DELETE FROM records; END;",
     "an index": "CREATE INDEX i ON records (length(value));",

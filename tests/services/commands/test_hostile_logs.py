@@ -17,7 +17,7 @@ from kit.hostile import Draft, drafts, drafts_and, mutated, sealed, sound
 from kit.hostile_arrow import ARROW, encoded
 from kit.public_logs import TopicInMemory
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.services.cli import main
 from stream_dp.services.pages.render import render
 
@@ -41,7 +41,7 @@ def in_memory_source(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[Record]]
 
     def put(records: list[Record]) -> str:
         monkeypatch.setattr(
-            "stream_dp.log.public.open_log", lambda *_, **__: ClosableTopic(records)
+            "stream_dp.log.open_public.open_log", lambda *_, **__: ClosableTopic(records)
         )
         return "sqlite:somewhere.db"
 

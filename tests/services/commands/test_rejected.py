@@ -5,11 +5,11 @@ import json
 import pytest
 from kit.studies import attribute, study_toml, window
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import REPORTS
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import REPORTS
 
 STUDY = study_toml(
     name="rejects",

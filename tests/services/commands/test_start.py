@@ -33,7 +33,8 @@ except SystemExit:
     loaded = set(done.stderr.split())
     assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
         "stream_dp.services.cli",
-        "stream_dp.services.output",
+        "stream_dp.services.process",
+        "stream_dp.services.process.output",
     }
     assert not HEAVY & loaded
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dp.plan import Plan, plan_study
+from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.studyfile import load_study
 
 TEMPLATE = files("stream_dp.services.commands").joinpath("study.toml").read_text("utf-8")

@@ -19,26 +19,21 @@ from kit.panels import StudyFolder, script
 from kit.parts import PartsFolder
 from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE
 from stream_dp.log.sealed import SealedLog
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
-from stream_dp.population.reports import Decoder
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.jobs.records import (
-    failure_record,
-    interruption_record,
-    operator_word,
-)
-from stream_dp.services.journal import Entry, journal_records
-from stream_dp.services.markers import close_marker
-from stream_dp.services.releaser.signing import key_entry
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.job_records import failure_record, interruption_record, operator_word
+from stream_dp.services.journal.journal import Entry, journal_records
+from stream_dp.services.releaser.signing_keys import key_entry
 from stream_dp.study import Run
-from stream_dp.studyfile import load_study
-from stream_dp.topics import (
+from stream_dp.study.topics import (
     CLOCK,
     CLOSES,
     JOURNAL,
@@ -49,6 +44,7 @@ from stream_dp.topics import (
     UNSEALED,
     topics_of,
 )
+from stream_dp.studyfile import load_study
 
 SCHEMA = Path(__file__).parents[3] / ".tools" / "asyncapi" / "3.0.0.json"
 KAFKA = Run(log="kafka://h1:9092,h2:9092/p", public="kafka://h3:9092/q", partitions=3)

@@ -13,10 +13,10 @@ from kit.commands import json_output, refusal
 from kit.shapes import avro_bytes
 from kit.study_file import TEXT
 
-from stream_dp.log.base import Stored
-from stream_dp.population.reports import Decoder
+from stream_dp.log.log import Stored
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
-from stream_dp.services.contract.reports import report_avro, report_schema
+from stream_dp.services.contract.report_schemas import report_avro, report_schema
 from stream_dp.study import Input
 
 SCHEMA = report_schema(OPEN)

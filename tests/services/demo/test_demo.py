@@ -60,9 +60,7 @@ def test_quarters_are_near_the_truth(shown: Shown) -> None:
         window = shown.truth[:, end - 3 : end]
         label = shown.public.study.periods.labels[end - 1]
         for least in (1, 2, 3):
-            answer = shown.public.estimate(
-                "quarters", f"at-least {least} of last 3 poverty=1", label
-            )
+            answer = shown.public.answer("quarters", f"at-least {least} of last 3 poverty=1", label)
             true = (window.sum(axis=1) >= least).mean()
             assert abs(answer.value - true) < 8 * answer.standard_error
             assert 0 < answer.standard_error < 0.01
@@ -73,7 +71,7 @@ def test_totals_are_near_the_truth(shown: Shown) -> None:
     for t, label in enumerate(shown.public.study.periods.labels):
         for b in range(1, t + 2):
             query = f"total at-least {b}"
-            answer = shown.public.estimate("months-in-poverty", query, label, count=True)
+            answer = shown.public.answer("months-in-poverty", query, label, count=True)
             true = int((so_far[:, t] >= b).sum())
             assert abs(answer.value - true) < 8 * answer.standard_error
 
@@ -128,7 +126,7 @@ def test_figures_have_words_and_ids_of_their_own(shown: Shown) -> None:
 
 
 def test_page_repeats_to_the_byte(shown: Shown) -> None:
-    from stream_dp.services.demo.page import page
+    from stream_dp.services.demo.demo_page import page
 
     drawn = page(shown.public, shown.truth)
     assert drawn == (shown.out / "index.html").read_text("utf-8")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from kit.households import HouseholdFolder, reports, roster
 
-import stream_dp.services.groups.topic as module
+import stream_dp.services.groups.table_topic as module
 from stream_dp.errors import UserError
-from stream_dp.log.base import Busy
+from stream_dp.log.log import Busy
 from stream_dp.services.groups.roster import read_roster, send_roster
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import JOURNAL
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import JOURNAL
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.bound import bound_roster
-from stream_dp.services.groups.tables import RosterFiles, roster_from_files
-from stream_dp.services.known_panel import known_panel_and_members
-from stream_dp.services.reports import encoded_reports
+from stream_dp.services.groups.bound_table import bound_roster
+from stream_dp.services.groups.roster_files import RosterFiles, roster_from_files
+from stream_dp.services.intake.known_panel import known_panel_and_members
+from stream_dp.services.intake.sending import encoded_reports
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
 STUDY = """

@@ -16,7 +16,12 @@ import stream_dp
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.places import PlacesTable, bound_places, commit_places, read_places
+from stream_dp.services.groups.place_table import (
+    PlacesTable,
+    bound_places,
+    commit_places,
+    read_places,
+)
 from stream_dp.services.groups.roster import read_roster
 from stream_dp.study import Study
 
@@ -45,14 +50,14 @@ def test_places_by_key_by_number_and_by_size(tmp_path: Path) -> None:
     keyed = from_text(tmp_path, "county,place,state\n2,b,n\n1,a,n\n2,0012,n\n1,c,s\n")
     assert keyed.regions == (("n", "1"), ("n", "2"), ("s", "1"))
     assert keyed.keys == ("0012", "a", "b", "c")
-    assert keyed.places.tolist() == [1, 2, 1]
+    assert keyed.place_counts.tolist() == [1, 2, 1]
     numbered = from_text(tmp_path, "state,county,places\nn,2,2\nn,1,0\n")
     assert numbered.keys == ("n/2/1", "n/2/2")
-    assert numbered.places.tolist() == [0, 2]
+    assert numbered.place_counts.tolist() == [0, 2]
     counted = from_text(
         tmp_path, "state,county,size,count\nn,1,0,5\nn,1,9,2\ns,1,1,0\n", counted=True
     )
-    assert counted.places.tolist() == [7, 0]
+    assert counted.place_counts.tolist() == [7, 0]
     sizes = counted.sizes(None, 6).to_pylist()
     assert [(r["state"], r["size"], r["groups"]) for r in sizes] == [
         ("n", 0, 5),

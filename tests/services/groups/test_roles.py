@@ -16,17 +16,17 @@ from kit.households import HouseholdFolder, report
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.release import data_sets as dataset
+from stream_dp.release import published_tables as dataset
 from stream_dp.release.arrow import measurement_table
 from stream_dp.release.certificate import base_certificate
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, _parts, send_roster
-from stream_dp.services.jobs.records import result_records
-from stream_dp.services.markers import close_marker
-from stream_dp.study.groups import BatchRelease
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.job_records import result_records
+from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 from stream_dp.studyfile import load_study
 
@@ -276,7 +276,7 @@ def test_a_table_without_roles_keeps_its_hash_and_never_serves_a_study_with_them
 
 
 def test_without_roles_nothing_is_written_otherwise() -> None:
-    """State of old logs: what an earlier version wrote of a table, and of a declaration."""
+    """The format of a table: its hash and bytes never change."""
     old = Roster({"region": ["north", "south"]}, ["p0", "p1", "p2"], np.array([0, 0, 1]))
     assert old.hash == "fa919637def99b029d1a726413c317d182fc0a6ce7b17c062f3ba17a8cfaa2a2"
     assert [hashlib.sha256(data).hexdigest()[:16] for _, data in _parts(old)] == [
@@ -354,7 +354,7 @@ def test_a_household_that_cannot_be_is_not_published(
     assert not results
     assert any("whose roles are not as the study declares" in line for line in lines)
     # Nor does anybody who checks what is public take it for one.
-    monkeypatch.setattr("stream_dp.services.releaser.results.has_declared_roles", lambda *_: True)
+    monkeypatch.setattr("stream_dp.services.jobs.table_results.has_declared_roles", lambda *_: True)
     homes.run()
     with pytest.raises(Inconsistent, match="homes at 2021-03: a group has not the roles"):
         homes.public().verify()

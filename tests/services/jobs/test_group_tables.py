@@ -38,7 +38,7 @@ def test_a_table_that_was_changed_behind_its_back(homes: HouseholdFolder, folder
     send_roster(other.setting, roster(seed=6))
     edit(homes, "DELETE FROM records WHERE topic = ?", "groups")
     with homes.log() as log:
-        from stream_dp.log.base import Record
+        from stream_dp.log.log import Record
 
         log.append(
             Record(

@@ -14,13 +14,13 @@ from kit.commands import json_output, refusal
 from kit.workers import killed_and_again
 
 from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.table import present_rows, study_people
+from stream_dp.batch.people.people_table import present_rows, study_people
 from stream_dp.continual import mechanism
 from stream_dp.errors import UserError
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
-from stream_dp.services.jobs.published import (
+from stream_dp.population.report_decoding import Decoder
+from stream_dp.services.jobs.known_interactions import (
     PUBLISHED,
     PublishedAnswers,
     known_interactions,

@@ -19,9 +19,9 @@ from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.client import PublicLog
-from stream_dp.release.data_sets import DataSet
+from stream_dp.release.published_tables import DataSet
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.releaser.listen import listening
+from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.setup import worker_command
 
 pytest.importorskip("jax")

@@ -14,15 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.parts_of_tables import TEXTS, said
 
-from stream_dp.batch.people.table import present_rows
+from stream_dp.batch.people.people_table import present_rows
 from stream_dp.errors import Inconsistent
-from stream_dp.log.base import Stored
+from stream_dp.log.log import Stored
 from stream_dp.population import Population
-from stream_dp.population.people import slots_by_hash, symbols_of
-from stream_dp.population.reports import Decoder
+from stream_dp.population.people_codes import slots_by_hash, symbols_of
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.groups.members import Members
-from stream_dp.services.jobs import inputs
-from stream_dp.services.jobs.inputs import everybodys_tables, joined_tables, save_tables
+from stream_dp.services.jobs import job_inputs
+from stream_dp.services.jobs.household_jobs import joined_tables
+from stream_dp.services.jobs.job_families import everybodys_tables
+from stream_dp.services.jobs.job_inputs import save_tables
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study
 
@@ -64,7 +66,7 @@ def test_the_bytes_of_a_file_depend_on_its_rows_alone(sizes: list[int]) -> None:
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     files = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "GROUP_OF_ROWS", 4)
+        patch.setattr(job_inputs, "GROUP_OF_ROWS", 4)
         for tables in ([rows], [rows.slice(s, n) for s, n in zip(starts, sizes, strict=True)]):
             files.append(file := io.BytesIO())
             save_tables(tables, file)
@@ -81,4 +83,4 @@ def test_a_member_in_no_part_is_missed() -> None:
     members = Members(np.zeros((1, 2), np.uint16), none, np.zeros(2, np.int64))
     part = pa.table({"row": pa.array([1]), "income": pa.array([0]), "work": pa.array([1])})
     with pytest.raises(Inconsistent, match="has no place"):
-        joined_tables(study, release, [part], members)
+        joined_tables(study, release, [part], members, None, 0)

@@ -19,10 +19,10 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.message import canonical
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.release.arrow import measurement_table
-from stream_dp.release.data_sets import Provenance, coded_tables, data_set_parts
-from stream_dp.services import journal
-from stream_dp.services.jobs.records import json_object, result_records
-from stream_dp.topics import RESULTS
+from stream_dp.release.published_tables import Provenance, coded_tables, data_set_parts
+from stream_dp.services.jobs.job_records import json_object, result_records
+from stream_dp.services.journal import journal
+from stream_dp.study.topics import RESULTS
 
 
 def test_an_abandoned_job_is_charged_and_never_published(
@@ -49,7 +49,7 @@ def test_an_abandoned_job_is_charged_and_never_published(
 def test_a_job_that_is_abandoned_while_it_is_fitted(
     homes: HouseholdFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_dp.services.synthesizer.worker._LOOK", -1)
+    monkeypatch.setattr("stream_dp.services.jobs.worker.worker._LOOK", -1)
     homes.prepare().run()
 
     def at(step: str) -> None:

@@ -26,11 +26,11 @@ from kit.studies import SCHEDULE, toml_lines
 
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import Roster, send_roster
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.job_records import progress_record
 from stream_dp.services.jobs.progress import Progress
-from stream_dp.services.jobs.records import progress_record
-from stream_dp.services.markers import close_marker
-from stream_dp.services.releaser.listen import ConfidentialMetrics
-from stream_dp.topics import RELEASES
+from stream_dp.services.releaser.listeners import ConfidentialMetrics
+from stream_dp.study.topics import RELEASES
 
 ON_SCHEDULE = TEXT.replace('close = "marker"', toml_lines(SCHEDULE))
 

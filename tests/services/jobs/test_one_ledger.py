@@ -17,14 +17,14 @@ from kit.households import HouseholdFolder, reports, roster, use_fit_in_rounds
 from kit.studies import toml_lines
 
 from stream_dp.log.message import read_messages
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.markers import close_marker
-from stream_dp.services.releaser.listen import PublicMetrics
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.releaser.listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import parse_study
-from stream_dp.topics import RELEASES
 
 PERIODS = 3
 

@@ -16,19 +16,19 @@ from kit.monitors import Answer, ask
 pytest.importorskip("fastapi")
 
 from stream_dp.services import cli
-from stream_dp.services.monitor import facts, operator
+from stream_dp.services.monitor import operator, operator_facts
 from stream_dp.services.monitor.access import access_for
-from stream_dp.services.monitor.commands import Said
-from stream_dp.services.monitor.facts import Watch
 from stream_dp.services.monitor.operator import operator_monitor
+from stream_dp.services.monitor.operator_commands import CommandResult
+from stream_dp.services.monitor.operator_facts import Watch
 
 
-def said(name: str, study: Path) -> Said:
+def said(name: str, study: Path) -> CommandResult:
     """What a command says, run here, which is quicker than in a process of its own."""
     out = io.StringIO()
     with redirect_stdout(out):
         assert cli.main([name, str(study), "--json"]) == 0
-    return Said(json.loads(out.getvalue()), ())
+    return CommandResult(json.loads(out.getvalue()), ())
 
 
 class Desk:
@@ -71,8 +71,8 @@ class Desk:
 def desk(
     homes: HouseholdFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Desk:
-    monkeypatch.setattr(facts, "command", said)
-    monkeypatch.setattr(operator, "_PATIENCE", 600.0)
+    monkeypatch.setattr(operator_facts, "command", said)
+    monkeypatch.setattr(operator, "_FIRST_FACTS_TIMEOUT", 600.0)
     return Desk(homes, capsys)
 
 

@@ -15,7 +15,7 @@ from kit.studies import attribute, window
 from kit.workers import killed_and_again
 from kit.workers_study import workers_toml
 
-from stream_dp.batch.people.table import present_rows, study_people
+from stream_dp.batch.people.people_table import present_rows, study_people
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study
 
@@ -55,7 +55,10 @@ def write_reports(folder: Path) -> None:
 
 
 # In rounds too: there is one pair, so that the second of two rounds is the last, as it is at once.
-@pytest.mark.parametrize(("log", "declared"), [("sqlite", ""), ("sqlite", "2"), ("kafka", "")])
+@pytest.mark.parametrize(
+    ("log", "declared"),
+    [("sqlite", ""), ("sqlite", "2"), pytest.param("kafka", "", marks=pytest.mark.slow)],
+)
 def test_from_reports_to_a_table_of_people(
     log: str,
     declared: str,

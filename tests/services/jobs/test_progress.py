@@ -13,15 +13,15 @@ import pytest
 from kit.households import HouseholdFolder, use_fit_in_rounds
 from kit.killed import in_memory
 
-from stream_dp.log.base import Record
+from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.commands.worker import _Bar
 from stream_dp.services.jobs.board import JobBoard
+from stream_dp.services.jobs.job_records import progress_record
 from stream_dp.services.jobs.progress import Progress, duration
-from stream_dp.services.jobs.records import progress_record
-from stream_dp.services.synthesizer.transcript import LogTranscript
-from stream_dp.topics import JOB_TOPICS, TRANSCRIPTS
+from stream_dp.services.jobs.worker.transcript import LogTranscript
+from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Progress(job="a", done=3, rounds=6, error=1.25, left=90.0)
 

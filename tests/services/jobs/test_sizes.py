@@ -14,7 +14,7 @@ from kit.workers import killed_and_again
 LEVELS = 3
 
 
-@pytest.mark.parametrize("log", ["sqlite", "kafka"])
+@pytest.mark.parametrize("log", ["sqlite", pytest.param("kafka", marks=pytest.mark.slow)])
 def test_people_who_move_and_the_sizes_of_their_places(
     log: str,
     tmp_path: Path,

@@ -25,9 +25,9 @@ from kit.households import (
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.jobs.records import interruption_record
-from stream_dp.services.markers import close_marker
-from stream_dp.services.releaser import jobs as jobs_module
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.job_records import interruption_record
+from stream_dp.services.releaser import batch_jobs as jobs_module
 from stream_dp.services.releaser.setup import worker_command
 
 FAILS = ["-c", "import sys; sys.exit(7)"]

@@ -15,7 +15,7 @@ from kit.monitors import Monitor, ServedHere, Topic, monitor, publish, wait_unti
 from kit.studies import study_toml
 from kit.tools import axe_core
 
-from stream_dp.log.base import LogError, TopicInfo
+from stream_dp.log.log import LogError, TopicInfo
 from stream_dp.services import cli
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.front import public_monitor

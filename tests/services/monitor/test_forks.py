@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kit.monitors import wait_until
 
+from stream_dp.services.monitor.forked_workers import Failed, Gone, Workers
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.workers import Failed, Gone, Workers
 
 PROGRAM = """
 import os, signal, subprocess, sys, tempfile
@@ -45,7 +45,7 @@ answer_in_forks(answer)
 @pytest.fixture
 def workers() -> Iterator[Workers]:
     one = Workers("-c", PROGRAM)
-    assert one.begun() == {}
+    assert one.first_line() == {}
     yield one
     one.stop()
 

@@ -12,13 +12,13 @@ import pytest
 from kit.hostile import drafts, drafts_and, mutated, sealed, sound
 from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_of
 
-from stream_dp.log.base import Record
-from stream_dp.log.public import public_log
+from stream_dp.log.log import Record
+from stream_dp.log.open_public import public_log
 from stream_dp.services import cli
 from stream_dp.services.monitor import limits
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.front import Known, public_monitor
+from stream_dp.services.monitor.front import AnswerCache, public_monitor
 
 SENT = sound()
 PATHS = (
@@ -160,7 +160,7 @@ def test_clients_that_say_nothing_are_hung_up_on_and_others_served(served: Monit
         one.sendall(b"GET / HTTP/1.1\r\nHost: ")
     assert served.get("/")[0] == 200
     for one in silent:
-        one.settimeout(600 + limits.PATIENCE)
+        one.settimeout(600 + limits.REQUEST_TIMEOUT)
         with one:
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
@@ -176,7 +176,7 @@ def test_every_answer_confines_the_page(path: str) -> None:
 
 
 def test_known_answers_are_bounded() -> None:
-    draw, known = np.random.default_rng(1), Known(most=50_000)
+    draw, known = np.random.default_rng(1), AnswerCache(limit=50_000)
     for key in map(str, draw.integers(0, 50, 500)):
         known.keep((key,), Work({}, b"x" * 1000))
         assert known.get((key,)) == Work({}, b"x" * 1000)

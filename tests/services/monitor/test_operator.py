@@ -16,8 +16,8 @@ from stream_dp.errors import UserError
 from stream_dp.services import cli
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.access import Access, access_for
-from stream_dp.services.monitor.facts import Watch
 from stream_dp.services.monitor.operator import operator_monitor
+from stream_dp.services.monitor.operator_facts import Watch
 
 TOKEN = "a token of this test alone"
 
@@ -57,7 +57,7 @@ def operated(folder: Path) -> Operated:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages wait for the first facts, however busy the machine is."""
-    monkeypatch.setattr(operator, "_PATIENCE", 600.0)
+    monkeypatch.setattr(operator, "_FIRST_FACTS_TIMEOUT", 600.0)
 
 
 def key_of(answer: Answer) -> str:
@@ -76,7 +76,7 @@ def test_the_overview_shows_what_the_study_waits_for(operated: Operated) -> None
 def test_facts_that_take_long_come_by_themselves(
     folder: Path, operated: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operator, "_PATIENCE", 0.01)
+    monkeypatch.setattr(operator, "_FIRST_FACTS_TIMEOUT", 0.01)
     read, known = Event(), operated.watch.facts
 
     def slow(self: Watch) -> None:

@@ -18,10 +18,10 @@ from kit.monitors import Answer, ask, follower_of
 from stream_dp.client import PublicLog
 from stream_dp.services.monitor import drafts
 from stream_dp.services.monitor.front import public_monitor
-from stream_dp.services.planner import draft as program
-from stream_dp.services.planner.planned import planned
-from stream_dp.services.planner.wish import Wish
-from stream_dp.study.text import study_text
+from stream_dp.services.monitor.planner import draft as program
+from stream_dp.services.monitor.planner.plan_request import PlanRequest
+from stream_dp.services.monitor.planner.plan_result import planned
+from stream_dp.study.study_text import study_text
 
 RECORDS = sealed(log_drafts(sound()))
 
@@ -43,9 +43,9 @@ def test_the_form_begins_with_the_declaration(application, public: PublicLog) ->
 
 def test_the_answers_are_the_planners(application, public: PublicLog) -> None:
     text = study_text(public.study)
-    wish = Wish(queries=("pattern full ?",), error=0.2, alternatives=True)
-    data = planned(public.study, wish).as_dict()
-    assert drafts.plan_draft(drafts.Draft(text, wish)) == json.loads(json.dumps(data))
+    request = PlanRequest(queries=("pattern full ?",), error=0.2, alternatives=True)
+    data = planned(public.study, request).as_dict()
+    assert drafts.plan_draft(drafts.Draft(text, request)) == json.loads(json.dumps(data))
     fields = {"draft": text.replace("\n", "\r\n"), "query": "pattern  full ?", "error": "0.2"}
     answer = post(application, {**fields, "alternatives": "yes", "measure": "share"})
     assert answer.status == 200, answer.text
@@ -117,7 +117,7 @@ def test_one_draft_at_a_time_and_not_for_long(
     def slow(words, **_):
         begun.set()
         assert ended.wait(600)
-        raise subprocess.TimeoutExpired(words, drafts.PATIENCE)
+        raise subprocess.TimeoutExpired(words, drafts.PLAN_TIMEOUT)
 
     monkeypatch.setattr(subprocess, "run", slow)
     with ThreadPoolExecutor() as pool:
@@ -134,7 +134,7 @@ def test_one_draft_at_a_time_and_not_for_long(
 CONFINED = """
 from pathlib import Path
 from time import process_time
-from stream_dp.services.planner import draft
+from stream_dp.services.monitor.planner import draft
 draft.SECONDS = int(process_time()) + 2  # the imports above count too
 draft.confine()
 try:
@@ -170,6 +170,6 @@ def test_the_drafts_process_knows_nothing_of_this_one(
     monkeypatch.setenv("STREAM_DP_KAFKA_SETTINGS", "/secret")
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(Exception, match="x"):
-        drafts.plan_draft(drafts.Draft("text", Wish()))
+        drafts.plan_draft(drafts.Draft("text", PlanRequest()))
     assert not [key for key in seen if key.startswith("STREAM_DP_")]
     assert "text" not in seen["words"]

@@ -62,12 +62,27 @@ def test_the_page_has_a_chart_and_the_numbers_of_each_region(
     assert moves.get("/downloads")[1].decode().count("/download/blocks/") >= 8
 
 
+def test_sizes_are_asked_on_their_page_and_by_the_api(moves: Monitor, public: PublicLog) -> None:
+    for where in ((), ("c0",), region(3)):
+        path = "/".join(where)
+        answer = public.answer("blocks", "at-least 2", region=where or None)
+        page = moves.get(f"/data/blocks?q=at-least%202&region={path}")[1].decode()
+        assert f"<strong>{answer.value:,.0f}</strong>" in page
+        low, high = answer.ends
+        known = answer.interval is not None
+        assert (f"95% interval {low:,.0f} to {high:,.0f}" in page) == known
+        assert ("No error is known" in page) != known
+        body = moves.get(f"/api/v1/estimate?release=blocks&query=at-least%202&region={path}")[1]
+        assert json.loads(body) == {**answer.as_dict(), "head": public.head}
+    assert "No error is known" in moves.get("/data/blocks?q=quantile%201/2")[1].decode()
+
+
 def test_what_cannot_be_asked_of_sizes_is_refused_in_words(moves: Monitor) -> None:
     for path in (
         "/data/blocks?q=people:%20home=b001",
         "/data/blocks?pair=a:b:c",
         "/data/blocks?period=2021-01",
-        "/api/v1/estimate?release=blocks&query=mean",
+        "/api/v1/estimate?release=blocks&query=median",
         "/api/v1/curve?release=blocks&query=mean",
         "/release/blocks",
         "/download/blocks/panel.csv",

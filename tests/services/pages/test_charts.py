@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.client import LEVEL, Estimate
+from stream_dp.client import LEVEL, Answer
 from stream_dp.services.pages import charts
 from stream_dp.services.pages.axes import number_axis, number_text, period_ticks
 from stream_dp.services.pages.charts import Line, Look, Point
@@ -19,8 +19,8 @@ from stream_dp.services.pages.render import render
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
 
-def answer(value: float, reach: float, panel: float) -> Estimate:
-    return Estimate(
+def answer(value: float, reach: float, panel: float) -> Answer:
+    return Answer(
         release="r",
         query="q",
         period="p",
@@ -30,7 +30,8 @@ def answer(value: float, reach: float, panel: float) -> Estimate:
         standard_error=reach / 1.96,
         interval=(value - reach, value + reach),
         level=LEVEL,
-        panel=panel,
+        synthetic=panel,
+        unit="people",
         padding=0.0,
         method="m",
         sources=("r",),
@@ -102,7 +103,7 @@ def test_a_budget_of_any_length_stays_below_its_line(count: int) -> None:
     labels = [str(i) for i in range(1, count + 1)]
     spent = {"a": [0.5 / count] * count, "b": [0.5 / count] * count}
     chart = charts.budget(
-        spent, ["1.0"] * count, labels=labels, total=1.0, words="all", size=(780, 300)
+        spent, ["1.0"] * count, labels=labels, total=1.0, total_text="all", size=(780, 300)
     )
     (top,) = {m.d for m in chart.marks if isinstance(m, Path) and m.style == "truth"} - {
         m.d for m in chart.marks if isinstance(m, Path) and m.d.startswith("M50 276")

@@ -12,7 +12,7 @@ from kit.public_logs import TopicInMemory
 
 from stream_dp.client import PublicLog
 from stream_dp.services import cli
-from stream_dp.services.pages.figures import figure, look_of
+from stream_dp.services.pages.release_figures import figure, look_of
 from stream_dp.services.pages.study_page import study_page
 
 
@@ -48,10 +48,10 @@ def test_numbers_are_those_of_the_client(public: PublicLog, text: str) -> None:
         ("both", "at-least 1 of last 2 work=full", False),
         ("months", "total at-least 3", True),
     ):
-        answer = public.estimate(name, query, count=count)
+        answer = public.answer(name, query, count=count)
         look = look_of(public, count=count)
         low, high = (figure(end, look) for end in answer.interval)
-        error, panel = (figure(n, look) for n in (answer.standard_error, answer.panel))
+        error, panel = (figure(n, look) for n in (answer.standard_error, answer.synthetic))
         row = f"{answer.period} {figure(answer.value, look)} {low} to {high} {error} {panel}"
         assert row in plain, (name, query)
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from kit.data_sets import every_pair, groups_table, people_table
 
-from stream_dp.estimate.data_sets.answer import answering
-from stream_dp.services.pages.data_sets import two_way
+from stream_dp.answers.tables.table_answer import answering
+from stream_dp.services.pages.groups_figures import two_way
 
 CASES = {
     "people": (lambda: people_table(1.0, moves=True)[0], "people:age:sex", "age={} & sex={}"),

@@ -8,13 +8,13 @@ from kit.arrivals import PERIODS, any_value, people, wild
 from kit.events import lines_to
 
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.plan import plan_study
+from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.journal import read as read_journal
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal.journal import read as read_journal
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.snapshots import Snapshots
-from stream_dp.topics import DEAD_LETTERS, REPORTS
+from stream_dp.services.storage.snapshots import Snapshots
+from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 # The service.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kit.panels import StudyFolder
 
-from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.studyfile import load_study
 
 

@@ -21,7 +21,7 @@ from kit.panels import (
 )
 from kit.studies import SCHEDULE
 
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 
 @pytest.fixture

@@ -106,8 +106,8 @@ def test_an_entry_of_the_journal_in_anothers_place_is_refused(
     homes.run()
     with closing(sqlite3.connect(homes.folder / "homes.db")) as db, db:
         (value,) = db.execute(
-            "SELECT value FROM records WHERE topic = 'journal' AND place = 0"
+            "SELECT value FROM records WHERE topic = 'journal' AND offset = 0"
         ).fetchone()
-        db.execute("UPDATE records SET value = ? WHERE topic = 'journal' AND place = 1", [value])
+        db.execute("UPDATE records SET value = ? WHERE topic = 'journal' AND offset = 1", [value])
     error = refusal(capsys, 2, "run", homes.file)
     assert "record 1 of topic 'journal': is not what was written there" in error

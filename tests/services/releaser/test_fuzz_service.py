@@ -10,10 +10,10 @@ from kit.arrivals import BOUNDED, OPEN, PERIODS, raw, report_bytes
 from kit.examples import SHARED
 
 from stream_dp.client import PublicLog
-from stream_dp.log.base import Record
-from stream_dp.population.rejected import REASONS
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.topics import REPORTS
+from stream_dp.log.log import Record
+from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.study.topics import REPORTS
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])

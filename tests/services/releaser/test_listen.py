@@ -12,7 +12,7 @@ from kit.panels import LABELS, PERIODS, StudyFolder, declaration, markers, scrip
 from kit.studies import SCHEDULE
 
 from stream_dp import __version__
-from stream_dp.services.releaser.facts import Facts
+from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.studyfile import load_study
 
 MEASURED = {  # once something is read

@@ -20,9 +20,9 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
-from stream_dp.services.releaser import listen, server
-from stream_dp.services.releaser.facts import CellCounts, Facts
-from stream_dp.services.releaser.listen import listening
+from stream_dp.services.releaser import listener_server, listeners
+from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.releaser_facts import CellCounts, Facts
 
 
 def raw(port: int, request: bytes) -> bytes:
@@ -90,7 +90,7 @@ def test_errors_inside_a_page_stay_inside(
     def broken(registry: object) -> bytes:
         raise RuntimeError("a true count: 17")
 
-    monkeypatch.setattr(listen, "generate_latest", broken)
+    monkeypatch.setattr(listeners, "generate_latest", broken)
     with both(facts) as ports:
         for port in ports:
             assert ask(port, "/metrics")[::2] == (500, b"internal error\n")
@@ -120,8 +120,8 @@ def hung_up(client: socket.socket) -> None:
 def test_many_slow_clients_do_not_keep_others_out(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 600)  # none is dropped for its time
-    most = server.MOST_CONNECTIONS
+    monkeypatch.setattr(listener_server, "PATIENCE", 600)  # none is dropped for its time
+    most = listener_server.MOST_CONNECTIONS
     with both(facts) as (inside, _), ExitStack() as stack:
         slow = []
         for _ in range(most + 20):
@@ -138,7 +138,7 @@ def test_many_slow_clients_do_not_keep_others_out(
 
 
 def test_a_request_has_a_deadline_as_a_whole(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    monkeypatch.setattr(listener_server, "PATIENCE", 0.5)
     with both(facts) as (_, public):
         with socket.create_connection(("127.0.0.1", public), timeout=600) as client:
             with suppress(OSError):
@@ -151,8 +151,8 @@ def test_a_request_has_a_deadline_as_a_whole(facts: Facts, monkeypatch: pytest.M
 def test_a_client_that_reads_nothing_is_hung_up_on(
     facts: Facts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.5)
-    monkeypatch.setattr(listen, "generate_latest", lambda registry: bytes(32 << 20))
+    monkeypatch.setattr(listener_server, "PATIENCE", 0.5)
+    monkeypatch.setattr(listeners, "generate_latest", lambda registry: bytes(32 << 20))
     with both(facts) as (_, public):
         with socket.create_connection(("127.0.0.1", public), timeout=600) as client:
             client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")

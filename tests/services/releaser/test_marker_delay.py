@@ -13,10 +13,10 @@ from kit.panels import LABELS, PARTITIONS, Clock, StudyFolder, declaration, mark
 from kit.studies import MARKER
 
 from stream_dp.errors import UserError
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.periods import Periods
+from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import load_study
-from stream_dp.topics import RELEASES
 
 DELAYED = {**MARKER, "delay": "1h"}
 

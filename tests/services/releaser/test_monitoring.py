@@ -27,14 +27,20 @@ from kit.panels import (
 from kit.studies import SCHEDULE
 from prometheus_client import CollectorRegistry, generate_latest
 
-from stream_dp.log.base import Record
-from stream_dp.log.topics import TIMEOUT
-from stream_dp.population.rejected import REASONS
+from stream_dp.log.kafka_topics import TIMEOUT
+from stream_dp.log.log import Record
+from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.services.releaser import ownership as roles
-from stream_dp.services.releaser.facts import SILENCE, CellCounts, Facts, IntakeFacts, JobFacts
-from stream_dp.services.releaser.inputs import _ASK
-from stream_dp.services.releaser.listen import PublicMetrics
+from stream_dp.services.releaser.input_reading import _ASK
+from stream_dp.services.releaser.listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import (
+    SILENCE,
+    CellCounts,
+    Facts,
+    InputFacts,
+    JobFacts,
+)
 from stream_dp.studyfile import load_study
 
 READY = f"stream_dp_ready{STUDY}"
@@ -174,8 +180,8 @@ def test_nothing_is_due_where_markers_close(place: StudyFolder) -> None:
 @pytest.fixture
 def measured_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is unread is measured after every read."""
-    monkeypatch.setattr("stream_dp.services.releaser.inputs.MEASURE", 0.0)
-    monkeypatch.setattr("stream_dp.services.releaser.inputs.MEASURE_SHARE", 0)
+    monkeypatch.setattr("stream_dp.services.releaser.input_reading.MEASURE", 0.0)
+    monkeypatch.setattr("stream_dp.services.releaser.input_reading.MEASURE_SHARE", 0)
 
 
 def test_unread_records_are_counted(
@@ -183,7 +189,7 @@ def test_unread_records_are_counted(
 ) -> None:
     records = reports_of(1)
     place.send(records)
-    monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", 10)
+    monkeypatch.setattr("stream_dp.services.releaser.input_reading.READ_AT_ONCE", 10)
     seen = samples(place)
     unread = [s[UNREAD] for s in seen if UNREAD in s]
     assert UNREAD not in seen[0]
@@ -202,11 +208,11 @@ def test_unread_records_have_waited_since_all_was_read(
     with place.releaser() as releaser, both(releaser.facts) as (inside, _):
         releaser.run(until_idle=True)
         assert metrics(inside)[LAG] == metrics(inside)[UNREAD] == 0
-        releaser.facts.intake = IntakeFacts(3, time.time() - 100)
+        releaser.facts.input = InputFacts(3, time.time() - 100)
         assert 100 <= metrics(inside)[LAG] < 700
-        releaser.facts.intake = IntakeFacts(3, time.time() + 100)  # another machine's clock
+        releaser.facts.input = InputFacts(3, time.time() + 100)  # another machine's clock
         assert metrics(inside)[LAG] == 0
-        releaser.facts.intake = IntakeFacts(3, None)
+        releaser.facts.input = InputFacts(3, None)
         assert LAG not in metrics(inside)
 
 
@@ -298,10 +304,10 @@ def test_not_ready_while_the_log_does_not_answer(
     waits: str, place: StudyFolder, scheduled: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def may_be_silent(seconds: float) -> None:
-        monkeypatch.setattr("stream_dp.services.releaser.facts.SILENCE", seconds)
+        monkeypatch.setattr("stream_dp.services.releaser.releaser_facts.SILENCE", seconds)
 
     may_be_silent(600.0)  # of a loaded machine
-    monkeypatch.setattr("stream_dp.services.releaser.inputs._ASK", 0.3)
+    monkeypatch.setattr("stream_dp.services.releaser.input_reading._ASK", 0.3)
     here, step = place if waits == "for a marker" else scheduled, "recovered"
     if waits == "for a close":
         here.send(reports_of(1))  # all of it after the close: nothing is read
@@ -349,7 +355,7 @@ def test_nothing_confidential_reaches_the_public_metrics(place: StudyFolder) -> 
         received=5, accepted=4, superseded=3, pending=2, rejected=dict.fromkeys(REASONS, 9)
     )
     full.closed_accepted, full.released = 8, 2
-    full.intake, full.paused = IntakeFacts(7, 1.0, 6), True
+    full.input, full.paused = InputFacts(7, 1.0, 6), True
     full.jobs["job"] = JobFacts(state="failed", done=1, rounds=2, error=3.0, left=4.0)
     full.answer()
 

@@ -12,13 +12,13 @@ from kit.households import HouseholdFolder
 from kit.journals import contents
 from kit.panels import StudyFolder, markers, script
 
-from stream_dp.log import place as module
-from stream_dp.log.place import file_place, same_place
+from stream_dp.log import file_identity as module
+from stream_dp.log.file_identity import identity_of_file, same_identity
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services import journal
 from stream_dp.services.cli import main
-from stream_dp.services.journal_heads import PLACED
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.services.journal import journal
+from stream_dp.services.journal.journal_heads import PLACED
+from stream_dp.study.topics import JOURNAL, RELEASES
 
 Refused = Callable[..., str]
 
@@ -185,21 +185,21 @@ def test_a_worker_beside_a_copy_is_refused(
 def test_a_place_is_of_the_file_alone(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(b"x")
-    first = file_place(one)
+    first = identity_of_file(one)
     shutil.copy2(one, other)
-    assert not same_place(first, file_place(other))
+    assert not same_identity(first, identity_of_file(other))
     one.write_bytes(b"yy")
     one.chmod(0o600)
     one.rename(tmp_path / "new name")
-    assert file_place(tmp_path / "new name") == first
+    assert identity_of_file(tmp_path / "new name") == first
 
 
 def test_a_number_that_is_used_again_is_another_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not same_place("7/1000", "7/2000")
-    assert not same_place("7/0", "8/0")
-    assert same_place("7/1000", "7/0")  # a file system that no longer tells, or tells now
+    assert not same_identity("7/1000", "7/2000")
+    assert not same_identity("7/0", "8/0")
+    assert same_identity("7/1000", "7/0")  # a file system that no longer tells, or tells now
 
     def absent(*_: Any) -> Any:
         raise OSError
@@ -207,4 +207,4 @@ def test_a_number_that_is_used_again_is_another_place(
     monkeypatch.setattr(module.ctypes, "CDLL", absent)
     path = tmp_path / "file"
     path.touch()
-    assert file_place(path) == f"{path.stat().st_ino}/0"
+    assert identity_of_file(path) == f"{path.stat().st_ino}/0"

@@ -19,8 +19,9 @@ from kit.killed import in_memory
 from kit.panels import LABELS, StudyFolder, decided, script
 
 from stream_dp.errors import UserError
-from stream_dp.log.base import LogError
-from stream_dp.services import cli, output
+from stream_dp.log.log import LogError
+from stream_dp.services import cli
+from stream_dp.services.process import output
 
 SIZE = "6m"
 
@@ -130,7 +131,7 @@ def stopped(place: StudyFolder, at: Callable[[str], None]) -> Exception | None:
         place.run(at=at)
     except (LogError, OSError) as error:
         code, (line,) = output.failure(error)
-        assert code == cli.AGAIN, line
+        assert code == cli.UNAVAILABLE, line
         assert str(place.folder) in line
         return error
     except UserError as error:

@@ -13,9 +13,11 @@ import pytest
 from kit import portable
 from kit.panels import StudyFolder, rows, script
 
-from stream_dp.continual import budgets, presence
+from stream_dp.continual.counters.methods import counter_method
+from stream_dp.continual.cumulative import budgets
+from stream_dp.continual.window import presence
 from stream_dp.services.cli import main
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 # Kernels of the linear algebra library and of NumPy, as the processors of two machines have them.
 ONE = {"OPENBLAS_CORETYPE": "Haswell"}
@@ -51,9 +53,12 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
     study.send(script()[0])
     assert not study.run()
     budgets.counter_budget.cache_clear()
-    whole = {name: budgets.COUNTERS[name] for name in ("tree", "honaker")}
-    counters = {**dict.fromkeys(budgets.COUNTERS, elsewhere), **whole}
-    monkeypatch.setattr(budgets, "COUNTERS", counters)
+    here = budgets.counter
+
+    def counter(kind, length):
+        return (here if counter_method(kind).whole_matrices else elsewhere)(kind, length)
+
+    monkeypatch.setattr(budgets, "counter", counter)
     for module, name in (
         (budgets, "lower_bound"),
         (budgets, "path_costs"),
@@ -77,6 +82,6 @@ def test_a_design_that_was_changed_is_refused(begun: StudyFolder, handlers: None
     """The hash of the first entry covers it."""
     begun.edit(
         "UPDATE records SET value = substr(value, 1, length(value) - 1) || x'00'"
-        " WHERE topic = 'journal' AND place = 0"
+        " WHERE topic = 'journal' AND offset = 0"
     )
     assert main(["status", str(begun.file)]) == 4

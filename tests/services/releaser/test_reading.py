@@ -15,15 +15,15 @@ import pytest
 from kit.panels import LABELS, PARTITIONS, PERIODS, declaration, report, script
 from kit.studies import MARKER, SCHEDULE
 
-from stream_dp.log.base import Batch, Positions, Stored
+from stream_dp.log.log import Batch, Positions, Stored
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.population.reports import Decoder
-from stream_dp.services.markers import MarkerReader
-from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs
+from stream_dp.population.report_decoding import Decoder
+from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
+from stream_dp.services.releaser.input_reading import Inputs
+from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import load_study
-from stream_dp.topics import DEAD_LETTERS, REPORTS
 
 STEP = 1000.0  # seconds from one period's close to the next
 
@@ -62,9 +62,8 @@ class Reader:
             self.log,
             decoder,
             population,
-            markers=MarkerReader.of(self.study),
+            markers=FoundMarkers(MarkerReader.of(self.study), dict(marks)),
             positions=positions,
-            marks=marks,
             facts=facts,
             at=lambda name: None,
         )
@@ -78,7 +77,7 @@ class Reader:
         return sum(map(len, sent))
 
     def to_marker(self, number: int) -> Positions:
-        while min(self.inputs.marks.values()) < number:
+        while self.inputs.markers.missing(number):
             self.inputs.fold_to_marker(number, 0)
         return dict(self.inputs.positions)
 
@@ -93,7 +92,7 @@ class Reader:
         """Closes a period; returns the marks, the accounting and a snapshot."""
         self.inputs.population.close()
         accounting = self.inputs.population.accounting.as_dict()
-        return [dict(self.inputs.marks), accounting, self.saved()]
+        return [dict(self.inputs.markers.marks), accounting, self.saved()]
 
     def saved(self) -> bytes:
         self.inputs.population.save(file := io.BytesIO())
@@ -114,7 +113,7 @@ def test_each_record_of_a_backlog_is_read_once(
     sent = reader.send()
     decided = {}
     for size in (1, 7, 50, 10_000):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
+        monkeypatch.setattr("stream_dp.services.releaser.input_reading.READ_AT_ONCE", size)
         reader.log.seen.clear()
         none = dict.fromkeys(range(PARTITIONS), 0)
         reader.begin(Population(reader.study), none, none)
@@ -137,17 +136,17 @@ def test_what_waits_in_memory_is_read_again_after_a_crash(
     reader.send()
     calm = [[reader.cut(number), *reader.close()] for number in range(1, PERIODS + 1)]
     for size in (7, 10_000):
-        monkeypatch.setattr("stream_dp.services.releaser.inputs.READ_AT_ONCE", size)
+        monkeypatch.setattr("stream_dp.services.releaser.input_reading.READ_AT_ONCE", size)
         none = dict.fromkeys(range(PARTITIONS), 0)
         reader.begin(Population(reader.study), none, none)
         for number, expected in enumerate(calm, 1):
             assert [reader.cut(number), *reader.close()] == expected
             population = Population.load(reader.study, io.BytesIO(reader.saved()))
-            reader.begin(population, expected[0], reader.inputs.marks)
+            reader.begin(population, expected[0], reader.inputs.markers.marks)
             # The journal's cuts lead to the same, without a marker's or a record's time.
             again = Population(reader.study)
             replayed = reader.inputs
-            reader.begin(again, none, replayed.marks)
+            reader.begin(again, none, replayed.markers.marks)
             for cut, _, accounting, saved in calm[:number]:
                 assert reader.inputs.fold_to(cut, replay=True)
                 again.close()

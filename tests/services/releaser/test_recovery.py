@@ -13,9 +13,9 @@ from kit.killed import in_memory
 from kit.panels import PERIODS, StudyFolder, script
 
 from stream_dp.log import sqlite
-from stream_dp.log.base import Batch, Positions
+from stream_dp.log.log import Batch, Positions
 from stream_dp.privacy.noise import Draw, SeededNoise
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.study.topics import JOURNAL, RELEASES
 
 
 @pytest.fixture

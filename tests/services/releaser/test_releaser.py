@@ -25,9 +25,9 @@ from kit.panels import (
     script,
 )
 
-from stream_dp.log.base import MAX_RECORD, Busy
-from stream_dp.services.markers import close_marker
-from stream_dp.topics import DEAD_LETTERS, RELEASES
+from stream_dp.log.log import MAX_RECORD, Busy
+from stream_dp.services.intake.markers import close_marker
+from stream_dp.study.topics import DEAD_LETTERS, RELEASES
 
 # Closing by markers
 

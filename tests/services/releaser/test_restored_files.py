@@ -15,8 +15,8 @@ from kit.studies import MARKER, SCHEDULE
 from stream_dp.log.mark import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.services.place import ROLE
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.services.storage.restored_logs import ROLE
+from stream_dp.study.topics import JOURNAL, RELEASES
 
 SAME, COPY, IN_PLACE, MISSING = "same", "older copy", "older in place", "missing"
 STATES = [SAME, COPY, IN_PLACE, MISSING]

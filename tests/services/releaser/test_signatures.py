@@ -23,13 +23,13 @@ from kit.panels import PERIODS, StudyFolder, script
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log import signing
-from stream_dp.log.base import Headers, Record
+from stream_dp.log.log import Headers, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE, build_message, message_records
 from stream_dp.log.signing import SigningKey
 from stream_dp.release.signatures import KEY_TYPE
-from stream_dp.services.secrets import secret_text
-from stream_dp.topics import RELEASES
+from stream_dp.services.storage.secrets import secret_text
+from stream_dp.study.topics import RELEASES
 
 pytest.importorskip("cryptography")
 

@@ -10,16 +10,16 @@ from kit.arrivals import KEY, OPEN, STUDY_FILE, raw, report_bytes
 from kit.examples import SHARED
 from kit.peak import run_peak
 
-from stream_dp.log.base import MAX_BATCH, Record, Stored, memory_bytes
+from stream_dp.log.log import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
-from stream_dp.population.reports import LARGEST_REPORT, Decoder
-from stream_dp.services.dead_letters import reasons_of
-from stream_dp.services.journal import read as read_journal
-from stream_dp.services.markers import MarkerReader, close_marker
-from stream_dp.services.releaser.facts import Facts
-from stream_dp.services.releaser.inputs import Inputs
-from stream_dp.topics import DEAD_LETTERS, REPORTS
+from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
+from stream_dp.services.intake.dead_letters import reasons_of
+from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
+from stream_dp.services.journal.journal import read as read_journal
+from stream_dp.services.releaser.input_reading import Inputs
+from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=9
@@ -118,9 +118,8 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
         service.log,
         decoder,
         population,
-        markers=MarkerReader.of(OPEN),
+        markers=FoundMarkers(MarkerReader.of(OPEN), dict(start)),
         positions=start,
-        marks=start,
         facts=Facts(OPEN),
         at=lambda name: None,
     )
@@ -130,7 +129,7 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
     assert inputs.positions == {0: 1, 1: 1, 2: 0}
     assert sum(len(r.value) for r in waiting) < MAX_BATCH
     service.mark(4)
-    while min(inputs.marks.values()) < 4:
+    while inputs.markers.missing(4):
         inputs.fold_to_marker(4, 0)
     assert population.accounting.rejected == {"unreadable": 120}
     service.close_logs()

@@ -14,12 +14,10 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
-from stream_dp.log.message import canonical
-from stream_dp.release.data_sets import DataSet
+from stream_dp.release.published_tables import DataSet
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
-from stream_dp.services.jobs import records as joblog
-from stream_dp.services.markers import close_marker
+from stream_dp.services.intake.markers import close_marker
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load_study, parse_study
@@ -60,20 +58,14 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
     public.verify()
 
 
-@pytest.mark.parametrize("older", [False, True])
 def test_a_worker_works_under_another_description(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, older: bool
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job is recorded under the first description, and the worker knows its own file only.
-
-    older: a record as it was before it had a hash that leaves the description out.
-    """
+    """A job is recorded under the first description, and the worker knows its own file only."""
     use_fit_in_rounds(monkeypatch)
-    if older:
-        monkeypatch.setattr(joblog, "canonical", lambda value: canonical(without(value)))
     homes = HouseholdFolder(folder / "homes")
     send_roster(homes.setting, roster())
-    for number, words in ((1, "first words"), (2, "first words" if older else "other words")):
+    for number, words in ((1, "first words"), (2, "other words")):
         describe(homes.file, words)
         homes.send([*reports(number), close_marker(number, 0)])
         homes.run()
@@ -82,12 +74,6 @@ def test_a_worker_works_under_another_description(
     public = homes.public()
     assert [d.certificate.period for d in public.published if isinstance(d, DataSet)] == ["2021-02"]
     assert main(["verify", str(homes.file)]) == 0
-
-
-def without(value: Any) -> Any:
-    return (
-        {k: v for k, v in value.items() if k != "terms_hash"} if isinstance(value, dict) else value
-    )
 
 
 def test_a_worker_of_another_study_is_refused(

@@ -11,7 +11,7 @@ from kit.panels import LABELS, StudyFolder, decided, fix_secrets, script
 
 from stream_dp.log.message import Message
 from stream_dp.services import cli
-from stream_dp.topics import RELEASES
+from stream_dp.study.topics import RELEASES
 
 OPERATIONS = Path(__file__).parents[3] / "deploy" / "OPERATIONS.md"
 VERSIONS = ("1.0.0", "1.0.1", "1.1.0", "1.0.1", "1.2.0")  # one for each period

@@ -315,7 +315,7 @@ def test_the_confidential_log_is_no_public_log(finished, stream_dp):
 
 @pytest.fixture
 def _one_process(monkeypatch):
-    monkeypatch.setattr("stream_dp.evaluation.panels.pool.cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.evaluation.panels.repetitions.cores", lambda: 1)
 
 
 @pytest.mark.usefixtures("_one_process")

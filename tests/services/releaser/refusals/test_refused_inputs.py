@@ -14,7 +14,7 @@ from kit.studies import SCHEDULE, toml_lines
 from stream_dp.log.mark import mark_path
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.services.place import ROLE
+from stream_dp.services.storage.restored_logs import ROLE
 
 
 def test_reports_of_another_log(place: StudyFolder, refused: Callable[..., str]) -> None:
@@ -88,7 +88,9 @@ def test_where_it_runs_may_change(place: StudyFolder, handlers: None) -> None:
 
 def test_reports_that_end_before_the_cut(place: StudyFolder, refused: Callable[..., str]) -> None:
     cut = place.entries()[-1].cut[0]
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place >= ?", cut - 5)
+    place.edit(
+        "DELETE FROM records WHERE topic = 'reports' AND partition = 0 AND offset >= ?", cut - 5
+    )
     line = refused()
     assert line.startswith("reports: the topic ends before the last cut of the journal")
     assert not any(character.isdigit() for character in line)
@@ -100,7 +102,9 @@ def test_reports_that_end_before_the_cut_and_no_snapshot(
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir(mode=0o700)
     cut = place.entries()[-1].cut[0]
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 0 AND place >= ?", cut - 5)
+    place.edit(
+        "DELETE FROM records WHERE topic = 'reports' AND partition = 0 AND offset >= ?", cut - 5
+    )
     assert refused().startswith("reports: the topic ends before the cut of a closed period")
 
 
@@ -109,7 +113,7 @@ def test_reports_that_no_longer_reach_back_and_no_snapshot(
 ) -> None:
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir(mode=0o700)
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 1 AND place < 3")
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND partition = 1 AND offset < 3")
     line = refused()
     assert line.startswith("reports: no snapshot is left and the topic no longer reaches back")
     assert "restore a snapshot" in line
@@ -120,7 +124,7 @@ def test_reports_that_were_changed_and_no_snapshot(
 ) -> None:
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir(mode=0o700)
-    place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND place = 4")
+    place.edit("UPDATE records SET value = x'00' WHERE topic = 'reports' AND offset = 4")
     assert "what is below the last cut is not what the journal counted" in refused()
 
 
@@ -159,7 +163,7 @@ def test_a_damaged_snapshot_and_reports_that_no_longer_reach_back(
 ) -> None:
     for path in list(place.snapshots.iterdir()):
         path.write_bytes(path.read_bytes()[:-1])
-    place.edit("DELETE FROM records WHERE topic = 'reports' AND part = 1 AND place < 3")
+    place.edit("DELETE FROM records WHERE topic = 'reports' AND partition = 1 AND offset < 3")
     assert main(["run", str(place.file), "--until-idle"]) == 4
     line = capsys.readouterr().err
     assert "reports: no snapshot is left and the topic no longer reaches back" in line

@@ -13,14 +13,14 @@ from kit.journals import CLOSED_PERIODS, position_of, rewrite
 from kit.panels import Noiseless, StudyFolder, markers
 
 from stream_dp.continual.base import PackedState
-from stream_dp.continual.cumulative_state import STATE_VERSION as totals
-from stream_dp.continual.window_state import STATE_VERSION as windows
+from stream_dp.continual.cumulative.cumulative_state import STATE_VERSION as totals
+from stream_dp.continual.window.window_state import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.services.journal import Entry
-from stream_dp.topics import JOURNAL
+from stream_dp.services.journal.journal import Entry
+from stream_dp.study.topics import JOURNAL
 
 
 def test_the_study_goes_on_where_nothing_is_wrong(place: StudyFolder, handlers: None) -> None:
@@ -40,7 +40,7 @@ def test_a_journal_with_a_gap(
     place: StudyFolder, refused: Callable[..., str], name: str, message: str
 ) -> None:
     gap = position_of(place, JOURNAL, f"2/{name}")
-    place.edit("DELETE FROM records WHERE topic = 'journal' AND place = ?", gap)
+    place.edit("DELETE FROM records WHERE topic = 'journal' AND offset = ?", gap)
     assert refused() == f"journal: {message}"
 
 
@@ -52,20 +52,20 @@ def test_a_journal_without_one_of_its_messages(
         position_of(place, JOURNAL, "2/manifest"),
     )
     place.edit(
-        "DELETE FROM records WHERE topic = 'journal' AND place > ? AND place <= ?", first, last
+        "DELETE FROM records WHERE topic = 'journal' AND offset > ? AND offset <= ?", first, last
     )
     assert refused() == "journal: message 2 is missing; the next one is 3"
     assert "journal" in refused("verify", str(place.file))
 
 
 def test_a_journal_without_its_beginning(place: StudyFolder, refused: Callable[..., str]) -> None:
-    place.edit("DELETE FROM records WHERE topic = 'journal' AND place = 0")
+    place.edit("DELETE FROM records WHERE topic = 'journal' AND offset = 0")
     assert refused().startswith("journal: begins at position 1, so its first records are gone")
 
 
 def test_a_journal_that_ends_in_a_message(place: StudyFolder, refused: Callable[..., str]) -> None:
     last = position_of(place, JOURNAL, "3/manifest")
-    place.edit("DELETE FROM records WHERE topic = 'journal' AND place = ?", last)
+    place.edit("DELETE FROM records WHERE topic = 'journal' AND offset = ?", last)
     assert refused() == "journal: ends in the middle of message 3; restore a backup"
 
 
@@ -75,14 +75,14 @@ def test_a_tampered_part_of_the_journal(
 ) -> None:
     position = position_of(place, JOURNAL, f"2/{name}")
     place.edit(
-        "UPDATE records SET value = ? WHERE topic = 'journal' AND place = ?", b"\x00", position
+        "UPDATE records SET value = ? WHERE topic = 'journal' AND offset = ?", b"\x00", position
     )
     assert refused() == "journal: message 2 does not have the bytes of its manifest"
 
 
 def test_a_damaged_manifest(place: StudyFolder, refused: Callable[..., str]) -> None:
     position = position_of(place, JOURNAL, "1/manifest")
-    place.edit("UPDATE records SET value = x'7B' WHERE topic = 'journal' AND place = ?", position)
+    place.edit("UPDATE records SET value = x'7B' WHERE topic = 'journal' AND offset = ?", position)
     assert refused() == "journal: the manifest of message 1 is damaged"
 
 
@@ -93,7 +93,7 @@ def test_a_broken_chain_in_the_journal(place: StudyFolder, refused: Callable[...
     manifest = msgspec.json.decode(value)
     manifest["previous"] = "f" * 64
     place.edit(
-        "UPDATE records SET value = ? WHERE topic = 'journal' AND place = ?",
+        "UPDATE records SET value = ? WHERE topic = 'journal' AND offset = ?",
         msgspec.json.encode(manifest),
         position,
     )

@@ -12,14 +12,14 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
-from stream_dp.topics import JOURNAL, RELEASES
+from stream_dp.study.topics import JOURNAL, RELEASES
 
 
 def test_an_older_journal_behind_the_public_log(
     place: StudyFolder, refused: Callable[..., str]
 ) -> None:
     last = position_of(place, JOURNAL, "2/manifest")
-    place.edit("DELETE FROM records WHERE topic = 'journal' AND place > ?", last)
+    place.edit("DELETE FROM records WHERE topic = 'journal' AND offset > ?", last)
     line = refused()
     assert "an older journal was restored" in line
     assert "its noise must not be drawn again" in line
@@ -40,7 +40,7 @@ def test_the_confidential_log_of_another_run(
     shutil.rmtree(other.folder)
     assert "an older journal was restored" in refused()
     last = position_of(place, RELEASES, "1/manifest")
-    place.edit("DELETE FROM records WHERE topic = 'releases' AND place > ?", last, public=True)
+    place.edit("DELETE FROM records WHERE topic = 'releases' AND offset > ?", last, public=True)
     assert refused().startswith("public log: message 1 is not the one that the journal decided")
 
 
@@ -65,7 +65,7 @@ def test_a_new_confidential_log_beside_a_public_log(
 def test_a_tampered_release(place: StudyFolder, refused: Callable[..., str], name: str) -> None:
     position = position_of(place, RELEASES, name)
     place.edit(
-        "UPDATE records SET value = ? WHERE topic = 'releases' AND place = ?",
+        "UPDATE records SET value = ? WHERE topic = 'releases' AND offset = ?",
         b"\x00",
         position,
         public=True,
@@ -86,7 +86,7 @@ def test_a_tampered_certificate_breaks_the_chain(
     position = position_of(place, RELEASES, "1/manifest")
     (value,) = (row[4] for row in place.rows(RELEASES) if row[1] == position)
     place.edit(
-        "UPDATE records SET value = ? WHERE topic = 'releases' AND place = ?",
+        "UPDATE records SET value = ? WHERE topic = 'releases' AND offset = ?",
         value.replace(b'"code_version":"', b'"code_version":"9'),
         position,
         public=True,
@@ -104,7 +104,7 @@ def test_a_last_release_changed_with_its_hashes(
     last = max(row[1] for row in place.rows(RELEASES))
     (value,) = (row[4] for row in place.rows(RELEASES) if row[1] == last)
     place.edit(
-        "UPDATE records SET value = ? WHERE topic = 'releases' AND place = ?",
+        "UPDATE records SET value = ? WHERE topic = 'releases' AND offset = ?",
         value.replace(b'"code_version":"', b'"code_version":"9'),
         last,
         public=True,
@@ -118,7 +118,7 @@ def test_a_public_log_that_ends_within_a_release(
     place: StudyFolder, refused: Callable[..., str]
 ) -> None:
     last = max(row[1] for row in place.rows(RELEASES))
-    place.edit("DELETE FROM records WHERE topic = 'releases' AND place = ?", last, public=True)
+    place.edit("DELETE FROM records WHERE topic = 'releases' AND offset = ?", last, public=True)
     assert refused().startswith("public log: ends in the middle of message")
 
 
@@ -131,7 +131,7 @@ def test_a_public_log_that_ends_within_a_period(
         i for i, r in enumerate(entry.public_records()) if (r.key or b"").endswith(b"pairs")
     )
     last = max(row[1] for row in place.rows(RELEASES)) - len(entry.public_records()) + 1 + second
-    place.edit("DELETE FROM records WHERE topic = 'releases' AND place > ?", last, public=True)
+    place.edit("DELETE FROM records WHERE topic = 'releases' AND offset > ?", last, public=True)
     assert refused() == "public log: it ends in the middle of a period's releases"
 
 

@@ -1,0 +1,399 @@
+"""Panels as they are exported against the paper's, at equal rho and relation, and what is aimed at.
+
+    python benchmarks/panels.py [--repetitions R] [--constants] [NAME ...]
+
+Each line is the root mean square error of a panel over periods and repetitions, over that of the
+paper's panel, with the limit that is aimed at. The paper's form is unbiased, so of patterns its
+error is known: padded histograms of equal noise. Its totals (binary trees with parts of rho in
+proportion to the cubes of their levels, all of rho) are repeated with simulated noise. Errors of
+estimates are known, too, and those that the same noise gives are a control: what chance adds to
+them is subtracted from the panel's mean squares of patterns; beside it is the standard error.
+
+`--constants` repeats the windows with other constants of the panel step (`fitted_targets.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual import Cumulative, FixedWindow, Joint
+from stream_dp.continual.joint import joint
+from stream_dp.continual.window import fitted_targets
+from stream_dp.evaluation import simulate
+from stream_dp.evaluation.panels.paper import Trees
+from stream_dp.panel import Symbols, window_codes
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import Neighbours
+
+JUMP = 7
+simulated = partial(simulate.poverty, 1)
+Floats = NDArray[np.float64]
+Measured = tuple[str, float, float]  # a quantity, its ratio, the standard error of that
+PANELS = Path(__file__).parents[2] / "shared" / "data" / "panels"
+CONSTANTS = [(0, 0), (0.2, 0), (0.5, 0), (0.2, 0.05), (0.2, 0.1), (0.5, 0.1), (0.2, 0.2)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """People, a window release of them, and a joint one at the same rho.
+
+    truth: gives the (people, T) symbols
+    limits: by quantity
+    bound: of the rows under add_remove, or where people come and go
+    absent: the symbol of those who are not there
+    blank: the symbol before people enter, if they may enter late; their number is then measured
+    jump: the period at which many change at once
+    share: of the repetitions asked for, where one takes long
+    """
+
+    truth: Callable[[], Symbols]
+    q: int
+    width: int
+    rho: str
+    limits: dict[str, float]
+    neighbours: Neighbours = "replace_one"
+    bound: int | None = None
+    absent: int | None = None
+    blank: int | None = None
+    jump: int | None = None
+    share: float = 1.0
+
+    def rows(self, truth: Symbols) -> int:
+        return len(truth) if self.bound is None else self.bound
+
+
+class Line(NamedTuple):
+    quantity: str
+    ratio: float
+    limit: float
+    error: float
+
+    @property
+    def met(self) -> bool:
+        return self.ratio <= self.limit
+
+    def __str__(self) -> str:
+        word = "met" if self.met else "MISSED"
+        aim = "" if np.isinf(self.limit) else f"  at most {self.limit:.2f}  {word}"
+        chance = f"{self.error:>8.4f}" if self.error else " " * 8
+        return f"  {self.quantity:<34}{self.ratio:>8.4f}{chance}{aim}"
+
+
+def neighbouring(seed: int, n: int, periods: int, states: int, stay: float) -> Symbols:
+    """People in ordered states, most in the first, who move to a neighbouring one only."""
+    rng = np.random.default_rng(seed)
+    columns = [np.minimum(rng.geometric(0.45, n) - 1, states - 1)]
+    for _ in range(periods - 1):
+        step = np.where(rng.random(n) < stay, 0, rng.choice([-1, 1], n))
+        columns.append(np.clip(columns[-1] + step, 0, states - 1))
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
+def alternating() -> Symbols:
+    """A poverty panel whose rates of becoming poor and of staying so differ from month to month."""
+    rng, rates = np.random.default_rng(9), [(0.05, 0.97), (0.002, 0.6), (0.007, 0.95)]
+    columns = [rng.random(23_374) < 0.12]
+    for month in range(1, 12):
+        fresh, (enter, stay) = rng.random(23_374), rates[month % 3]
+        columns.append(np.where(columns[-1], fresh < stay, fresh < enter))
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
+def jumping() -> Symbols:
+    """The poverty panel, where a tenth of the people become poor at one period, and stay so."""
+    truth = simulated().copy()
+    chosen = np.random.default_rng(1).random(len(truth)) < 0.1
+    truth[chosen, JUMP - 1 :] = 1
+    return truth
+
+
+def submissions() -> Symbols:
+    """Monthly submissions of students: 0 active, 1 submitted, 2 withdrawn."""
+    path = PANELS / "oulad_submit_monthly.csv"
+    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int64)
+    return table[:, 1:].astype(np.uint8)
+
+
+def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
+    """People in categories who leave, 5 % at each period, and some of whom come later."""
+    rng = np.random.default_rng(seed)
+    truth = simulate.panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
+    come = np.where(rng.random(n) < 0.7, 0, rng.integers(0, periods, n))[:, None]
+    leave = come + rng.geometric(0.05, n)[:, None]
+    when = np.arange(periods)
+    truth[(when < come) | (when >= leave)] = categories
+    return truth
+
+
+JOINT = {"joint: totals": 1.0, "joint: worst total": 1.1}
+poverty = partial(Case, q=2, width=3, rho="1/200")
+CASES = {
+    "poverty-replaced": poverty(
+        simulated,
+        limits=JOINT
+        | {"patterns": 0.65, "at least 1": 0.27, "joint: patterns": 0.92, "joint: totals": 0.89},
+    ),
+    "poverty-added": poverty(
+        simulated,
+        limits=JOINT
+        | {"patterns": 0.65, "at least 1": 0.45, "joint: patterns": 0.90, "joint: totals": 0.99},
+        neighbours="add_remove",
+        bound=25_000,
+    ),
+    "poverty-late": poverty(simulated, limits=JOINT, neighbours="add_remove", blank=0),
+    "alternating": poverty(alternating, limits={"patterns": 0.7331}),
+    "jump": poverty(jumping, limits={"patterns, 3 periods later": 0.65}, jump=JUMP),
+    "submissions": Case(
+        submissions,
+        q=3,
+        width=3,
+        rho="1/200",
+        limits={"patterns": 0.70, "worst pattern": 2.0, **JOINT},
+    ),
+    "five-states": Case(
+        lambda: simulate.panel(3, n=1700, periods=7, symbols=5, stay=0.9),
+        q=5,
+        width=3,
+        rho="1/100",
+        limits={"patterns": 0.52, "worst pattern": 1.15, **JOINT},
+    ),
+    "five-neighbours": Case(
+        lambda: neighbouring(3, n=1700, periods=7, states=5, stay=0.9),
+        q=5,
+        width=3,
+        rho="1/100",
+        limits={"patterns": 0.52, **JOINT},
+    ),
+    "six-states": Case(
+        lambda: neighbouring(2, n=5000, periods=72, states=6, stay=0.99),
+        q=6,
+        width=2,
+        rho="1/20",
+        limits={"patterns": 0.45, "worst pattern": 1.3},
+        share=0.25,
+    ),
+    "leaving": Case(
+        lambda: leaving(4, n=3000, periods=10, categories=7),
+        q=8,
+        width=2,
+        rho="1/100",
+        limits={"present, furthest from 1": 0.03},
+        neighbours="add_remove",
+        bound=4000,
+        absent=7,
+    ),
+}
+
+
+def window_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> FixedWindow:
+    return FixedWindow(
+        values=tuple(range(case.q)),
+        width=case.width,
+        horizon=truth.shape[1],
+        rho=Fraction(case.rho) * share,
+        neighbours=case.neighbours,
+        rows=case.rows(truth) if case.blank is None else None,
+        absent=case.absent,
+        blank=case.blank,
+    ).best(padded=False)
+
+
+def totals_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> Cumulative:
+    return Cumulative(
+        horizon=truth.shape[1],
+        rho=Fraction(case.rho) * share,
+        neighbours=case.neighbours,
+        rows=case.rows(truth) if case.blank is None or share == 1 else None,
+    ).best(counter="tree" if share == 1 else None)
+
+
+def histogram(codes: NDArray[np.int64], bins: int) -> Floats:
+    return np.bincount(codes, minlength=bins).astype(float)
+
+
+def rises_of(truth: Symbols) -> list[NDArray[np.int64]]:
+    """What a cumulative mechanism takes at every period, of symbol 1."""
+    n, horizon = truth.shape
+    happened = truth == 1
+    totals = happened.cumsum(axis=1)
+    rises = [np.bincount(totals[happened[:, t], t], minlength=horizon + 1) for t in range(horizon)]
+    return [np.append(one[1:], n if t == 0 else 0) for t, one in enumerate(rises)]
+
+
+def sums_of(truth: Symbols) -> Floats:
+    """S_0..S_T at every period: (T, T + 1)."""
+    totals, horizon = (truth == 1).cumsum(axis=1), truth.shape[1]
+    counts = [np.bincount(totals[:, t], minlength=horizon + 1) for t in range(horizon)]
+    return np.array(counts)[:, ::-1].cumsum(axis=1)[:, ::-1].astype(float)
+
+
+class Windows(NamedTuple):
+    """Errors of panels and of estimates, (repetitions, periods, patterns) each."""
+
+    panel: Floats
+    estimates: Floats
+
+
+def codes_after(
+    columns: Symbols, before: NDArray[np.int64], form: FixedWindow
+) -> NDArray[np.int64]:
+    """The rows' last k symbols with new columns: all of them at t = k, later one."""
+    if columns.shape[1] > 1 or not before.size:
+        return window_codes(columns, form.q)
+    return before % form.overlaps * form.q + columns[:, 0]
+
+
+def repeated_window(form: FixedWindow, truth: Symbols, repetitions: int) -> Windows:
+    counts = [form.counts(truth, t) for t in range(1, form.horizon + 1)]
+    source = SeededNoise(34)
+    panel = np.zeros((repetitions, form.releases, form.bins))
+    estimates = np.zeros((repetitions, form.releases, form.measured.size))
+    for r in range(repetitions):
+        state, codes = form.init(), np.zeros(0, np.int64)
+        for t, true in enumerate(counts, 1):
+            state, step = form.step(state, true, source.draw(form.demand(t)))
+            if step is None:
+                continue
+            codes = codes_after(step.columns, codes, form)
+            own = true[: form.bins]
+            panel[r, t - form.width] = histogram(codes, form.bins) - form.padding - own
+            estimates[r, t - form.width] = step.estimates.values - own[form.measured]
+    return Windows(panel, estimates)
+
+
+def ratio(
+    form: FixedWindow, errors: Windows, weights: Floats, periods: slice = slice(None)
+) -> tuple[float, float]:
+    """Root mean square error of some answers over the paper's, with the estimates as control, and
+    its standard error.
+
+    weights: (answers, q^k)
+    """
+    own, control = errors.panel @ weights.T, errors.estimates @ weights[:, form.measured].T
+    when = range(form.width, form.horizon + 1)[periods]
+    theory = [form.functional(t, row)[1] for t in when for row in weights]
+    more = (own[:, periods] ** 2 - control[:, periods] ** 2).mean(axis=(1, 2))
+    paper = paper_variance(form) * (weights**2).sum(axis=1).mean()
+    value = float(np.sqrt((more.mean() + np.mean(theory)) / paper))
+    return value, float(more.std() / len(more) ** 0.5 / paper / (2 * value))
+
+
+def worst(errors: Floats) -> float:
+    """The root mean square error of the worst cell, which the other half of repetitions chose.
+
+    errors: (repetitions, ..); the largest of many that are measured would be too large by chance
+    """
+    squares = errors.reshape(len(errors), -1) ** 2
+    halves = [squares[i::2].mean(axis=0) for i in (0, 1)]
+    chosen = halves[0][halves[1].argmax()], halves[1][halves[0].argmax()]
+    return float(np.sqrt(np.mean(chosen)))
+
+
+def paper_variance(form: FixedWindow) -> float:
+    """Of a pattern of the paper's panel."""
+    return form.releases / float(form.rho) / (1 + (form.neighbours == "add_remove"))
+
+
+def window_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measured]:
+    form = window_of(case, truth)
+    errors = repeated_window(form, truth, repetitions)
+    if case.absent is not None:
+        here = np.arange(form.bins) % form.q != case.absent
+        there = (truth != case.absent).sum(axis=0)[form.width - 1 :]
+        off = errors.panel[:, :, here].sum(axis=2).mean(axis=0) / there
+        yield "present, furthest from 1", float(np.abs(off).max()), 0.0
+        return
+    patterns = np.eye(form.bins)
+    digits = np.arange(form.bins)[:, None] // form.q ** np.arange(form.width) % form.q
+    yield "patterns", *ratio(form, errors, patterns)
+    yield "worst pattern", worst(errors.panel) / float(np.sqrt(paper_variance(form))), 0.0
+    yield "at least 1", *ratio(form, errors, (digits == 1).any(axis=1)[None].astype(float))
+    if case.jump is not None:
+        later = slice(case.jump - form.width + 3, None)
+        yield "patterns, 3 periods later", *ratio(form, errors, patterns, later)
+
+
+def repeated_totals(form: Cumulative, truth: Symbols, repetitions: int, first: int) -> Floats:
+    """Mean squares of the panel's sums S_b at t, t >= first and b <= t."""
+    source, rises, sums = SeededNoise(3), rises_of(truth), sums_of(truth)
+    squares = np.zeros(sums.shape)
+    for _ in range(repetitions):
+        state = form.init()
+        for t, true in enumerate(rises, 1):
+            state, _ = form.step(state, true, source.draw(form.demand(t)))
+            squares[t - 1] += (state.sums - sums[t - 1]) ** 2
+    return cells_of(squares / repetitions, first)
+
+
+def cells_of(squares: Floats, first: int) -> Floats:
+    t, b = np.indices(squares.shape)
+    return squares[(b >= 1) & (b <= t + 1) & (t + 1 >= first)]
+
+
+def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measured]:
+    share = joint.WINDOW_SHARE
+    form = Joint(window_of(case, truth, share), totals_of(case, truth, 1 - share), (1,))
+    window, paper = form.window, window_of(case, truth)
+    rises, sums, source = rises_of(truth), sums_of(truth), SeededNoise(7)
+    windows = [window.counts(truth, t) for t in range(1, form.horizon + 1)]
+    patterns, totals = 0.0, np.zeros(sums.shape)
+    for _ in range(repetitions):
+        state, codes = form.init(), np.zeros(0, np.int64)
+        for t in range(1, form.horizon + 1):
+            true = np.concatenate([windows[t - 1], rises[t - 1]])
+            state, step = form.step(state, true, source.draw(form.demand(t)))
+            if step is None:
+                continue
+            codes = codes_after(step.columns, codes, window)
+            own = windows[t - 1][: window.bins]
+            patterns += ((histogram(codes, window.bins) - own) ** 2).mean()
+            totals[t - 1] += (state.totals.sums - sums[t - 1]) ** 2
+    mean = patterns / repetitions / window.releases
+    yield "joint: patterns", float(np.sqrt(mean / paper_variance(paper))), 0.0
+    own = cells_of(totals / repetitions, case.width)
+    trees = Trees.like(totals_of(case, truth), 3)
+    others = repeated_totals(trees, truth, repetitions, case.width)
+    yield "joint: totals", float(np.sqrt(own.mean() / others.mean())), 0.0
+    yield "joint: worst total", float(np.sqrt(own.max() / others.max())), 0.0
+
+
+def lines(case: Case, repetitions: int, *, windows_only: bool = False) -> Iterator[Line]:
+    """All quantities; those that nothing is aimed at have no limit."""
+    truth, some = case.truth(), max(20, round(case.share * repetitions))
+    measured = list(window_lines(case, truth, some))
+    if not windows_only and "joint: totals" in case.limits:
+        measured += joint_lines(case, truth, some)
+    for quantity, value, error in measured:
+        yield Line(quantity, value, case.limits.get(quantity, np.inf), error)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--constants", action="store_true")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in CASES]:
+        sys.exit(f"{unknown[0]}: there are {', '.join(CASES)}")
+    names = options.names or list(CASES)
+    now = (fitted_targets.CARRIED, fitted_targets.LEANING)
+    for constants, name in product(CONSTANTS if options.constants else [now], names):
+        fitted_targets.CARRIED, fitted_targets.LEANING = constants
+        print(f"{name}: {constants[0]} of the carry, leaning by {constants[1]}")
+        for line in lines(CASES[name], options.repetitions, windows_only=options.constants):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The first half of a close: the reports of an order are decoded, in tasks.
+
+If reports have schemas, the known schemas are decided once for an order, in a record that every
+aggregator follows. So a schema that a registry learns meanwhile, or that only a few
+tasks knew, makes no difference between two aggregators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from stream_dp.errors import Inconsistent
+from stream_dp.population.report_decoding import ReadAs, SchemaUse
+from stream_dp.population.shapes.schemas import check_number
+
+from .close_tasks import Decoded, Range, Source
+from .orders import Order, OrderBoard, reading_record
+from .spill import Spilled, spill
+from .task_pool import Pool
+
+
+def read_reports(
+    order: Order, source: Source, board: OrderBoard, pool: Pool, max_reports: int
+) -> tuple[list[Spilled], ReadAs | None]:
+    """Decodes the ranges of an order. Returns them, and how they were read.
+
+    max_reports: reports of a task at most.
+
+    The second result is None for plain reports. Raises Inconsistent if records are gone, schemas
+    are
+    others, or `[run.input]` is not the releaser's; Unavailable if a schema cannot be had now;
+    UserError for too many schemas.
+    """
+    ranges, (read_as, settled) = ranges_of(order, max_reports), first_reading(order, board)
+    tasks = [replace(r, read_as=read_as, only=settled) for r in ranges]
+    decoded = pool.map(partial(spill, source), tasks)
+    if not settled:
+        read_as, repeated = settle(order, source, board, [d.decoded for d in decoded])
+        tasks = [replace(ranges[i], read_as=read_as, only=True) for i in repeated]
+        for i, range_again in zip(repeated, pool.map(partial(spill, source), tasks), strict=True):
+            decoded[i] = range_again
+    return decoded, read_as
+
+
+def first_reading(order: Order, board: OrderBoard) -> tuple[ReadAs | None, bool]:
+    """Returns how to read an order at first, and whether this is settled."""
+    if order.read_as is None or not order.letters:
+        return order.read_as, True
+    settled = board.reading(order)
+    return (order.read_as, False) if settled is None else (settled, True)
+
+
+def settle(
+    order: Order, source: Source, board: OrderBoard, decoded: Sequence[Decoded]
+) -> tuple[ReadAs, list[int]]:
+    """Settles how an order is read. Returns it, and the indices of ranges to decode again.
+
+    These are ranges decoded in another way, or with waiting dead letters; see `decode_reports`.
+    """
+    assert order.read_as is not None
+    read_as = _joined_reading(order.read_as.mapping, decoded)
+    if not read_as.schemas and not any(d.unknown for d in decoded):
+        return read_as, []
+    source.at("schemas")
+    board.log.append([reading_record(order, read_as)])
+    board.refresh()
+    settled = board.reading(order)
+    assert settled is not None
+    return settled, [i for i, d in enumerate(decoded) if d.unknown or not agrees(d, settled)]
+
+
+def ranges_of(order: Order, max_reports: int) -> list[Range]:
+    """Divides the reports of an order into ranges of at most `max_reports`."""
+    return [
+        Range(
+            partition,
+            start,
+            min(start + max_reports, end),
+            order.number,
+            order.parts,
+            order.letters,
+        )
+        for partition, (begin, end) in sorted(order.ranges.items())
+        for start in range(begin, end, max_reports)
+    ]
+
+
+def _joined_reading(mapping: str, decoded: Sequence[Decoded]) -> ReadAs:
+    """Joins the schemas of all tasks. Raises Inconsistent for two schemas with the same id."""
+    schemas = dict[int, SchemaUse]()
+    for decoded_range in decoded:
+        assert decoded_range.read_as is not None
+        for number, use in decoded_range.read_as.schemas.items():
+            first_use = schemas.setdefault(number, SchemaUse(use.sha256))
+            if first_use.sha256 != use.sha256:
+                raise Inconsistent(
+                    f"schema {number}: it was another one for some of the reports of a period;"
+                    " an id never changes its schema: mend the registry or the folder of schemas"
+                )
+    check_number(len(schemas))
+    return ReadAs(mapping, schemas)
+
+
+def agrees(decoded: Decoded, settled: ReadAs) -> bool:
+    """Tells whether a range was read with the settled schemas, all of them known."""
+    assert decoded.read_as is not None
+    return not decoded.unknown & settled.schemas.keys() and all(
+        settled.schemas.get(number) == use for number, use in decoded.read_as.schemas.items()
+    )

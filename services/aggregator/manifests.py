@@ -1,0 +1,190 @@
+"""Manifests: the files of all parts at a cut, with their counts and their joint accounting.
+
+A manifest is a file beside the parts' files. A journal entry names it instead of the population's
+snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import BinaryIO
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent
+from stream_dp.population import CellCounts, Population
+from stream_dp.population.population_parts import Counts, join_populations
+from stream_dp.population.report_decoding import ReadAs
+from stream_dp.population.split import Part
+from stream_dp.study import Study
+
+from ..jobs.job_records import SnapshotFile
+from ..journal.journal import Entry
+from ..storage.sealed_files import InvalidSeal
+from ..storage.snapshots import Snapshots
+
+KIND, SUFFIX = "part", ".json"  # of the files of parts, and of their manifests
+CELLS = "cells"  # the kind of files of cells that are on their way to parts
+
+
+class PartFile(msgspec.Struct, frozen=True):
+    """The file of a part's population. people: the number of people in it."""
+
+    name: str
+    sha256: str
+    people: int
+
+
+class Manifest(msgspec.Struct, frozen=True, dict=True):
+    """The result of closing a period in parts.
+
+    order: the id of the order that it answers.
+    parts: in their order.
+    counted: by release, its true counts as little-endian 64-bit integers.
+    accounting: of all cells since the study began.
+    records: the number of reports for the period.
+    read_as: how they were read; None for plain reports.
+    jobs: by data set that the close begins and by table, the files of its input.
+    """
+
+    order: str
+    number: int
+    parts: list[PartFile]
+    counted: dict[str, bytes]
+    accounting: CellCounts
+    records: int
+    read_as: ReadAs | None = None
+    jobs: dict[str, dict[str, SnapshotFile]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        order: str,
+        number: int,
+        parts: Sequence[PartFile],
+        counts: Counts,
+        accounting: CellCounts,
+        records: int,
+        read_as: ReadAs | None = None,
+        jobs: Mapping[str, dict[str, SnapshotFile]] | None = None,
+    ) -> Manifest:
+        return cls(
+            order=order,
+            number=number,
+            parts=list(parts),
+            counted={name: array.astype("<i8").tobytes() for name, array in counts.items()},
+            accounting=accounting,
+            records=records,
+            read_as=read_as,
+            jobs=dict(jobs or {}),
+        )
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By release, the counts that its mechanism measures; read once the noise is drawn."""
+        return {n: np.frombuffer(d, "<i8").astype(np.int64) for n, d in self.counted.items()}
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files of all parts and of the inputs of data sets."""
+        inputs = [file.name for tables in self.jobs.values() for file in tables.values()]
+        return [*(part_file.name for part_file in self.parts), *inputs]
+
+    @property
+    def people(self) -> int:
+        return sum(part_file.people for part_file in self.parts)
+
+    def save(self, file: BinaryIO) -> None:
+        fields = msgspec.to_builtins(self, str_keys=True)
+        file.write(msgspec.json.encode(fields, order="sorted"))
+
+
+def write_manifest(snapshots: Snapshots, manifest: Manifest) -> SnapshotFile:
+    """Writes a manifest, durable on return."""
+    label = f"period-{manifest.number:05d}"
+    return SnapshotFile(*snapshots.store(label, SUFFIX, manifest.save))
+
+
+def read_manifest(snapshots: Snapshots, name: str, digest: str) -> Manifest | None:
+    """Reads a manifest. Raises Inconsistent.
+
+    Returns None if the file is gone, or is damaged and set aside.
+    """
+    with snapshots.intact(name, digest) as file:
+        if file is None:
+            return None
+        try:
+            return msgspec.json.decode(file.read(), type=Manifest)
+        except msgspec.MsgspecError:
+            raise Inconsistent(f"snapshot {name}: no manifest that this version reads") from None
+
+
+def read_part(study: Study, snapshots: Snapshots, file: PartFile, part: Part) -> Population | None:
+    """Reads the population of a part.
+
+    Returns None if its file is gone, or is damaged and set aside.
+    """
+    with snapshots.intact(file.name, file.sha256) as opened:
+        return None if opened is None else Population.load(study, opened, part)
+
+
+def read_population(
+    study: Study, snapshots: Snapshots, name: str, digest: str
+) -> Population | None:
+    """Reads the population of everybody, from its snapshot or from all of its parts.
+
+    Returns None if a file is gone, or is damaged and set aside. Raises Inconsistent.
+    """
+    if not name.endswith(SUFFIX):
+        with snapshots.intact(name, digest) as file:
+            return None if file is None else Population.load(study, file)
+    manifest = read_manifest(snapshots, name, digest)
+    if manifest is None:
+        return None
+    populations: list[Population] = []
+    for index, listed in enumerate(manifest.parts):
+        population = read_part(study, snapshots, listed, Part(index, len(manifest.parts)))
+        if population is None:
+            return None
+        populations.append(population)
+    return join_populations(study, populations, manifest.accounting)
+
+
+def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
+    """Keeps these snapshots of the population, with the parts of manifests; removes the rest.
+
+    Files of cells go, too: no closed period needs them.
+
+    upto: the last closed period; files of the open period may belong to a close under way.
+    """
+    names, part_names = set(names), set[str]()
+    for name in names:
+        with snapshots.at(name) as file:
+            if file is not None and name.endswith(SUFFIX):
+                # A damaged manifest is of no use, and neither are its parts.
+                with suppress(msgspec.MsgspecError, InvalidSeal):
+                    manifest = msgspec.json.decode(file.read(), type=Manifest)
+                    part_names |= {part_file.name for part_file in manifest.parts}
+    snapshots.keep(names, upto=upto)
+    snapshots.keep(part_names, KIND, upto)
+    snapshots.keep(set(), CELLS, upto)
+
+
+def newest_files(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:
+    """Finds the newest close with a complete snapshot; the genesis entry without it."""
+    for entry in reversed(closes[1:]):
+        name, digest = entry.snapshot
+        if not snapshots.holds(name):
+            continue
+        if name.endswith(SUFFIX):
+            manifest = read_manifest(snapshots, name, digest)
+            if manifest is None or not all(
+                snapshots.holds(part_file.name) for part_file in manifest.parts
+            ):
+                continue
+        return entry
+    return closes[0]

@@ -1,0 +1,171 @@
+"""Orders to close a period in parts, and the answers to them, in confidential topics.
+
+`orders`: a record for each order, appended by the releaser. `manifests`: the name and the hash of
+the file of a manifest that answers an order, appended by an aggregator; before it, if reports have
+schemas, the schemas in use. All may be appended more than once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import Log, Positions, Record, Stored
+from stream_dp.log.message import canonical
+from stream_dp.population import CellCounts
+from stream_dp.population.report_decoding import ReadAs
+from stream_dp.study.topics import MANIFESTS, ORDERS
+
+from ..intake.following import following
+from ..jobs.job_records import SnapshotFile
+
+_READING = b"/reading"  # the end of a key
+
+
+class Order(msgspec.Struct, frozen=True, dict=True):
+    """The close of a period: the input to read, and the state to add it to.
+
+    genesis: the hash of the journal's first entry.
+    number: of the period.
+    begin, cut: by partition, the first offset of the reports to read, and the end.
+    before: the manifest, or the snapshot, of the preceding period; None for the first period.
+    accounting: of all cells up to `begin`.
+    parts: the number of parts.
+    letters: whether to append dead letters; not for records that were read before.
+    attempt: how often the order was given before, and its files were removed.
+    read_as: how the records are read; None for plain reports. A period that is closed again is read
+        with these schemas only. Else any known schema may be used, and these are the schemas of
+        closed
+        periods, because an id never changes its schema.
+    """
+
+    genesis: str
+    number: int
+    begin: dict[int, int]
+    cut: dict[int, int]
+    before: SnapshotFile | None
+    accounting: CellCounts
+    parts: int
+    letters: bool = True
+    attempt: int = 0
+    read_as: ReadAs | None = None
+
+    @cached_property
+    def data(self) -> bytes:
+        return canonical(msgspec.to_builtins(self, str_keys=True))
+
+    @cached_property
+    def id(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def owner(self) -> str:
+        """The beginning of the names of the journal's snapshots."""
+        return self.genesis[:12]
+
+    @property
+    def ranges(self) -> dict[int, tuple[int, int]]:
+        """The offsets of the reports to read, begin and end, by partition with reports."""
+        return {p: (self.begin[p], end) for p, end in self.cut.items() if self.begin[p] < end}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The manifest of an order, as a file in the folder of snapshots."""
+
+    order: str
+    manifest: SnapshotFile
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The schemas with which an order is read; the record that is appended first counts.
+
+    So every aggregator of the order decodes the same, whatever a registry has learned meanwhile.
+    """
+
+    order: str
+    read_as: ReadAs
+
+
+def order_record(order: Order) -> Record:
+    return Record(ORDERS, order.data, order.id.encode(), partition=0)
+
+
+def answer_record(order: Order, manifest: SnapshotFile) -> Record:
+    value = canonical(msgspec.to_builtins(Answer(order.id, manifest)))
+    return Record(MANIFESTS, value, order.id.encode(), partition=0)
+
+
+def reading_record(order: Order, read_as: ReadAs) -> Record:
+    value = canonical(msgspec.to_builtins(Reading(order.id, read_as), str_keys=True))
+    return Record(MANIFESTS, value, order.id.encode() + _READING, partition=0)
+
+
+@dataclass
+class OrderBoard:
+    """The orders and the answers in the topics, up to the last refresh.
+
+    Records of another format are skipped.
+
+    last: the order that was appended last, the only order in work.
+    order_ids: the ids of all orders.
+    """
+
+    log: Log
+    last: Order | None = None
+    order_ids: set[str] = field(default_factory=set)
+    _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
+    _readings: dict[str, ReadAs] = field(default_factory=dict)  # by order
+    _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
+
+    def refresh(self) -> None:
+        """Reads the new records. Raises LogError; Missing before the releaser's first start."""
+        for topic, read in ((ORDERS, self._read_order), (MANIFESTS, self._read_answer)):
+            if topic not in self._positions:
+                self._positions[topic] = dict(self.log.describe(topic).first)
+            for record in following(self.log, topic, self._positions[topic]):
+                with suppress(msgspec.MsgspecError):
+                    read(record)
+
+    def wait(self, topic: str, seconds: float) -> bool:
+        """Waits for a new record of a topic. Returns whether it came.
+
+        Raises LogError; Missing before the releaser's first start.
+        """
+        if topic not in self._positions:
+            self._positions[topic] = dict(self.log.describe(topic).first)
+        return bool(self.log.read(topic, self._positions[topic], 1, seconds).records)
+
+    def _read_order(self, record: Stored) -> None:
+        self.last = msgspec.json.decode(record.value or b"", type=Order)
+        self.order_ids.add(self.last.id)
+
+    def _read_answer(self, record: Stored) -> None:
+        if (record.key or b"").endswith(_READING):
+            reading = msgspec.json.decode(record.value or b"", type=Reading)
+            self._readings.setdefault(reading.order, reading.read_as)
+            return
+        answer = msgspec.json.decode(record.value or b"", type=Answer)
+        self._answers.setdefault(answer.order, set()).add(answer.manifest)
+
+    def reading(self, order: Order) -> ReadAs | None:
+        """Returns how the reports of an order are read, if this is settled."""
+        return self._readings.get(order.id)
+
+    def answer(self, order: Order) -> SnapshotFile | None:
+        """Returns the manifest of an order, if it exists.
+
+        Raises Inconsistent for two different manifests: the same input gives the same bytes.
+        """
+        answers = self._answers.get(order.id, set())
+        if len(answers) > 1:
+            raise Inconsistent(
+                f"manifests: two of period {order.number} differ, and the same input gives the"
+                " same bytes: aggregators of different versions, or with different study files,"
+                " work on one study; stop all but one, and remove the topic of manifests"
+            )
+        return next(iter(answers), None)

@@ -1,1 +1,0 @@
-"""Backups of a study while it runs, and what can be restored from them."""

@@ -1,0 +1,1 @@
+"""Known data that `evaluate` judges the releases of each family by. CONFIDENTIAL."""

@@ -1,0 +1,259 @@
+"""Markers: records among the reports by which an operator closes periods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stream_dp.log.log import NEVER, Batch, Headers, Log, OutOfRange, Positions, Record, Stored
+from stream_dp.log.message import canonical
+from stream_dp.log.records import Records
+from stream_dp.study import Study
+from stream_dp.study.topics import CLOSES, REPORTS
+
+from ..deployment import Deployment
+from ..journal.journal import Entry, closes
+from .binding import bind
+from .following import READ_AT_ONCE, following
+
+MARKER = "stream-dp-close"
+MARKED_STUDY = "stream-dp-study"  # the header that names the study of a marker
+
+
+def close_marker(number: int, partition: int, study: Study | None = None) -> Record:
+    """The marker that closes every period up to `number`, for one partition.
+
+    study: which the marker names, so that it closes a period of no other study.
+    """
+    headers: Headers = ((MARKER, str(number).encode()),)
+    if study is not None:
+        headers += ((MARKED_STUDY, study_mark(study)),)
+    return Record(REPORTS, None, headers=headers, partition=partition)
+
+
+def study_mark(study: Study) -> bytes:
+    """The study that a marker names: its name and the hash of its terms."""
+    return f"{study.name} {study.terms_hash}".encode()
+
+
+@dataclass(frozen=True)
+class MarkerReader:
+    """Tells markers from reports.
+
+    A marker that names another study is none: its record is rejected like any that is no report.
+
+    mark: of the study, as `study_mark` gives it.
+    """
+
+    mark: bytes
+
+    @classmethod
+    def of(cls, study: Study) -> MarkerReader:
+        return cls(study_mark(study))
+
+    def closed_by(self, record: Stored) -> int:
+        """The period that a marker, which has no value, closes; 0 for any other record."""
+        return 0 if self.foreign(record) else _number(record)
+
+    def foreign(self, record: Stored) -> str:
+        """The name of the other study that a marker closes a period of; empty for others."""
+        named = record.header(MARKED_STUDY)
+        if not _number(record) or named in {b"", self.mark}:
+            return ""
+        return named.decode("utf-8", "replace").partition(" ")[0]
+
+    def closing_records(self, records: Records) -> list[int]:
+        """The places of the markers among records."""
+        return [place for place in records.empty() if self.closed_by(records[place])]
+
+    def without_markers(self, records: Records) -> Records:
+        """The records that are no markers."""
+        if marking := set(self.closing_records(records)):
+            return records.take(place for place in range(len(records)) if place not in marking)
+        return records
+
+
+@dataclass
+class FoundMarkers:
+    """The markers that were found in each partition.
+
+    reader: tells the study's markers from others.
+    marks: by partition, the last period that a marker closes.
+    marked: by partition, when that marker was appended, in milliseconds.
+    foreign: the name of another study whose marker was found since the last close; else empty.
+    """
+
+    reader: MarkerReader
+    marks: dict[int, int]
+    marked: dict[int, int] = field(default_factory=dict)
+    foreign: str = ""
+
+    @classmethod
+    def at(cls, study: Study, entry: Entry) -> FoundMarkers:
+        """Returns the markers below the cut of a journal entry that closes a period."""
+        return cls(MarkerReader.of(study), entry.marks, entry.marked)
+
+    def missing(self, number: int) -> list[int]:
+        """Returns the partitions without a marker for period `number` or later."""
+        return [partition for partition, mark in self.marks.items() if mark < number]
+
+    def find(self, records: Sequence[Stored], number: int) -> Positions:
+        """Finds the first marker for period `number` or later in each partition that lacks one.
+
+        records: the next ones of their partitions.
+
+        Returns, by partition, the position behind the marker: the period's cut.
+        """
+        cuts: Positions = {}
+        columns = Records.of(records)
+        for row in columns.empty():
+            record = columns[row]
+            self.foreign = self.reader.foreign(record) or self.foreign
+            closed = self.reader.closed_by(record)
+            if closed >= number > self.marks[record.partition]:
+                self.marks[record.partition] = closed
+                self.marked[record.partition] = record.time
+                cuts[record.partition] = record.offset + 1
+        return cuts
+
+
+def _number(record: Stored) -> int:
+    """The period that a marker of any study closes; 0 for any other record."""
+    if record.value is None:
+        for name, value in record.headers or ():
+            if name == MARKER and value.isdigit() and len(value) < 6:
+                return int(value)
+    return 0
+
+
+def has_close_markers(
+    log: Log, study: Study, entries: Sequence[Entry], seconds: float
+) -> bool | None:
+    """Whether every partition has a marker for the open period, read or not.
+
+    None where it is not known, as a sender's open transaction keeps records from being read, or
+    as there are too many records.
+
+    seconds: the time to read for.
+    """
+    last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
+    number = 1 if last is None else last.number + 1
+    marks = dict.fromkeys(info.first, 0) if last is None else last.marks
+    found = FoundMarkers(MarkerReader.of(study), marks)
+    left = {
+        p: info.first[p] if last is None else max(info.first[p], last.cut[p])
+        for p in found.missing(number)
+    }
+    ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
+    while left:
+        try:
+            batch = log.read(REPORTS, left, READ_AT_ONCE, 0)
+        except OutOfRange:
+            return None
+        cuts = found.find(batch.records, number)
+        left = {p: position for p, position in batch.next.items() if p not in cuts}
+        if batch.at_end:
+            return not left if all(o >= ends[p] for p, o in left.items()) else None
+        if time.monotonic() > deadline:
+            return None
+    return True
+
+
+def send_close_markers(deployment: Deployment, number: int) -> None:
+    """Sends markers that close every period up to `number` to all partitions.
+
+    Where periods are closed in parts, a record before them says where to look for them.
+    """
+    parts = deployment.run.engine != "here"
+    study = deployment.study
+    with closing(deployment.log()) as log:
+        bind(log, study)
+        log.create({REPORTS: deployment.run.partitions, **({CLOSES: 1} if parts else {})})
+        if parts:
+            announce_markers(log, number)
+        partitions = range(log.describe(REPORTS).partitions)
+        log.append(close_marker(number, partition, study) for partition in partitions)
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """Where the markers of a close are. begin: by partition, a position that none is before."""
+
+    number: int
+    begin: dict[int, int]
+
+
+def announce_markers(log: Log, number: int) -> None:
+    """Says where the markers begin that are sent next, so that nobody reads everything for them."""
+    announced = Announced(number, log.cut(REPORTS, NEVER))
+    value = canonical(msgspec.to_builtins(announced, str_keys=True))
+    log.append([Record(CLOSES, value, partition=0)])
+
+
+@dataclass
+class MarkerSearch:
+    """Finds the markers that end the open period, without reading the reports before them.
+
+    found: the markers so far.
+    positions: by partition, where the last period that was closed ended.
+    at_end: whether the last call has read to the end.
+    obstructed: whether then a sender's open transaction hid records.
+    """
+
+    log: Log
+    found: FoundMarkers
+    positions: Positions
+    at_end: bool = True
+    obstructed: bool = False
+    _announced: list[Announced] = field(default_factory=list)
+    _read: Positions | None = None  # in the topic of announcements
+    _places: Positions = field(default_factory=dict)  # where the search goes on
+
+    def find(self, number: int, wait: float) -> bool:
+        """Searches for a while; True where no marker for period `number` or later is missing.
+
+        Then `positions` are behind them: the cut.
+        """
+        self._read_announced()
+        left = {
+            p: o for p in self.found.missing(number) if (o := self._from(p, number)) is not None
+        }
+        self.at_end, self.obstructed = True, False
+        if not left:
+            time.sleep(wait)
+        else:
+            ends, stable = self.log.cut(REPORTS, NEVER), self.log.stable(REPORTS)
+            left = {p: o for p, o in left.items() if o <= stable[p]}
+            batch = Batch([], {}, True)
+            if left:
+                batch = self.log.read(REPORTS, left, READ_AT_ONCE, wait)
+            else:
+                time.sleep(wait)
+            self._places.update(batch.next)
+            cuts = self.found.find(batch.records, number)
+            self.positions.update(cuts)
+            self._places.update(cuts)
+            self.at_end = batch.at_end
+            missing = self.found.missing(number)
+            self.obstructed = batch.at_end and any(stable[p] < ends[p] for p in missing)
+        if self.found.missing(number):
+            return False
+        self.found.foreign = ""
+        return True
+
+    def _read_announced(self) -> None:
+        if self._read is None:
+            self._read = dict(self.log.describe(CLOSES).first)
+        for record in following(self.log, CLOSES, self._read):
+            with suppress(msgspec.MsgspecError):
+                self._announced.append(msgspec.json.decode(record.value or b"", type=Announced))
+
+    def _from(self, part: int, number: int) -> int | None:
+        """Where to search in a partition; None before a marker is announced there."""
+        begins = [a.begin[part] for a in self._announced if a.number >= number and part in a.begin]
+        if not begins:
+            return None
+        return max(self.positions[part], self._places.get(part, 0), min(begins))

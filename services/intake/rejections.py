@@ -1,0 +1,148 @@
+"""The attributes, periods and files of rejected cells, from their dead letters. Confidential."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from stream_dp.errors import UserError
+from stream_dp.log.log import LogError, Stored
+from stream_dp.population.rejection_reasons import REASONS, Reason
+from stream_dp.population.report_judging import plain_text
+from stream_dp.population.shapes.decoder import ShapeReader
+from stream_dp.study import Study
+
+from .dead_letters import SOURCE
+
+_MOST_LINES = 20  # for a reason; --json has them all
+
+
+class Where(NamedTuple):
+    """The attribute and period of a rejected cell, if they are declared, and its report's file;
+    empty where they are not known. Nothing here quotes an id or a value."""
+
+    attribute: str
+    period: str
+    file: str
+
+
+Rejections = Mapping[Reason, Counter[Where]]
+
+
+def no_rejections() -> dict[Reason, Counter[Where]]:
+    """A count for each reason, to which those of `Placing.places` are added."""
+    return {reason: Counter() for reason in REASONS}
+
+
+def totals(rejections: Rejections) -> dict[Reason, int]:
+    """Rejected cells by reason, without the reasons that did not occur."""
+    return {reason: places.total() for reason, places in rejections.items() if places}
+
+
+def rejections_data(rejections: Rejections) -> list[dict[str, object]]:
+    """For JSON: a table for each reason and place."""
+    return [
+        {"reason": reason, "cells": count, **where._asdict()}
+        for reason in totals(rejections)
+        for where, count in sorted(rejections[reason].items())
+    ]
+
+
+def rejections_text(rejections: Rejections) -> list[str]:
+    """Lines for an operator: each reason, then the places where it occurred most."""
+    lines = []
+    for reason, total in totals(rejections).items():
+        lines.append(f"{total:>9} cells  {reason}: {REASONS[reason]}")
+        most = rejections[reason].most_common()
+        lines += [f"{count:>13}  {_words(where)}" for where, count in most[:_MOST_LINES]]
+        if len(most) > _MOST_LINES:
+            lines.append(f"{'':>15}and {len(most) - _MOST_LINES} more places; --json has them all")
+    return lines
+
+
+def _words(where: Where) -> str:
+    return (
+        f"attribute {where.attribute or 'unknown'}, period {where.period or 'unknown'},"
+        f" file {where.file or 'unknown'}"
+    )
+
+
+class Placing:
+    """Finds the places of rejected cells. reader: of records that are no plain reports."""
+
+    def __init__(self, study: Study, reader: ShapeReader | None) -> None:
+        self._study, self._reader = study, reader
+
+    def places(
+        self, letter: Stored, cells: Mapping[Reason, int]
+    ) -> Iterator[tuple[Reason, Counter[Where]]]:
+        """The attributes, periods and file of a letter's rejected cells, by reason.
+
+        They are known as far as the report can be read.
+
+        cells: how many of its cells are rejected, by reason.
+        """
+        try:
+            period, values = _said(self._study, letter, self._reader)
+        except (LogError, UserError):
+            # A registry that does not answer hides where cells belong, and no more.
+            self._reader, period, values = None, None, {}
+        return _where(self._study, letter, cells, period, values)
+
+
+def _said(
+    study: Study, letter: Stored, reader: ShapeReader | None
+) -> tuple[str | None, dict[str, object]]:
+    """Returns the period and the values of a letter's report; None and {} if it cannot be read.
+
+    Raises LogError, UserError where its schema cannot be had.
+    """
+    if reader is not None:
+        found = [report for report in reader.looked_up(letter) if report is not None]
+        if not found:
+            return None, {}
+        return plain_text(found[-1].said[0]), dict(found[-1].values(tuple(study.attributes)))
+    try:
+        report = msgspec.json.decode(letter.value or b"")
+        return plain_text(report["period"]), dict(report["values"])
+    except (msgspec.DecodeError, TypeError, KeyError, ValueError, RecursionError):
+        return None, {}
+
+
+def _where(
+    study: Study,
+    letter: Stored,
+    cells: Mapping[Reason, int],
+    period: str | None,
+    values: Mapping[str, object],
+) -> Iterator[tuple[Reason, Counter[Where]]]:
+    source = letter.header(SOURCE).decode("utf-8", "backslashreplace")
+    file = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in source)
+    number = study.periods.numbers.get(period or "")
+    label = "" if number is None else study.periods.labels[number - 1]
+    for reason, count in cells.items():
+        names = [name for name in values if _concerns(study, reason, name, values[name])]
+        if len(names) != count:
+            yield reason, Counter({Where("", label, file): count})
+            continue
+        known = (name if name in study.attributes else "" for name in names)
+        yield reason, Counter(Where(name, label, file) for name in known)
+
+
+def _concerns(study: Study, reason: Reason, name: str, value: object) -> bool:
+    """Whether a report's value of that name is rejected for this reason."""
+    attribute = study.attributes.get(name)
+    if reason in ("person", "period", "late"):
+        return True
+    if attribute is None or reason in ("attribute", "unreadable"):
+        return attribute is None and reason == "attribute"
+    fault: int | str = "value"
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        fault = attribute.read(value)
+    sound = value is None or isinstance(fault, int)
+    if reason == "fixed":
+        return sound and attribute.fixed is True
+    return sound if reason == "full" else not sound and fault == reason

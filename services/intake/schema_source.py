@@ -1,0 +1,254 @@
+"""Where reports' schemas come from: a folder of files, and a schema registry's REST interface.
+
+A registry that does not answer is no reason to refuse a report: the process stops and says so, and
+reads the same record again when it is started again.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.client
+import json
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.log.log import Unavailable
+from stream_dp.population.report_decoding import Decoder, DecoderMaker
+from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownType, fastavro
+from stream_dp.population.shapes.decoder import ShapedDecoder, ShapeReader
+from stream_dp.population.shapes.schemas import Schemas, SchemaSource
+from stream_dp.study.input_shapes import Input
+
+from ..deployment import Deployment
+from ..storage.secrets import secret_text
+
+# The registry's codes for what it does not know: a schema id; a subject or a version of it.
+_NO_ID = {40403}
+_NO_VERSION = {40401, 40402}
+_MOST_TEXTS = 100  # of a schema with those that it refers to
+_REFUSED = {401, 403}
+_REFERENCE = ("subject", "version")
+_PATIENCE = 5.0  # seconds for an answer
+_PAUSES = (0.5, 1.5)  # seconds before asking again
+
+
+def decoder_maker(deployment: Deployment) -> DecoderMaker:
+    """What makes the decoder of a deployment's reports. Raises UserError."""
+    declared = deployment.run.input
+    if declared.plain:
+        return Decoder
+    source = _source(declared, deployment.base)
+    return lambda study, key: ShapedDecoder(study, key, declared, source)
+
+
+def shape_reader(deployment: Deployment) -> ShapeReader | None:
+    """What reads single records as plain reports; None where they are that. Raises UserError."""
+    declared = deployment.run.input
+    if declared.plain:
+        return None
+    source = _source(declared, deployment.base)
+    return ShapeReader(deployment.study, declared, None if source is None else Schemas(source))
+
+
+def _source(declared: Input, base: Path) -> SchemaSource | None:
+    """The schemas of Avro reports; None for another format."""
+    if declared.format != "avro":
+        return None
+    fastavro()
+    sources: list[SchemaSource] = []
+    if declared.schemas is not None:
+        folder = base / declared.schemas
+        if not folder.is_dir():
+            raise UserError(f"run.input.schemas: {folder}: no such folder")
+        sources.append(functools.partial(_file_schema, folder))
+    if declared.registry is not None:
+        sources.append(Registry(declared.registry, _authorization(declared, base)))
+    return _first_of(sources)
+
+
+def _first_of(sources: list[SchemaSource]) -> SchemaSource:
+    def schema(number: int) -> tuple[str, ...] | None:
+        several = (source(number) for source in sources)
+        return next((texts for texts in several if texts is not None), None)
+
+    return schema
+
+
+def _file_schema(folder: Path, number: int) -> tuple[str, ...] | None:
+    """The schema of `ID.avsc`, after those of `NAME.avsc` for the types that are defined there.
+
+    None where a file is not there.
+    """
+    text = _file_text(folder / f"{number}.avsc")
+    texts = [] if text is None else [text]
+    while texts and len(texts) < _MOST_TEXTS:
+        try:
+            AvroSchema(*texts)
+        except UnknownType as unknown:
+            if re.fullmatch(r"[A-Za-z0-9_.]+", unknown.name) is None:
+                break
+            text = _file_text(folder / f"{unknown.name}.avsc")
+            if text is None:
+                return None
+            texts.insert(unknown.place, text)
+        except ValueError:
+            break
+        else:
+            break
+    return tuple(texts) or None
+
+
+def _file_text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {type(error).__name__}") from None
+
+
+def _authorization(declared: Input, base: Path) -> str | None:
+    """The value of the header that says who asks."""
+    if declared.registry_user is None:
+        return None
+    place = "run.input.registry_password"
+    password = secret_text(place, declared.registry_password or {}, base)
+    pair = f"{declared.registry_user}:{password}".encode()
+    return f"Basic {base64.b64encode(pair).decode()}"
+
+
+class Registry:
+    """A schema registry, asked over its REST interface.
+
+    url: of the interface.
+    authorization: a header's value, or None.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        authorization: str | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url, self._sleep = url, sleep
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if authorization is not None:
+            self._headers["Authorization"] = authorization
+        # A redirection could take the password elsewhere.
+        self._open = urllib.request.build_opener(_NoRedirection).open
+
+    def __call__(self, number: int) -> tuple[str, ...] | None:
+        """The text of an Avro schema, after those that it refers to; None where the registry knows
+        none of that id or lacks one of those, and where one is of another kind.
+
+        Raises Unavailable where it does not answer, UserError where it refuses.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                return self._texts(number)
+            except _NoAnswer as fault:
+                why = str(fault)
+            if pause is not None:
+                self._sleep(pause)
+        raise Unavailable(
+            f"schema registry {self._url}: {why} when asked for schema {number}; reports wait in"
+            " the log, and none is refused for it: start again when it answers"
+        )
+
+    def _texts(self, number: int) -> tuple[str, ...] | None:
+        """Raises _NoAnswer, UserError."""
+        texts: dict[str, str | None] = {}  # by path; None for one whose references are being read
+
+        def add(path: str, unknown: set[int]) -> bool:
+            if path in texts:
+                return texts[path] is not None  # not one that refers to itself
+            answer = self._ask(path, unknown)
+            if answer is None or answer.get("schemaType", "AVRO") != "AVRO":
+                return False
+            text = answer.get("schema")
+            if not isinstance(text, str):
+                raise _NoAnswer("answers without a schema")
+            texts[path] = None
+            others = _references(answer)
+            if len(texts) > _MOST_TEXTS or not all(add(other, _NO_VERSION) for other in others):
+                return False
+            del texts[path]  # so that it comes after those that it refers to
+            texts[path] = text
+            return True
+
+        if not add(f"/schemas/ids/{number}", _NO_ID):
+            return None
+        ordered = tuple(text for text in texts.values() if text is not None)
+        return ordered if sum(map(len, ordered)) <= MOST_SCHEMA else None
+
+    def _ask(self, path: str, unknown: set[int]) -> dict[str, object] | None:
+        """An answer; None where it has one of the codes for what is unknown.
+
+        Raises _NoAnswer, UserError.
+        """
+        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
+        try:
+            with self._open(request, timeout=_PATIENCE) as response:
+                return _answer(response.read(MOST_SCHEMA + 1))
+        except urllib.error.HTTPError as error:
+            with error:
+                code = _code(error) if error.code == http.HTTPStatus.NOT_FOUND else None
+            if code in unknown:
+                return None
+            if error.code in _REFUSED:
+                raise UserError(
+                    f"schema registry {self._url}: it refuses this user ({error.code}); set"
+                    " registry_user and registry_password in [run.input]"
+                ) from None
+            raise _NoAnswer(f"answers {error.code}") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _NoAnswer(f"no answer ({type(error).__name__})") from None
+
+
+class _NoAnswer(Exception):
+    """The registry did not answer as one does."""
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object, **__: object) -> None:
+        return None
+
+
+def _answer(data: bytes) -> dict[str, object]:
+    """A JSON object. Raises _NoAnswer."""
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        answer = None
+    if len(data) > MOST_SCHEMA or not isinstance(answer, dict):
+        raise _NoAnswer("answers with something else")
+    return answer
+
+
+def _references(answer: dict[str, object]) -> Iterator[str]:
+    """The paths of the schemas that one refers to, as they were registered. Raises _NoAnswer."""
+    references = answer.get("references") or []
+    if not isinstance(references, list):
+        raise _NoAnswer("answers with something else")
+    for one in references:
+        subject, version = (one.get(k) if isinstance(one, dict) else None for k in _REFERENCE)
+        if not isinstance(subject, str) or not isinstance(version, int):
+            raise _NoAnswer("answers with something else")
+        # One that was deleted since is still what its records were written with.
+        yield f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}?deleted=true"
+
+
+def _code(error: urllib.error.HTTPError) -> int | None:
+    """What an answer says is not there; None where there is no such page."""
+    try:
+        code = _answer(error.read(MOST_SCHEMA)).get("error_code")
+    except (_NoAnswer, OSError, http.client.HTTPException):
+        return None
+    return code if isinstance(code, int) else None

@@ -1,0 +1,97 @@
+"""Sends tables of reports to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.log.log import Record, memory_bytes
+from stream_dp.population.tables import TableLayout, count_rows, id_rule, read_columns, records_of
+from stream_dp.study import Study
+from stream_dp.study.topics import REPORTS
+
+from ..deployment import Deployment
+from .binding import bind
+from .dead_letters import source_header
+from .replacement import cells_of_table, encoded_withdrawals
+
+
+def require_plain_reports(deployment: Deployment) -> None:
+    """That the releaser reads what `send` writes. Raises UserError."""
+    shape = deployment.run.input.format
+    if shape != "report":
+        raise UserError(
+            f"{deployment.path}: run.input: the releaser reads records as '{shape}', and send"
+            " writes plain reports, which it would reject; write such records instead, or remove"
+            " [run.input]"
+        )
+
+
+def send_table(
+    deployment: Deployment, path: Path, layout: TableLayout, *, quiet: bool = False
+) -> int:
+    """Sends the reports of a table; returns how many. Raises UserError."""
+    return _send(deployment, path, encoded_reports(path, deployment.study, layout, quiet=quiet))
+
+
+def withdraw_cells(
+    deployment: Deployment, earlier: Path, path: Path, layout: TableLayout, closed: int
+) -> int:
+    """Sends reports that clear the cells of an earlier table that a newer one lacks.
+
+    path: of the newer one, which is sent already.
+    closed: the last closed period, of which nothing can be withdrawn.
+
+    Returns how many reports they were.
+    """
+    study = deployment.study
+    cells = cells_of_table(path, study, layout)
+    return _send(
+        deployment,
+        path,
+        encoded_withdrawals(path=earlier, study=study, layout=layout, cells=cells, closed=closed),
+    )
+
+
+def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, bytes]]]) -> int:
+    """Sends reports under the name of a file; returns how many. Raises UserError."""
+    with closing(deployment.log()) as log:
+        bind(log, deployment.study)
+        log.create({REPORTS: deployment.run.partitions})
+        count, source = 0, source_header(path)
+        for batch in batches:
+            log.append(Record(REPORTS, value, key.encode(), source) for key, value in batch)
+            count += len(batch)
+    return count
+
+
+def encoded_reports(
+    path: Path, study: Study, layout: TableLayout, *, quiet: bool = False
+) -> Iterator[list[tuple[str, bytes]]]:
+    """The records of a table as (id, JSON) in batches, with a progress bar on a terminal.
+
+    A row that makes no report has a record too, which whoever reads it rejects as unreadable.
+    """
+    normal, overhead = id_rule(study), record_overhead(path)
+    with (
+        tqdm(
+            total=count_rows(path),
+            desc=path.name,
+            unit=" rows",
+            disable=True if quiet else None,  # None: only on a terminal
+            leave=False,
+        ) as bar,
+        closing(read_columns(path, study, layout)) as source,
+    ):
+        for columns in source:
+            yield from records_of(columns, normal, overhead)
+            bar.update(len(columns))
+
+
+def record_overhead(path: Path) -> int:
+    """Bytes of a record of that file beside its key and its value."""
+    return memory_bytes(None, None, source_header(path))

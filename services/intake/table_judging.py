@@ -1,0 +1,226 @@
+"""Judges tables before they are sent: what is wrong with which column, and how to mend it.
+
+A faulty row is the sender's notice and the releaser's dead letter. It holds no other row back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
+from stream_dp.population.tables.id_shapes import IdShapes
+from stream_dp.study import Study
+
+from .fault_report import FaultReport
+from .known_reports import KnownReports
+from .sending import record_overhead
+
+_MOST_LINES = 20  # of the table
+_MOST_NAMES = 8  # of values
+_ROW = "(all of a row)"
+_DATES = {
+    r"\d{1,2}\.\d{1,2}\.\d{4}": "--dates '%d.%m.%Y'",
+    r"\d{1,2}\.\d{1,2}\.\d{2}": "--dates '%d.%m.%y'",
+    r"\d{1,2}/\d{1,2}/\d{4}": "--dates '%d/%m/%Y' or --dates '%m/%d/%Y'",
+    r"\d{1,2}/\d{1,2}/\d{2}": "--dates '%d/%m/%y' or --dates '%m/%d/%y'",
+    r"\d{1,2}-\d{1,2}-\d{4}": "--dates '%d-%m-%Y' or --dates '%m-%d-%Y'",
+    r"\d{1,2}-[A-Za-z]{3}-\d{4}": "--dates '%d-%b-%Y'",
+    r"[A-Za-z]{3} \d{4}": "a format with a day: put '01 ' in front and --dates '%d %b %Y'",
+}
+
+
+@dataclass(frozen=True)
+class JudgedTable:
+    """A table that is judged, and may be sent.
+
+    report: the file that names each faulty cell; None where there is none.
+    problem: why there is none although cells are faulty.
+    """
+
+    judgement: Judgement
+    report: Path | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class JudgedTables:
+    """What becomes of several tables.
+
+    tables: those that are to be sent.
+    refused: of each other one, why nothing of it counts, in lines.
+    """
+
+    tables: dict[Path, JudgedTable]
+    refused: dict[Path, list[str]]
+
+    def require_all(self) -> dict[Path, Judgement]:
+        """The judgements, where no table is refused. Raises UserError."""
+        if self.refused:
+            raise UserError(line for lines in self.refused.values() for line in lines)
+        return {path: table.judgement for path, table in self.tables.items()}
+
+
+def judge_tables(
+    study: Study,
+    paths: Iterable[Path],
+    layout: TableLayout,
+    *,
+    known: KnownReports,
+    strict: bool = False,
+    empty: bool = False,
+    reported: bool = False,
+) -> JudgedTables:
+    """Judges tables against the study, in order, each after what is known of those before.
+
+    A faulty cell holds no other one back. A table of which no cell would count is refused, and
+    holds no other table back.
+
+    strict: whether no table may have a faulty cell, or an id of a strange shape.
+    empty: whether a table may be without values.
+    reported: whether a report of the faulty cells is written beside each table.
+
+    Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
+    faulty although `strict`.
+    """
+    shapes, tables, refused = IdShapes(), dict[Path, JudgedTable](), dict[Path, list[str]]()
+    shapes.merge(known.shapes)
+    for path in paths:
+        with (
+            tqdm(
+                total=count_rows(path), desc=f"judging {path.name}", disable=None, leave=False
+            ) as bar,
+            FaultReport(path) as report,
+        ):
+            judgement = judge_table(
+                path,
+                study,
+                layout,
+                closed=known.closed,
+                known_shapes=shapes,
+                overhead=record_overhead(path),
+                tell=report.add if reported else None,
+                progress=bar.update,
+            )
+            if judgement.header.faults:
+                raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
+            counts = judgement.faulty < judgement.cells
+            if counts:
+                report.keep()
+        if strict and (judgement.faulty or judgement.strange):
+            raise UserError(_strictly(path, judgement, study))
+        if counts or (judgement.cells == 0 and empty):
+            tables[path] = JudgedTable(judgement, report.path, report.problem)
+        else:
+            refused[path] = _nothing(path, judgement, study)
+        shapes.merge(judgement.shapes)
+    return JudgedTables(tables, refused)
+
+
+def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
+    """Why nothing of a table counts, in lines."""
+    if judgement.cells == 0:
+        return [f"{path}: holds no values; nothing of it is sent"]
+    lines = fault_table(str(path), judgement, "nothing of it is sent")
+    return [*lines, *fault_advice(judgement, study), "rows count from 1 below the header"]
+
+
+def _strictly(path: Path, judgement: Judgement, study: Study) -> list[str]:
+    """Why a table is not sent that may have no faulty cell and no strange id, in lines."""
+    return [
+        *fault_table(str(path), judgement, "nothing is sent"),
+        *fault_advice(judgement, study),
+        *strange_ids(judgement),
+        "rows count from 1 below the header; without --strict what counts is sent",
+    ]
+
+
+def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
+    """Lines that say how many cells of which column have which fault.
+
+    name: of the table. outcome: what follows from it.
+    """
+    lines = [f"{name}: {judgement.faulty} of {judgement.cells} cells would not count; {outcome}"]
+    if not judgement.faults:
+        return lines
+    places = [(column or _ROW, reason, at) for (column, reason), at in judgement.faults.items()]
+    width = min(40, max(len("column"), *(len(column) for column, _, _ in places)))
+    lines.append(f"  {'column':<{width}}  {'reason':<10}{'cells':>10}{'first row':>11}")
+    lines += [
+        f"  {column[:width]:<{width}}  {reason:<10}{at.cells:>10}{at.first_row:>11}"
+        for column, reason, at in places[:_MOST_LINES]
+    ]
+    if len(places) > _MOST_LINES:
+        lines.append(f"  and {len(places) - _MOST_LINES} columns more")
+    return lines
+
+
+def strange_ids(judgement: Judgement) -> list[str]:
+    """Ids of another shape, and how to mend them, a line each."""
+    return [
+        f"shape: {fault.count} cells, the first in row {fault.first_row}: {fault.why}; they count"
+        " as new people: "
+        + (f"--id-width {fault.width} puts zeros in front" if fault.width else "see the file")
+        for fault in judgement.strange
+    ]
+
+
+def fault_advice(judgement: Judgement, study: Study) -> list[str]:
+    """What each reason means and how to mend it, a line each."""
+    reasons = {reason for _, reason in judgement.faults}
+    lines = []
+    if "unreadable" in reasons:
+        lines.append(
+            "unreadable: rows with more or fewer cells than the header, or too long: a separator"
+            " inside a text needs quotes"
+        )
+    if "person" in reasons:
+        lines.append(
+            f"person: {REASONS['person']}: fill them in; ids that are no UTF-8: --encoding cp1252"
+            " or another; ids that became numbers with a fraction or lost digits: write the column"
+            " as text"
+        )
+    if "period" in reasons:
+        lines.append(f"period: {REASONS['period']}: {_period_advice(judgement, study)}")
+    if "late" in reasons:
+        lines.append(
+            "late: the period is closed, for good: leave those rows out, in a wide table with"
+            " --columns 'COLUMN='"
+        )
+    sources = judgement.header.sources
+    undeclared = [attribute for c, (_, attribute) in sources.items() if c in judgement.undeclared]
+    for name in dict.fromkeys(undeclared):
+        attribute = study.attributes[name]
+        if attribute.place:
+            lines.append(f"value: {name} is the key of a place in the table of places")
+            continue
+        if attribute.number is not None:
+            lines.append(
+                f"{name} is {attribute.words}, written without a fraction; say which text of the"
+                f" file is none: --map '{name}:TEXT='"
+            )
+            continue
+        values = [str(value) for value in attribute.values]
+        several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
+        lines.append(
+            f"value: {name} is one of {several}; say which text of the file is which:"
+            f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell)"
+        )
+    return lines
+
+
+def _period_advice(judgement: Judgement, study: Study) -> str:
+    labels = study.periods.labels
+    for shape, words in _DATES.items():
+        if judgement.periods and all(re.fullmatch(shape, t.strip()) for t in judgement.periods):
+            return words
+    return (
+        f"{labels[0]} to {labels[-1]}; dates in another order need --dates, such as"
+        " --dates '%d.%m.%Y'"
+    )

@@ -1,0 +1,177 @@
+"""The records of batch jobs in the confidential topics.
+
+`jobs`: a record for each job, appended by the releaser once the job is in the journal, one for each
+time that a worker beside it was killed, and the operator's requests to retry or abandon a job.
+`transcripts`: the rounds of each job, written by the synthesizer, and progress records, which have
+no key and decide nothing. `results`: the parts and the manifest of a data set, or the reason why a
+job failed.
+
+Records of all three may be appended more than once. Their keys say what they are about, and the
+first complete record counts; of progress records the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+
+from stream_dp.json_object import Json
+from stream_dp.log.log import Record
+from stream_dp.log.message import canonical
+from stream_dp.privacy.ledger import Charge
+from stream_dp.release.published_tables import Provenance
+from stream_dp.study import Study
+from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
+
+from .progress import Progress
+
+PART, WRITER = "stream-dp-part", "stream-dp-writer"
+PROGRESS = "stream-dp-progress"
+MANIFEST, FAILURE = "manifest", "failure"
+_MOST_REASON = 300  # characters of the reason of a failure
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """A part of a snapshot: its name in the snapshots' folder and its SHA-256."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A data set that a worker is to fit."""
+
+    id: str
+    release: str
+    period: int
+    rho: str  # an exact fraction
+    groups: SnapshotFile | None  # the table of groups at the close; none of people alone
+    people: SnapshotFile | None  # the table of people, or of groups' members, at the close
+    sizes: SnapshotFile | None = None  # of a release of sizes: how many places have each size
+
+    @property
+    def files(self) -> dict[str, SnapshotFile]:
+        """The tables at the close, by name."""
+        files = {"groups": self.groups, "people": self.people, "sizes": self.sizes}
+        return {name: file for name, file in files.items() if file is not None}
+
+    @property
+    def charge(self) -> Charge:
+        return Charge(self.release, self.period, Fraction(self.rho))
+
+
+@dataclass(frozen=True)
+class JobStudy:
+    """The study that a job was sent under, as the job's record states it."""
+
+    study_hash: str  # of everything that the study declares
+    simulated: bool  # whether its noise is seeded
+    terms_hash: str  # of what it declares except its description
+
+    @classmethod
+    def of(cls, study: Study, simulated: bool) -> JobStudy:
+        return cls(study.hash, simulated, study.terms_hash)
+
+    def admits(self, study: Study) -> bool:
+        """Tells whether a worker with this study may fit the job; the description may differ."""
+        return self.terms_hash == study.terms_hash
+
+
+def job_id(genesis: str, release: str, label: str) -> str:
+    """The id of the job of a release and a period, unique to the journal with this genesis."""
+    digest = hashlib.sha256(f"{genesis}/{release}/{label}".encode()).hexdigest()
+    return f"{release}-{label}-{digest[:12]}"
+
+
+def job_record(job: Job, study: Study, simulated: bool) -> Record:
+    """Builds the record that announces a job to workers."""
+    fields = {"type": "job", **asdict(job), **asdict(JobStudy.of(study, simulated))}
+    return Record(JOBS, canonical(fields), job.id.encode(), partition=0)
+
+
+def operator_word(kind: str, job: str) -> Record:
+    """An operator's request about a job. kind: retry or abandon."""
+    return Record(JOBS, canonical({"type": kind, "id": job}), job.encode(), partition=0)
+
+
+def interruption_record(job: str, attempt: int, reason: str) -> Record:
+    """A worker was killed while it fitted the job: it goes on from the job's transcript."""
+    fields = {"type": "interrupted", "id": job, "attempt": attempt, "reason": reason[:_MOST_REASON]}
+    return Record(JOBS, canonical(fields), job.encode(), partition=0)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A data set that a worker has appended."""
+
+    job: str
+    provenance: Provenance | None  # None where the manifest does not state it
+    parts: tuple[tuple[str, bytes], ...]  # names and bytes: release/published_tables.py
+    hash: str  # of the manifest
+
+
+def result_records(
+    *,
+    job: str,
+    attempt: int,
+    writer: str,
+    provenance: Provenance,
+    parts: Sequence[tuple[str, bytes]],
+) -> list[Record]:
+    """The records of a result: its parts, then the manifest that completes it.
+
+    job, attempt: the job's id and the attempt that this is a result of.
+    writer: a word that no other writer of parts has.
+    provenance: public facts about the fit.
+    parts: names and bytes.
+    """
+    listed = [{"name": n, "sha256": hashlib.sha256(data).hexdigest()} for n, data in parts]
+    manifest = canonical({**vars(provenance), "attempt": attempt, "parts": listed})
+    return [
+        Record(
+            RESULTS,
+            data,
+            job.encode(),
+            ((PART, name.encode()), (WRITER, writer.encode())),
+            partition=0,
+        )
+        for name, data in [*parts, (MANIFEST, manifest)]
+    ]
+
+
+def read_provenance(manifest: Json) -> Provenance | None:
+    """The public facts about the fit that a manifest states; None where it does not."""
+    try:
+        return Provenance(
+            mechanism=str(manifest["mechanism"]),
+            notes=dict(manifest["notes"]),
+            simulated=bool(manifest["simulated"]),
+        )
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def failure_record(job: str, attempt: int, reason: str) -> Record:
+    value = canonical({"attempt": attempt, "reason": reason[:_MOST_REASON]})
+    return Record(RESULTS, value, job.encode(), ((PART, FAILURE.encode()),), partition=0)
+
+
+def progress_record(progress: Progress) -> Record:
+    value = canonical(progress.as_dict())
+    return Record(TRANSCRIPTS, value, headers=((PROGRESS, b""),), partition=0)
+
+
+def json_object(data: bytes | None) -> Json:
+    """A JSON object. Raises ValueError for anything else."""
+    try:
+        value = json.loads(data or b"")
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value

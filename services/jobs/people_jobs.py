@@ -1,0 +1,92 @@
+"""Jobs of tables of people: who is present, by hash, and a table of synthetic people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people.people_table import People, present_rows, study_people
+from stream_dp.batch.synthesizer import FitContext
+from stream_dp.errors import UserError
+from stream_dp.population import Population
+from stream_dp.population.people_codes import slots_by_hash, symbols_of
+from stream_dp.release.published_tables import Provenance, coded_people, column_values, with_derived
+from stream_dp.study import PeopleRelease, Study
+
+from ..groups.members import Members
+from ..groups.place_table import PlacesTable
+from .job_inputs import GROUP_OF_ROWS, Tables
+from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
+
+TABLES = ("people",)
+
+
+def asks_people(release: PeopleRelease) -> bool:
+    """A table of people is always about what people have said."""
+    return True
+
+
+def part_table(
+    study: Study, release: PeopleRelease, population: Population, members: object = None
+) -> pa.Table:
+    """The coded rows of the people of a part who are present, by hash."""
+    return _rows(study, release, population, slots_by_hash(population))
+
+
+def nobody_table(study: Study, release: PeopleRelease, population: Population) -> pa.Table | None:
+    """The row of a place that nobody has; None where a part has no such place."""
+    if not population.nobodies:
+        return None
+    return _rows(study, release, population, np.zeros(1, np.int64))
+
+
+def _rows(
+    study: Study, release: PeopleRelease, population: Population, slots: NDArray[np.int64]
+) -> pa.Table:
+    symbols = symbols_of(population)
+    rows = present_rows(study, release, {name: symbols[name][slots] for name in release.names})
+    names = column_values(study, release)["people"]
+    return coded_people({name: names[name] for name in release.names}, rows)
+
+
+def joined_tables(
+    study: Study,
+    release: PeopleRelease,
+    parts: Iterable[pa.Table],
+    table: Members | PlacesTable | None,
+    nobody: pa.Table | None,
+    unclaimed: int,
+) -> dict[str, Iterable[pa.Table]]:
+    """The rows of all parts, then of the places that nobody has."""
+    return {"people": _with_nobodies(parts, nobody, unclaimed)}
+
+
+def _with_nobodies(
+    parts: Iterable[pa.Table], nobody: pa.Table | None, unclaimed: int
+) -> Iterator[pa.Table]:
+    yield from parts
+    if nobody is not None and nobody.num_rows:
+        for start in range(0, unclaimed, GROUP_OF_ROWS):
+            count = min(GROUP_OF_ROWS, unclaimed - start)
+            yield nobody.take(pa.array(np.zeros(count, np.int64)))
+
+
+def fitted_parts(
+    study: Study, release: PeopleRelease, tables: Tables, context: FitContext
+) -> tuple[Provenance, list[tuple[str, bytes]]]:
+    """How a job was fitted, and what is published. Raises UserError for other tables."""
+    names = column_values(study, release)["people"]
+    try:
+        answers = codes_of(tables["people"], release.names)
+        people = People.of_answers(study_people(study, release), answers)
+    except (ValueError, KeyError):
+        raise UserError(OTHER_RELEASE) from None
+
+    def coded(sample: People) -> Tables:
+        return {"people": coded_people(names, with_derived(study, release, sample.answers))}
+
+    return fitted_table_parts(load_synthesizer(release.kind), people, release, context, coded)

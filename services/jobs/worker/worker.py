@@ -1,0 +1,180 @@
+"""The worker: fits the first open job and appends its result, job after job.
+
+It may run on another machine than the releaser: it needs the study file, the topics of jobs and
+the folder of snapshots. Rounds are recorded in the transcript before they are used. So a worker may
+be killed at any moment, and two workers may fit the same job, without changing what is published.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow.parquet
+
+from stream_dp.batch import kinds
+from stream_dp.batch.synthesizer import FitContext
+from stream_dp.errors import UserError
+from stream_dp.log.log import Log, LogError, Missing
+from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
+from stream_dp.study import Study
+
+from ...process.events import Event, Tell, ignore
+from ...storage.snapshots import Snapshots
+from ..board import JobBoard
+from ..job_families import JOB_FAMILIES
+from ..job_records import Job, SnapshotFile, failure_record, progress_record, result_records
+from ..known_interactions import known_interactions
+from ..progress import Progress
+from .transcript import LogTranscript
+
+_POLL = 1.0
+_LOOK = 2.0  # seconds between two checks whether a job is still open, and two progress records
+
+
+class _Dropped(Exception):
+    """The job is abandoned, finished elsewhere, or the worker is to stop."""
+
+
+@dataclass
+class Worker:
+    """Fits jobs.
+
+    study: the declared study.
+    log: the confidential log.
+    snapshots: the folder with the data of jobs.
+    source: draws the privacy noise.
+    tell: called with events for the operator.
+    on_progress: called after every round.
+    at: called with the name of every step, for tests.
+    stop: ends the work when set.
+    failed: whether a job failed.
+    """
+
+    study: Study
+    log: Log
+    snapshots: Snapshots
+    source: NoiseSource = field(default_factory=SystemNoise)
+    tell: Tell = ignore
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    at: Callable[[str], None] = lambda name: None
+    stop: threading.Event = field(default_factory=threading.Event)
+    failed: bool = field(default=False, init=False)
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Works until `stop` is set or, if until_idle, until no job is open.
+
+        Raises UserError if this installation cannot fit what the study declares.
+        """
+        kinds.require_available(batch.kind for batch in self.study.batches or ())
+        board, announced = JobBoard(self.log), False
+        while not self.stop.is_set():
+            with suppress(Missing):  # before the releaser's first start
+                board.refresh()
+            job = next((job for name, job in board.jobs.items() if board.open(name)), None)
+            if job is not None:
+                self._work(board, job)
+                announced = False
+                continue
+            if until_idle:
+                return
+            if not announced:
+                self.tell(Event("worker-idle", "waits for a job"))
+                announced = True
+            self.stop.wait(_POLL)
+
+    def _work(self, board: JobBoard, job: Job) -> None:
+        """Fits a job, or records why it failed; only an operator has a failed job retried."""
+        self.at("job")
+        self._tell("job-begun", job, "begun")
+        attempt = board.attempt(job.id)
+        try:
+            self._fit(board, job, attempt)
+            self._tell("job-handed-in", job, "the result is handed in")
+        except _Dropped:
+            words = "given up, for it is abandoned, done elsewhere or stopped"
+            self._tell("job-dropped", job, words)
+        except LogError:
+            raise  # the state of the job is unknown, so the process ends
+        except UserError as error:
+            self._failed(job, attempt, error.lines[0])
+        except Exception as error:  # its text may contain values
+            self._failed(job, attempt, type(error).__name__)
+
+    def _failed(self, job: Job, attempt: int, reason: str) -> None:
+        self.failed = True
+        self.log.append([failure_record(job.id, attempt, reason)])
+        self._tell("job-failed", job, f"failed: {reason}")
+
+    def _tell(self, name: str, job: Job, words: str) -> None:
+        # A job of another study may lie in the topic; its period need not be one of this one's.
+        labels = self.study.periods.labels
+        label = labels[job.period - 1] if 0 < job.period <= len(labels) else None
+        message = f"job {job.id}: {words}"
+        self.tell(Event(name, message, period=label, release=job.release, job=job.id))
+
+    def _fit(self, board: JobBoard, job: Job, attempt: int) -> None:
+        """Fits a job, samples a data set and appends the result."""
+        origin = board.studies[job.id]
+        release = self.study.batch(job.release)
+        if not origin.admits(self.study) or release is None:
+            raise UserError("the worker's study file is not the one that the job is of")
+        if origin.simulated != self.source.simulated:
+            raise UserError("a study with seeded noise and one without do not mix")
+        tables = {n: self._table(f) for n, f in job.files.items()}
+        transcript = LogTranscript(self.log, job.id, self.at)
+        answers = board.published.complete.get(job.id, {})
+        known = known_interactions(self.study, release, job.period, answers)
+        context = FitContext(self.source, transcript, self._progress(board, job), known)
+        family = JOB_FAMILIES[release.family]
+        provenance, parts = family.fitted(self.study, release, tables, context)
+        self.at("fitted")
+        records = result_records(
+            job=job.id,
+            attempt=attempt,
+            writer=system_entropy(8).hex(),
+            provenance=provenance,
+            parts=parts,
+        )
+        self.at("result")
+        # Appended one by one, as they may be large; the manifest at the end completes the result.
+        for record in records:
+            self.log.append([record])
+            self.at("result-part")
+
+    def _table(self, file: SnapshotFile) -> pyarrow.Table:
+        with self.snapshots.opened(file.name, file.sha256) as opened:
+            if opened is None:
+                raise UserError("the job's snapshot is not in the folder of snapshots")
+            return pyarrow.parquet.read_table(opened)
+
+    def _progress(self, board: JobBoard, job: Job) -> Callable[[int, int, float], None]:
+        began = checked = time.monotonic()
+        first: int | None = None
+        written = -math.inf
+
+        def progress(done: int, rounds: int, error: float) -> None:
+            nonlocal checked, first, written
+            now = time.monotonic()
+            if first is None:
+                first = done
+            left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
+            state = Progress(job=job.id, done=done, rounds=rounds, error=error, left=left)
+            self.on_progress(state)
+            if now - written > _LOOK or done == rounds:
+                self.log.append([progress_record(state)])
+                written = time.monotonic()
+            self.at("progress")
+            if self.stop.is_set():
+                raise _Dropped
+            if now - checked > _LOOK:
+                board.refresh()
+                checked = time.monotonic()
+                if not board.open(job.id):
+                    raise _Dropped
+
+        return progress

@@ -1,0 +1,75 @@
+"""Entry 0 of the journal, which begins a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from stream_dp import __version__
+from stream_dp.log.log import TopicInfo
+from stream_dp.log.message import START, Message, build_message, message_records, split_part
+from stream_dp.log.signing import SigningKey
+from stream_dp.release.published_panels import STUDY_TYPE
+from stream_dp.study import Study
+from stream_dp.study.topics import RELEASES
+
+from .journal import DESIGN
+from .journal_heads import GenesisHead, ReportsTopic
+from .journal_parts import entry_parts
+
+
+def genesis(
+    study: Study,
+    design: bytes,
+    reports: TopicInfo,
+    key: bytes,
+    simulated: bool,
+    places: Mapping[str, str],
+    groups: str | None = None,
+    signer: SigningKey | None = None,
+) -> Message:
+    """Entry 0, with the study's design and its declaration as the first public message.
+
+    design: what its mechanisms compute in floats (`Plan.design`).
+    reports: the identity of the reports topic and its number of partitions.
+    key: the key of the hash of ids.
+    simulated: whether the noise is seeded.
+    places: the places of both logs, by `log` and `public`.
+    groups: the hash of the table of groups, where the study has batch releases.
+    signer: signs what is published, and is named in the first message.
+    """
+    manifest = {
+        "type": STUDY_TYPE,
+        "study": msgspec.json.decode(study.canonical()),
+        "study_hash": study.hash,
+        "code_version": __version__,
+        **({} if signer is None else {"signer": signer.public}),
+    }
+    declared = build_message(0, START, manifest, [])
+    public = message_records(
+        declared,
+        RELEASES,
+        kind=STUDY_TYPE,
+        source=f"stream-dp/{study.name}",
+        content="application/json",
+        time=None,
+        signer=signer,
+    )
+    head = GenesisHead(
+        number=0,
+        study_hash=study.hash,
+        reports=ReportsTopic(reports.identity, reports.partitions),
+        key=key.hex(),
+        simulated=simulated,
+        cut=dict.fromkeys(range(reports.partitions), 0),
+        marks=dict.fromkeys(range(reports.partitions), 0),
+        charges=[],
+        public=[declared.hash],
+        code_version=__version__,
+        groups=groups,
+        signer=None if signer is None else signer.public,
+        places=dict(places),
+    )
+    parts = [*split_part(DESIGN, design), *entry_parts(public, {})]
+    return build_message(0, START, head.as_dict(), parts)

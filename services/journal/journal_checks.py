@@ -1,0 +1,98 @@
+"""Checks of the journal against the study, the reports and the public log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import Log, TopicInfo
+from stream_dp.log.message import read_messages
+from stream_dp.planning.plan import Plan
+from stream_dp.privacy.ledger import Ledger
+from stream_dp.study import Study
+from stream_dp.study.changes import changed_keys
+from stream_dp.study.topics import RELEASES
+
+from .journal import Entry, closes
+
+
+def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
+    """The plan as it began, with the design that is stored. Raises Inconsistent."""
+    return Plan(first_declared(entries[0], study), entries[0].designs)
+
+
+def first_declared(genesis: Entry, study: Study) -> Study:
+    """The study with its first description, the only key that may have changed.
+
+    Raises Inconsistent with the keys that have changed otherwise.
+    """
+    first = genesis.declaration
+    study = study.described(first.get("description", ""))
+    if study.hash != genesis.genesis.study_hash:
+        keys = changed_keys(first, msgspec.json.decode(study.canonical()))
+        raise Inconsistent(
+            f"study: it has changed since its first record: {keys}; restore the study file, or"
+            " start a new study with a new log"
+        )
+    return study
+
+
+def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
+    """The ledger with every charge of the journal.
+
+    plan: as it began.
+
+    Raises Inconsistent where the journal is not of this study, these reports and this plan.
+    """
+    first_declared(entries[0], plan.study)
+    first = entries[0].genesis.reports
+    if first.identity != reports.identity:
+        raise Inconsistent(
+            "reports: this is another log than the one that the journal was begun on; run with"
+            " the original one"
+        )
+    if first.partitions != reports.partitions:
+        raise Inconsistent(
+            f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
+            f" {first.partitions}; the number cannot change during a study"
+        )
+    ledger = plan.ledger()
+    for entry in closes(entries)[1:]:
+        if entry.charges != plan.charges(entry.number):
+            raise Inconsistent(
+                f"journal: period {entry.number} was charged otherwise than the plan says; run the"
+                " version of stream-dp that wrote it"
+            )
+        ledger = ledger.charge(*entry.charges)
+    return ledger
+
+
+def check_unpublished(public: Log) -> None:
+    """Raises Inconsistent where something is published, although the journal is empty."""
+    if next(read_messages(public, RELEASES, "public log"), None) is not None:
+        raise Inconsistent(
+            "journal: it is empty, but the public log is not: the confidential log is lost or not"
+            " the right one; restore it, or begin a new study with new logs"
+        )
+
+
+def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
+    """Raises Inconsistent where the public messages are not those that the journal decided.
+
+    public: the hashes of the public messages, in order.
+    """
+    decided = [digest for entry in entries for digest in entry.published]
+    if len(public) > len(decided):
+        raise Inconsistent(
+            f"journal: it ends at public message {len(decided) - 1}, but the public log holds"
+            f" {len(public) - 1}: an older journal was restored; bring back the newer one, for"
+            " its noise must not be drawn again"
+        )
+    for index, (published, digest) in enumerate(zip(public, decided, strict=False)):
+        if published != digest:
+            raise Inconsistent(
+                f"public log: message {index} is not the one that the journal decided; restore"
+                " the public log from a copy, or find out who changed it"
+            )

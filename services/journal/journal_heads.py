@@ -1,0 +1,149 @@
+"""The heads of journal entries, as in their JSON.
+
+A field at its default is not written. A version refuses an entry with a field that it does not
+know: a later version wrote the entry, and the field may change what the entry means.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.message import Message
+from stream_dp.population import CellCounts
+from stream_dp.population.report_decoding import ReadAs
+from stream_dp.privacy.ledger import Charge
+
+from ..jobs.job_records import Job, SnapshotFile
+
+GENESIS, CLOSE, RESULT, PLACED, KEY = "genesis", "close", "result", "placed", "key"
+
+
+class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    release: str
+    rho: str  # an exact fraction
+
+    @classmethod
+    def of(cls, charge: Charge) -> ChargeHead:
+        return cls(charge.release, str(charge.rho))
+
+
+class JobHead(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A batch job, without its period, which is the entry's."""
+
+    id: str
+    release: str
+    rho: str  # an exact fraction
+    groups: SnapshotFile | None
+    people: SnapshotFile | None
+    sizes: SnapshotFile | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> JobHead:
+        return cls(
+            id=job.id,
+            release=job.release,
+            rho=job.rho,
+            groups=job.groups,
+            people=job.people,
+            sizes=job.sizes,
+        )
+
+    def job(self, period: int) -> Job:
+        return Job(
+            id=self.id,
+            release=self.release,
+            period=period,
+            rho=self.rho,
+            groups=self.groups,
+            people=self.people,
+            sizes=self.sizes,
+        )
+
+
+class ReportsTopic(msgspec.Struct, frozen=True):
+    identity: str
+    partitions: int
+
+
+class _Head(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=GENESIS,
+):
+    number: int  # of a period, see Entry.number
+    public: list[str]  # hashes of the public messages, in order
+    charges: list[ChargeHead]
+    code_version: str
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        fields: dict[str, object] = msgspec.to_builtins(self, str_keys=True)
+        return fields
+
+
+class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
+    """The head of entry 0."""
+
+    study_hash: str
+    reports: ReportsTopic
+    key: str  # of the hash of ids, hexadecimal
+    simulated: bool
+    cut: dict[int, int]  # by partition, 0
+    marks: dict[int, int]  # by partition, 0
+    places: dict[str, str]  # of both logs, by `log` and `public`
+    groups: str | None = None  # the hash of the table of groups
+    signer: str | None = None  # the public key that signs what is published
+
+
+class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
+    """The head of an entry that closes a period."""
+
+    cut: dict[int, int]  # by partition, the position where the period's input ends
+    marks: dict[int, int]  # by partition, the last period that a marker closes
+    marked: dict[int, int]  # by partition, that marker's append time, milliseconds
+    snapshot: SnapshotFile
+    accounting: CellCounts  # since the study began
+    jobs: list[JobHead] = []
+    read_as: ReadAs | None = None  # for other records than plain reports
+
+
+class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
+    """The head of an entry that publishes the result of a job."""
+
+    job: str
+    release: str
+    result: str  # the hash of the result's manifest
+
+
+class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
+    """The head of an entry that notes the places of both logs."""
+
+    places: dict[str, str]
+
+
+class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
+    """The head of an entry that publishes the key that signs from then on."""
+
+    signer: str
+
+
+Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead | KeyHead
+
+
+def head_of(message: Message) -> Head:
+    """The head of a journal entry. Raises Inconsistent for any other message."""
+    try:
+        head: Head = msgspec.convert(message.head, Head, str_keys=True)
+    except msgspec.ValidationError:
+        raise Inconsistent(
+            f"journal: entry {message.index} is none that this version of stream-dp reads; run the"
+            " version that wrote it"
+        ) from None
+    return head

@@ -1,0 +1,185 @@
+"""The facts on an operator's page, gathered while somebody views the page. Confidential."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import urllib.request
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.log.log import LogError, Missing
+from stream_dp.planning.plan import Plan
+
+from ..deployment import Deployment
+from ..journal import journal, journal_checks
+from .operator_commands import command
+
+_INTERVAL = 10.0  # seconds between two looks
+_UNWATCHED = 120.0  # seconds after which nobody looks any more
+_LATEST = 30  # entries of the journal
+_METRICS = {
+    "stream_dp_ready": "ready",
+    "stream_dp_input_lag_records": "records not read yet",
+    "stream_dp_input_lag_seconds": "seconds that the oldest of them has waited",
+    "stream_dp_open_period_cells": "cells that wait for the open period's close",
+    "stream_dp_release_due_timestamp_seconds": "next releases due",
+    "stream_dp_log_answered_timestamp_seconds": "the log last answered",
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The state of a study at one moment.
+
+    status, rejected: the results of `stream-dp status --json` and `rejected --json`.
+    plan: by period, the charge, and whether the charge was made.
+    entries: of the journal, the latest first: index, kind, period, hash.
+    lag: metrics of the running releaser; empty without a listener.
+    faults: the reasons for missing facts.
+    """
+
+    status: Json
+    rejected: Json
+    plan: tuple[tuple[str, str, str], ...]
+    entries: tuple[tuple[int, str, str, str], ...]
+    lag: tuple[tuple[str, str], ...]
+    faults: tuple[str, ...]
+
+    @property
+    def head(self) -> str:
+        """A hash of all facts; open pages reload after a change."""
+        return hashlib.sha256(json.dumps(self.__dict__, default=str).encode()).hexdigest()
+
+
+def gather(study: Path) -> Facts:
+    """Gathers all facts once."""
+    status, rejected = command("status", study), command("rejected", study)
+    faults = [*status.lines, *rejected.lines]
+    plan: tuple[tuple[str, str, str], ...] = ()
+    entries: tuple[tuple[int, str, str, str], ...] = ()
+    lag: tuple[tuple[str, str], ...] = ()
+    try:
+        deployment = Deployment.load(study)
+        lag = _lag(deployment.run.listen)
+        begun, entries = _journal(deployment)
+        plan = _plan(begun, status.data.get("last_closed"))
+    except UserError as error:
+        faults += error.lines
+    except (LogError, OSError) as error:
+        faults.append(str(error))
+    return Facts(
+        status.data,
+        rejected.data,
+        plan=plan,
+        entries=entries,
+        lag=lag,
+        faults=tuple(dict.fromkeys(faults)),
+    )
+
+
+def _plan(plan: Plan, last: str | None) -> tuple[tuple[str, str, str], ...]:
+    """The planned charge of each period, and whether the charge was made."""
+    periods, rows = plan.study.periods, []
+    closed = 0 if last is None else periods.numbers[last]
+    for number, label in enumerate(periods.labels, 1):
+        charges = "; ".join(f"{c.release} {float(c.rho):.6g}" for c in plan.charges(number))
+        rows.append((label, charges or "none", "charged" if number <= closed else "planned"))
+    return tuple(rows)
+
+
+def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, str], ...]]:
+    """The plan, as begun in the journal or of the study file, and the latest entries."""
+    study, entries = deployment.study, list[journal.Entry]()
+    plan = Plan(study)
+    with suppress(Missing), closing(deployment.log(readonly=True)) as log:
+        entries = journal.read_heads(log)
+        if entries:
+            plan = journal_checks.begun_plan(entries, study)
+    rows = (
+        (
+            entry.message.index,
+            type(entry.head).__name__.removesuffix("Head").lower(),
+            study.periods.labels[entry.number - 1] if entry.number else "-",
+            entry.message.hash,
+        )
+        for entry in entries[-_LATEST:][::-1]
+    )
+    return plan, tuple(rows)
+
+
+def _lag(listen: str | None) -> tuple[tuple[str, str], ...]:
+    """The metrics of the releaser's input, from the releaser's listener."""
+    if listen is None:
+        return ()
+    try:
+        with urllib.request.urlopen(f"http://{listen}/metrics", timeout=2) as answer:
+            text = answer.read(1 << 20).decode()
+    except (OSError, ValueError):
+        return (("the releaser", "does not answer at " + listen),)
+    rows = []
+    for family in text_string_to_metric_families(text):
+        if family.name in _METRICS and family.samples:
+            value = family.samples[0].value
+            shown = _moment(value) if family.name.endswith("timestamp_seconds") else f"{value:,.0f}"
+            rows.append((_METRICS[family.name], shown))
+    return tuple(rows)
+
+
+def _moment(seconds: float) -> str:
+    delay = seconds - time.time()
+    return f"{'in' if delay > 0 else ''} {abs(delay):,.0f} s{'' if delay > 0 else ' ago'}".strip()
+
+
+class Watch:
+    """The latest facts, gathered every few seconds while somebody views a page."""
+
+    def __init__(self, study: Path) -> None:
+        self._study = study
+        self._viewed = Event()
+        self._last = 0.0
+        self._first: Thread | None = None
+        self.facts: Facts | None = None
+
+    def soon(self, seconds: float) -> Facts | None:
+        """The latest facts; None if the first facts take longer than `seconds`."""
+        self._ask()
+        if self.facts is None:
+            if self._first is None or not self._first.is_alive():
+                self._first = Thread(target=self.refresh, daemon=True, name="first facts")
+                self._first.start()
+            self._first.join(seconds)
+        return self.facts
+
+    def _ask(self) -> None:
+        self._last = time.monotonic()
+        self._viewed.set()
+
+    def look(self) -> Facts:
+        """The latest facts; waits for the first facts."""
+        self._ask()
+        if self.facts is None:
+            self.refresh()
+        assert self.facts is not None
+        return self.facts
+
+    def refresh(self) -> None:
+        self.facts = gather(self._study)
+
+    def start(self) -> None:
+        Thread(target=self._follow, daemon=True, name="facts").start()
+
+    def _follow(self) -> None:
+        while self._viewed.wait():
+            time.sleep(_INTERVAL)
+            if time.monotonic() - self._last > _UNWATCHED:
+                self._viewed.clear()
+            else:
+                self.refresh()

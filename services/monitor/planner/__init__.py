@@ -1,0 +1,1 @@
+"""Plans of a study without data: expected errors, needed budgets, alternative declarations."""

@@ -1,0 +1,192 @@
+"""The result of the planner: expected errors, the needed budget, alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from stream_dp.answers.examples import example_queries
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.planning.alternatives import Alternative, alternatives
+from stream_dp.planning.expected import ExpectedError, asked_query, expected_errors
+from stream_dp.planning.horizon import study_over
+from stream_dp.planning.needed import Asked, Goal, NeededBudget, needed_budget
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.certificate import guess_words
+from stream_dp.study import Study
+
+from .plan_request import PlanRequest
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The answers to a request. compared: by release and query, the alternatives."""
+
+    study: Study
+    request: PlanRequest
+    errors: tuple[ExpectedError, ...]
+    needed: NeededBudget | None
+    compared: dict[Asked, list[Alternative]]
+
+    def as_dict(self) -> Json:
+        study = self.study
+        data: Json = {
+            "study": study.name,
+            "unit": study.unit,
+            "periods": list(study.periods.labels),
+            "rho": str(study.rho),
+            "delta": str(study.delta),
+            "epsilon": str(epsilon(study.rho, study.delta)),
+            "meaning": guess_words(study, study.rho),
+            "confidence": self.request.confidence,
+            "of": "count" if self.request.count else "share",
+            "errors": [self._row(row) for row in self.errors],
+        }
+        if self.needed is not None:
+            data["needed"] = {"error": self.request.error, **self.needed.as_dict()}
+        if self.request.alternatives:
+            data["alternatives"] = [
+                {
+                    "release": name,
+                    "query": query,
+                    "declaration": alternative.words,
+                    "periods": alternative.periods,
+                    "waves": alternative.waves,
+                    "half_width": alternative.error,
+                    "rho_needed": None if alternative.rho is None else str(alternative.rho),
+                }
+                for (name, query), rows in self.compared.items()
+                for alternative in rows
+            ]
+        return data
+
+    def _row(self, row: ExpectedError) -> Json:
+        """The fields of an expected error, with half-widths."""
+        halves = {
+            f"{name}_half_width": None if error is None else self.request.quantile * error
+            for name, error in (
+                ("count", row.count),
+                ("share", row.share),
+                ("final_count", row.final_count),
+                ("final_share", row.final_share),
+            )
+        }
+        return {**asdict(row), **halves}
+
+    def text(self) -> str:
+        lines = self._table()
+        if self.needed is not None:
+            lines += self._needed(self.needed)
+        for release_query, rows in self.compared.items():
+            lines += self._alternatives(release_query, rows)
+        return "\n".join(lines)
+
+    def _table(self) -> list[str]:
+        study = self.study
+        labels, level = study.periods.labels, self.request.confidence
+        lines = [
+            f"study {study.name}: errors to expect of the privacy noise, before any data",
+            f"each: standard error, half-width at {level:.4g}; as a share and in {study.unit}s",
+        ]
+        previous = None
+        for row in self.errors:
+            if (row.release, row.query) != previous:
+                previous = row.release, row.query
+                lines += [
+                    "",
+                    f"{row.release}: {row.query}",
+                    f"  {'period':<10} {'when it is published':<44} once {labels[-1]} is published",
+                ]
+            cell = self._cell(row.share, row.count)
+            lines.append(
+                f"  {row.period:<10} {cell:<44} {self._cell(row.final_share, row.final_count)}"
+            )
+        if all(row.share is None for row in self.errors):
+            lines += ["", "shares: the number of people is private; --people N assumes one"]
+        return lines
+
+    def _cell(self, share: float | None, count: float) -> str:
+        quantile = self.request.quantile
+        people = f"{count:.1f}, +-{quantile * count:.1f}"
+        return people if share is None else f"{share:.5f}, +-{quantile * share:.5f}; {people}"
+
+    def _needed(self, needed: NeededBudget) -> list[str]:
+        unit = f"{self.study.unit}s" if self.request.count else "as a share"
+        new = needed.study
+        rhos = [
+            (release.name, float(release.rho), float(declared.rho))
+            for release, declared in zip(new.releases, self.study.releases, strict=True)
+        ]
+        return [
+            "",
+            f"half-widths of at most {self.request.error:g} ({unit}), every period, need",
+            *(
+                f"  release {name}: rho = {needed_rho:g} (now {declared_rho:g})"
+                for name, needed_rho, declared_rho in rhos
+            ),
+            f"  in all: rho = {float(new.rho):g}, eps = {epsilon(new.rho, new.delta)} at delta ="
+            f" {float(new.delta):g}; planned again, the largest half-width is {needed.error:.4g}",
+        ]
+
+    def _alternatives(self, release_query: Asked, rows: Sequence[Alternative]) -> list[str]:
+        reach = self.request.error is not None
+        rho = float(self.study.release(release_query[0]).rho)
+        heading = f"{'declared as':<50} {'periods':<8} {'waves':<6} {'half-width':<12}"
+        lines = [
+            "",
+            f"{release_query[0]}: {release_query[1]}: by itself, at rho = {rho:g}",
+            f"  {heading}" + "rho for the error" * reach,
+        ]
+        for row in rows:
+            cost = "out of reach" if row.rho is None else f"{float(row.rho):.4g}"
+            cells = f"{row.words:<50} {row.periods:<8} {row.waves:<6} {row.error:<12.4g}"
+            lines.append(f"  {cells}{cost * reach}".rstrip())
+        return lines
+
+
+def planned(study: Study, request: PlanRequest) -> Planned:
+    """Plans a study without any data. Raises UserError for unanswerable queries."""
+    request.check()
+    if request.periods is not None:
+        study = study_over(study, request.periods)
+    release_queries = _release_queries(study, request)
+    goal = Goal(
+        release_queries,
+        request.error or 1.0,
+        request.quantile,
+        count=request.count,
+        people=request.people,
+    )
+    errors: list[ExpectedError] = []
+    for name, query in release_queries:
+        errors += expected_errors(study, name, query, people=request.people)
+    needed = None if request.error is None else needed_budget(study, goal)
+    compared: dict[Asked, list[Alternative]] = {}
+    if request.alternatives:
+        reach = request.error is not None
+        for name, query in release_queries:
+            compared[name, query] = alternatives(study, name, query, goal=goal, reach=reach)
+    return Planned(study, request, tuple(errors), needed, compared)
+
+
+def _release_queries(study: Study, request: PlanRequest) -> list[Asked]:
+    """The releases and queries to plan. Raises UserError for an unanswerable query."""
+    all_names = [r.name for r in study.releases]
+    names = all_names if request.release is None else [study.release(request.release).name]
+    if not names:
+        raise UserError("releases: none of a panel; errors are planned of panels' queries alone")
+    if request.queries is None:
+        return [(name, q) for name in names for q in example_queries(study, study.release(name))]
+    release_queries: list[Asked] = []
+    for query in request.queries:
+        refusals, accepted = [], len(release_queries)
+        for name in names:
+            try:
+                asked_query(study, name, query)
+                release_queries.append((name, query))
+            except UserError as error:
+                refusals += [f"release '{name}': {line}" for line in error.lines]
+        if len(release_queries) == accepted:
+            raise UserError(refusals)
+    return release_queries

@@ -1,0 +1,90 @@
+"""The planner's form: a page with a draft of a study, a request and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.study import Study
+from stream_dp.study.study_text import study_text
+
+from ..pages.plan_figures import plan_figures
+from ..pages.render import render
+from .drafts import MOST_DRAFT, Draft, plan_draft
+from .planner.plan_request import PlanRequest
+from .query_forms import LONGEST_QUERY
+
+_MOST_FIELDS = 20
+
+
+def plan_page(
+    study: Study,
+    base: str,
+    fields: Mapping[str, str] | None = None,
+    *,
+    key: str = "",
+) -> str:
+    """Renders the form with a study's declaration, and the plan for `fields`.
+
+    base: the template that the page extends.
+    key: the hidden field of an operator's form.
+
+    Raises UserError.
+    """
+    plan: Json | None = None
+    if fields is None:
+        text = study_text(study)
+        fields = {"draft": text if len(text) <= MOST_DRAFT else ""}
+    else:  # browsers send lines of a form with both characters
+        fields = {**fields, "draft": fields.get("draft", "").replace("\r\n", "\n")}
+        plan = plan_draft(draft_of(fields))
+    return render(
+        "plan.html",
+        base=base,
+        head="",
+        study=study,
+        fields={"draft": "", "query": "", "error": "", "people": "", "periods": "", **fields},
+        key=key,
+        plan=plan,
+        figures=() if plan is None else plan_figures(plan),
+    )
+
+
+def form_fields(body: bytes) -> dict[str, str]:
+    """Parses the fields of a form. Raises UserError."""
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise UserError("this form is not understood") from None
+    return dict(pairs)
+
+
+def draft_of(fields: Mapping[str, str]) -> Draft:
+    """Parses a draft from a form's fields. Raises UserError."""
+    query = " ".join(fields.get("query", "").split())
+    if len(query) > LONGEST_QUERY:
+        raise UserError(f"query: is longer than {LONGEST_QUERY} characters")
+    request = PlanRequest(
+        queries=(query,) if query else None,
+        error=_number(fields, "error", float),
+        count=fields.get("measure") == "count",
+        people=_number(fields, "people", int),
+        periods=_number(fields, "periods", int),
+        alternatives="alternatives" in fields,
+    )
+    return Draft(fields.get("draft", ""), request)
+
+
+def _number(fields: Mapping[str, str], name: str, kind: type[int] | type[float]) -> Any:
+    text = fields.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        if len(text) < 20:
+            return kind(text)
+    except ValueError:
+        pass
+    raise UserError(f"{name}: write a number")

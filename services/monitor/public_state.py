@@ -1,0 +1,74 @@
+"""A verified state of a public log, with computed pages and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stream_dp.client import PublicLog
+from stream_dp.log.log import Batch, Log, Positions, TopicInfo
+from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.study import Study
+from stream_dp.study.topics import RELEASES
+
+from ..pages.release_figures import ReleaseFigures, release_figures
+from .log_end import End, sha256
+
+
+@dataclass(frozen=True)
+class State:
+    """A public log up to its head.
+
+    end: the end of the log.
+    verified: a line for each checked property.
+    pages: by path, pages computed in advance.
+    """
+
+    public: PublicLog
+    end: End
+    verified: tuple[str, ...]
+    pages: dict[str, bytes] = field(default_factory=dict)
+    _figures: dict[str, ReleaseFigures] = field(default_factory=dict)
+
+    def figures(self, name: str) -> ReleaseFigures:
+        """The figures of a release, computed once. Raises UserError."""
+        figures = self._figures.get(name)
+        if figures is None:
+            figures = self._figures[name] = release_figures(self.public, name)
+        return figures
+
+    @property
+    def head(self) -> str:
+        return self.public.head
+
+
+class _Followed:
+    """A log that notes the last record read and the next offset."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.next = 0
+        self.last: bytes | None = None
+
+    def describe(self, topic: str) -> TopicInfo:
+        return self._log.describe(topic)
+
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        batch = self._log.read(topic, positions, limit, timeout)
+        if batch.records:
+            self.last = batch.records[-1].value
+            self.next = batch.records[-1].offset + 1
+        return batch
+
+
+def keep_all_but_panels(study: Study, certificate: AnyCertificate, table: str) -> bool:
+    """Whether to keep a table: all but panels, the only tables that grow with the rows."""
+    return table != "panel"
+
+
+def read_state(log: Log) -> State:
+    """Reads and checks a public log. Raises UserError, LogError."""
+    followed = _Followed(log)
+    public = PublicLog(followed, keep_all_but_panels, count_panels=True)  # type: ignore[arg-type]
+    verified = tuple(public.verify())
+    end = End(log.describe(RELEASES).identity, followed.next, sha256(followed.last))
+    return State(public, end, verified)

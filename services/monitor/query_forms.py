@@ -1,0 +1,90 @@
+"""Queries from the fields of forms, in the language of `stream-dp estimate`, and addresses."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote, urlencode
+
+from stream_dp.errors import UserError
+from stream_dp.study import Release, Study, has_patterns, has_totals
+
+from ..pages.questions import known_values
+
+LONGEST_QUERY = 500
+
+
+def query_of_form(study: Study, declared: Release, fields: Mapping[str, str]) -> str:
+    """Builds a query from the fields of the form. Raises UserError.
+
+    fields: `form` is at-least, consecutive, total, pattern or words. The other fields depend on
+        `form`: `need`, `width`, `value`, `p1` to `pw` (the oldest first), `words`.
+    """
+    form = fields.get("form", "words")
+    if form == "words":
+        query = " ".join(fields.get("words", "").split())
+        if not query:
+            raise UserError("query: write one, such as those below")
+        return within_length(query)
+    need = _number(fields.get("need", "1"), "how many periods")
+    if form == "total":
+        return f"total at-least {need}"
+    if form == "pattern":
+        assert has_patterns(declared)
+        values = [fields.get(f"p{i}", "?") or "?" for i in range(1, declared.width + 1)]
+        return within_length(
+            "pattern " + " ".join(v if v == "?" else shlex.quote(v) for v in values)
+        )
+    if form not in {"at-least", "consecutive"}:
+        raise UserError("query: 'form' is at-least, consecutive, total, pattern or words")
+    width = _number(fields.get("width", "1"), "of how many periods")
+    value = fields.get("value", "")
+    alphabet = study.alphabet(declared)
+    event = f"{alphabet.name}={value}" if len(alphabet.symbols) == 1 else value
+    return within_length(f"{form} {need} of last {width} {shlex.quote(event)}")
+
+
+def within_length(query: str) -> str:
+    """Returns the query. Raises UserError for a query of more than `LONGEST_QUERY` characters."""
+    if len(query) > LONGEST_QUERY:
+        raise UserError(f"query: is longer than {LONGEST_QUERY} characters")
+    return query
+
+
+def _number(text: str, label: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise UserError(f"query: write {label} as a number")
+    return int(text)
+
+
+def address(name: str, query: str, *, count: bool, beside: Sequence[str] = ()) -> str:
+    """The address of the page with the answer to a query, for sharing."""
+    fields = [("q", query), *([("measure", "count")] if count else [])]
+    fields += [("beside", sibling) for sibling in beside]
+    return f"/release/{quote(name, safe='')}?{urlencode(fields)}"
+
+
+def siblings(study: Study, declared: Release) -> list[str]:
+    """The names of other releases with the same attributes and kind."""
+    return [
+        candidate.name
+        for candidate in study.releases
+        if candidate is not declared
+        and candidate.attributes == declared.attributes
+        and candidate.kind == declared.kind
+    ]
+
+
+def builder(study: Study, declared: Release) -> dict[str, object]:
+    """The choices in the form of a release: kinds of queries, values, the number of periods."""
+    first, last = study.span(declared)
+    width = declared.width if has_patterns(declared) else 1
+    return {
+        "windows": has_patterns(declared),
+        "totals": has_totals(declared),
+        "values": known_values(study, declared),
+        "every_value": [str(value) for value in study.alphabet(declared).values],
+        "width": width,
+        "most": last - first + 1,
+        "siblings": siblings(study, declared),
+    }

@@ -1,0 +1,184 @@
+"""Published records as rows of a page: facts, certificates, the budget and its chart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stream_dp.client import PublicLog
+from stream_dp.release.public_reader import AnyPublished
+from stream_dp.release.published_panels import PanelCertificate
+from stream_dp.release.published_tables import BatchCertificate
+from stream_dp.release.sizes_certificate import SizesCertificate
+from stream_dp.study import Family
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+
+from .charts import budget, wide_and_narrow
+from .marks import Chart
+from .render import power
+
+_PARAMETERS = {"failure": "the stated error bound fails with probability at most"}
+HASHES = ("Its hash", "The one before")
+
+
+def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
+    """Four numbers with labels: the people, the periods, the releases and the budget spent."""
+    study = public.study
+    period_unit, delta = study.periods.every, power(study.delta)
+    epsilon = public.published[-1].certificate.epsilon_spent if public.published else "0"
+    closed = len({release.certificate.period for release in public.published})
+    return (
+        (f"{study.unit}s, a number that is public", f"{study.size:,}")
+        if study.size is not None
+        else (f"{study.unit}s: their number is private", "noisy"),
+        (f"of {study.periods.count} {period_unit}s released", str(closed)),
+        ("releases, each with noise drawn once", str(len(public.published))),
+        (f"eps at delta {delta}, for a {study.unit}'s whole history", f"{float(epsilon):.3f}"),
+    )
+
+
+def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[str, str], ...]:
+    """The rows of a certificate's table: a heading and a text."""
+    certificate, study = release.certificate, public.study
+    parameter_texts = (
+        f"{_PARAMETERS.get(k, k)} {_plain(v)}" for k, v in certificate.parameters.items()
+    )
+    parameters = "".join(f"; {text}" for text in parameter_texts)
+    notes = "; ".join(f"{k.replace('_', ' ')}: {_plain(v)}" for k, v in certificate.notes.items())
+    unit, delta = certificate.unit, power(certificate.delta)
+    about = " ".join(study.description.split())
+    declared = study.declared(certificate.release)
+    assert declared is not None  # the reader refuses others
+    noise, size, notes_heading = FAMILY_ROWS[declared.family](certificate)
+    return (
+        ("Study", f"{certificate.study}: {about}" if about else certificate.study),
+        (
+            "Release",
+            f"{certificate.release}, {certificate.period}"
+            f" ({certificate.number} of {certificate.horizon} {study.periods.every}s)",
+        ),
+        ("Mechanism", f"{certificate.mechanism}{parameters}"),
+        ("Unit of privacy", f"one {unit}, with its whole history"),
+        ("Neighbours", f"{certificate.neighbours}. {certificate.guarantee}"),
+        ("Not protected", certificate.invariants),
+        ("rho of this release", f"{float(certificate.rho):.6g}"),
+        ("rho so far", f"{float(certificate.rho_spent):g} of {float(certificate.rho_total):g}"),
+        (
+            "eps so far",
+            f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta {delta}",
+        ),
+        ("Noise", noise),
+        ("Synthetic rows", size),
+        (notes_heading, notes or "none"),
+        ("Code", f"stream-dp {certificate.code_version}"),
+        ("Its hash", release.message.hash),
+        ("The one before", release.message.previous),
+    )
+
+
+def _panel_rows(certificate: PanelCertificate) -> tuple[str, str, str]:
+    deviation = math.sqrt(certificate.noise_variance)
+    padding = certificate.padding
+    added = f"with {padding} of padding in every pattern" if padding else "no padding"
+    return (
+        f"{certificate.noise}; standard deviation {deviation:.1f} {certificate.unit}s at most",
+        f"{certificate.rows:,}, {added}",
+        "Repairs",
+    )
+
+
+def _table_rows(certificate: BatchCertificate) -> tuple[str, str, str]:
+    groups, people = certificate.groups, f"{certificate.people:,}"
+    size = f"{groups:,} groups, {people} members" if groups else f"{people} people"
+    return certificate.noise, size, "Notes"
+
+
+def _sizes_rows(certificate: SizesCertificate) -> tuple[str, str, str]:
+    levels = (
+        f"{level.name}: {level.method}, standard deviation {level.variance**0.5:.2f}"
+        for level in certificate.levels
+    )
+    size = f"none: {certificate.groups:,} groups by size and region"
+    return "; ".join([certificate.noise, *levels]), size, "Notes"
+
+
+# Of a certificate: the noise, the number of synthetic rows, and the heading of its notes.
+FAMILY_ROWS: Registry[Family, Callable[..., tuple[str, str, str]]] = Registry(
+    "rows of certificates",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, _panel_rows),
+        **dict.fromkeys(TABLE_FAMILIES, _table_rows),
+        Family.SIZES: _sizes_rows,
+    },
+)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def budget_text(public: PublicLog) -> str:
+    """The whole budget as rho and (eps, delta)."""
+    study = public.study
+    text = f"total budget: rho {float(study.rho):g}"
+    if public.published:
+        total = float(public.published[-1].certificate.epsilon_total)
+        text += f", eps {total:.3f} at delta {power(study.delta)}"
+    return text
+
+
+def budget_charts(public: PublicLog) -> tuple[Chart, ...]:
+    """The charges by period and release, from the certificates."""
+    labels = public.study.periods.labels
+    numbers = public.study.periods.numbers
+    names = dict.fromkeys(release.certificate.release for release in public.published)
+    spent: dict[str, Sequence[float]] = {}
+    for name in names:
+        charges = [0.0] * len(labels)
+        for release in public.published:
+            if release.certificate.release == name:
+                charges[numbers[release.certificate.period] - 1] += float(release.certificate.rho)
+        spent[name] = charges
+    epsilons = [""] * len(labels)
+    for release in public.published:
+        certificate = release.certificate
+        epsilons[numbers[certificate.period] - 1] = f"{float(certificate.epsilon_spent):.2f}"
+    return wide_and_narrow(
+        lambda size: budget(
+            spent,
+            epsilons,
+            labels=labels,
+            total=float(public.study.rho),
+            total_text=budget_text(public),
+            size=size,
+        ),
+        300,
+    )
+
+
+def budget_table(public: PublicLog) -> tuple[tuple[str, ...], ...]:
+    """The rows of the budget's table: period, release, rho, rho so far, eps so far."""
+    return tuple(
+        (
+            certificate.period,
+            certificate.release,
+            f"{float(certificate.rho):.6g}",
+            f"{float(certificate.rho_spent):.6g}",
+            f"{float(certificate.epsilon_spent):.3f}",
+        )
+        for certificate in (release.certificate for release in public.published)
+    )
+
+
+def citation(public: PublicLog) -> str:
+    """A sentence to cite the study, with the head of the public log."""
+    study, last = public.study, public.published[-1].certificate if public.published else None
+    about = f" ({' '.join(study.description.split())})" if study.description.strip() else ""
+    state = f", releases up to {last.period}" if last is not None else ""
+    return (
+        f"{study.name}{about}{state}; published with stream-dp under differential privacy;"
+        f" head of the public log {public.head}"
+    )

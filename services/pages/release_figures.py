@@ -1,0 +1,238 @@
+"""Figures of a release: the client's own answers over the periods, as charts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stream_dp.client import PublicLog
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.study import Release, has_patterns, has_totals
+
+from .charts import Line, Look, Point, curves, extent, figure, wide_and_narrow
+from .marks import Chart
+from .questions import Question, event_words, questions, totals
+
+SMALL = (360.0, 236.0)
+_PERCENT = 100.0
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The table behind a chart. columns: the names of what stands in a row."""
+
+    title: str
+    columns: Row
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, the question that it answers, and its numbers.
+
+    charts: for wide and for narrow screens; one where it serves both.
+    query: in the words of `stream-dp estimate`; empty where the chart answers several.
+    count: whether its answers are numbers of people, not shares.
+    """
+
+    title: str
+    query: str
+    charts: tuple[Chart, ...]
+    numbers: tuple[Numbers, ...]
+    count: bool = False
+
+
+@dataclass(frozen=True)
+class ReleaseFigures:
+    """A release of a panel as a page shows it.
+
+    about: what it releases, in words.
+    small: figures beside each other.
+    large: a figure of the page's width, of the totals; None where there are none.
+    bias: how the panel's own answers are biased.
+    """
+
+    name: str
+    about: str
+    small: tuple[Figure, ...]
+    large: Figure | None
+    bias: str
+    rows: int
+    last: str
+
+
+def release_figures(public: PublicLog, name: str) -> ReleaseFigures:
+    """The figures of a release, from all that is published. Raises UserError, Inconsistent."""
+    declared = public.study.release(name)
+    last = public.releases_of(name)[-1].certificate
+    small = [asked_figure(public, name, question) for question in _windows(public, declared)]
+    return ReleaseFigures(
+        name=name,
+        about=about_release(public, declared),
+        small=tuple(figure for figure in small if figure is not None),
+        large=totals_figure(public, name),
+        bias=last.panel_bias,
+        rows=last.rows,
+        last=last.period,
+    )
+
+
+def _windows(public: PublicLog, declared: Release) -> list[Question]:
+    return [question for question in questions(public.study, declared) if not question.count]
+
+
+def about_release(public: PublicLog, declared: Release) -> str:
+    """What a release publishes, in a sentence."""
+    study, name = public.study, public.study.alphabet(declared).name
+    every, parts = study.periods.every, []
+    if has_patterns(declared):
+        width = declared.width
+        span = f"the last {width} {every}s" if width > 1 else f"each {every}"
+        parts.append(f"the patterns of {name} in {span}")
+    if has_totals(declared):
+        event = event_words(study, declared)
+        parts.append(f"how many {study.unit}s had {event} in at least so many {every}s so far")
+    words = " and ".join(parts)
+    if declared.where:
+        ((attribute, value),) = declared.where.items()
+        words += f", of those with {attribute}={value}"
+    return words[:1].upper() + words[1:] + "."
+
+
+def answers(
+    public: PublicLog, name: str, question: Question, truth: Mapping[str, float] | None = None
+) -> Line:
+    """The answers at every period that has one, each the client's own estimate.
+
+    truth: by period, what a simulation knows.
+
+    Raises UserError where no period has an answer.
+    """
+    labels = shown_periods(public, name)
+    points, refused = list[Point](), None
+    early = question.query.startswith("total")
+    published = {r.certificate.period for r in public.releases_of(name)}
+    for place, label in enumerate(labels):
+        if label not in published and not early:
+            continue
+        try:
+            answer = public.answer(name, question.query, label, count=question.count)
+        except Inconsistent:
+            raise
+        except UserError as error:
+            refused = error
+            continue
+        points.append(Point(place, label, answer, None if truth is None else truth.get(label)))
+    if not points:
+        raise refused or UserError(f"release '{name}': nothing is published of it yet")
+    return Line(question.title, tuple(points))
+
+
+def shown_periods(public: PublicLog, name: str) -> tuple[str, ...]:
+    """The periods on a release's axis: from its first to the last that is published."""
+    study = public.study
+    first, _ = study.span(study.release(name))
+    last = public.releases_of(name)[-1].certificate.number
+    return study.periods.labels[first - 1 : last]
+
+
+def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | None:
+    """The figure of a question as a share, or as a count where there is no share.
+
+    None where the release cannot answer it at all.
+    """
+    for asked in (question, Question(question.title, question.query, count=True)):
+        try:
+            line = answers(public, name, asked)
+        except Inconsistent:
+            raise
+        except UserError:
+            continue
+        look = look_of(public, count=asked.count)
+        chart = curves([line], shown_periods(public, name), look, SMALL)
+        table = numbers_of(line, look)
+        return Figure(question.title, asked.query, (chart,), (table,), count=asked.count)
+    return None
+
+
+def look_of(public: PublicLog, *, count: bool, limits: tuple[float, float] | None = None) -> Look:
+    """Counts of people, or shares of them in percent."""
+    unit = f"{public.study.unit}s"
+    if count:
+        return Look(unit, limits=limits)
+    return Look(f"% of {unit}", _PERCENT, limits=limits)
+
+
+def totals_figure(public: PublicLog, name: str) -> Figure | None:
+    """All totals of a release in one figure; None where it has none, or none yet."""
+    declared = public.study.release(name)
+    if not has_totals(declared):
+        return None
+    lines = []
+    for question in totals(public.study, declared):
+        least = int(question.query.split()[-1])
+        line = _from(answers(public, name, question), least)
+        if line.points:
+            lines.append(line)
+    if not lines:
+        return None
+    look = Look(f"{public.study.unit}s", ends=True)
+    return lines_figure(
+        lines, shown_periods(public, name), look, event_words(public.study, declared)
+    )
+
+
+def _from(line: Line, least: int) -> Line:
+    """The answers from the first period by which anybody can have had so many."""
+    return Line(line.title, tuple(p for p in line.points if p.position >= least - 1))
+
+
+def lines_figure(
+    lines: Sequence[Line], labels: Sequence[str], look: Look, title: str, height: float = 410
+) -> Figure:
+    """Several lines in one chart of the page's width."""
+    charts = wide_and_narrow(lambda size: curves(lines, labels, look, size), height)
+    return Figure(title, "", charts, tuple(numbers_of(line, look) for line in lines))
+
+
+def side_by_side(public: PublicLog, names: Sequence[str], question: Question) -> tuple[Figure, ...]:
+    """A question to several releases, such as those of the strata, on one vertical axis.
+
+    Raises UserError where one of them cannot answer it.
+    """
+    lines = {name: answers(public, name, question) for name in names}
+    limits = extent(list(lines.values()), 1.0 if question.count else _PERCENT)
+    look = look_of(public, count=question.count, limits=limits)
+    if len(lines) == 1:
+        ((name, line),) = lines.items()
+        return (
+            lines_figure(
+                [line], labels=shown_periods(public, name), look=look, title=name, height=300
+            ),
+        )
+    return tuple(
+        Figure(
+            name,
+            question.query,
+            (curves([line], shown_periods(public, name), look, SMALL),),
+            (numbers_of(line, look),),
+        )
+        for name, line in lines.items()
+    )
+
+
+def numbers_of(line: Line, look: Look) -> Numbers:
+    """The numbers of a line as texts, a row a period."""
+    columns: Row = ("period", "estimate", "95% interval", "standard error", "panel")
+    known = any(point.truth is not None for point in line.points)
+    rows = []
+    for point in line.points:
+        answer = point.answer
+        low, high = (figure(end, look) for end in answer.ends)
+        error = "" if answer.standard_error is None else figure(answer.standard_error, look)
+        texts = [figure(answer.value, look), f"{low} to {high}", error, figure(point.panel, look)]
+        if point.truth is not None:
+            texts.append(figure(point.truth, look))
+        rows.append((point.label, *texts))
+    return Numbers(line.title, (*columns, "truth") if known else columns, tuple(rows))

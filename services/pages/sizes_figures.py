@@ -1,0 +1,88 @@
+"""Figures of sizes of places: a chart for each region, as many as fit on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_dp.answers.size_answers import MeasuredRegion
+from stream_dp.client import PublicLog
+
+from .charts import Bar, bars
+from .groups_figures import DataSetFigures, Marginal
+
+_MOST_REGIONS = 60  # with a chart on a page, from the top level down
+_MOST_BARS = 12  # of a chart
+_MOST_ROWS = 200  # of its numbers
+
+
+def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a release of sizes at a period. Raises UserError where there is none."""
+    sizes = public.sizes(name, period)
+    certificate = sizes.certificate
+    top = sizes.region()
+    shown = [path for path in sizes.regions if sizes.region(*path).total][:_MOST_REGIONS]
+    places = public.study.places
+    ranges = _ranges(int(top.size.max(initial=0)))
+    unit = places.unit if places is not None else "place"
+    return DataSetFigures(
+        name=name,
+        period=certificate.period,
+        periods=tuple(
+            release.certificate.period
+            for release in public.published
+            if release.certificate.release == name
+        ),
+        groups=certificate.groups,
+        people=int(top.size @ top.groups),
+        group=unit,
+        mechanism=certificate.mechanism,
+        marginals=tuple(
+            _marginal(
+                f"{unit}s by size", "/".join(path) or "all regions", sizes.region(*path), ranges
+            )
+            for path in shown
+        ),
+        measured=tuple(
+            (f"{level.name}: {level.method}, {level.noise} noise", f"{level.regions:,} regions", "")
+            for level in certificate.levels
+        ),
+        measured_count=certificate.measured,
+        pairs=(),
+        regions=len(sizes.regions),
+    )
+
+
+def _ranges(largest: int) -> list[tuple[int, int]]:
+    """The sizes of each bar of all charts: one size each where they fit, else doubling ranges."""
+    if largest < _MOST_BARS:
+        return [(size, size) for size in range(largest + 1)]
+    ranges = [(0, 0), (1, 1)]
+    while ranges[-1][1] < largest:
+        last = ranges[-1][1]
+        ranges.append((last + 1, 2 * last if len(ranges) < _MOST_BARS - 1 else largest))
+    return ranges
+
+
+def _name(first: int, last: int, largest: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first}-{last}" if last < largest else f"{first} or more"
+
+
+def _marginal(
+    what: str, where: str, region: MeasuredRegion, ranges: Sequence[tuple[int, int]]
+) -> Marginal:
+    """The groups of a region by size."""
+    total = region.total
+    pairs = zip(region.size.tolist(), region.groups.tolist(), strict=True)
+    rows = tuple((str(size), f"{count:,}", f"{count / total:.2%}") for size, count in pairs)
+    shown = [
+        Bar(
+            _name(first, last, ranges[-1][1]),
+            float(region.groups[(region.size >= first) & (region.size <= last)].sum()) / total,
+        )
+        for first, last in ranges
+    ]
+    words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
+    chart = bars(shown, f"% of {total:,} by size", f"Sizes in {where}: {words}.")
+    return Marginal(what, where, chart, rows[:_MOST_ROWS])

@@ -1,1 +1,0 @@
-"""What a study promises before it has data: errors, the budget of an error, other declarations."""

@@ -1,0 +1,1 @@
+"""Processes of the service: addresses, events, heartbeats, and attached child processes."""

@@ -1,0 +1,73 @@
+"""The results of commands: exit codes, and texts that are safe on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stream_dp.errors import Inconsistent, UserError, is_lasting
+from stream_dp.log.log import Damaged, Fenced, LogError, Unavailable, UnknownCommit
+
+# A service manager may start the program again after UNAVAILABLE, and must not after the others.
+JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE = 1, 2, 3, 4, 5
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Output:
+    """The result of a command.
+
+    data: the result for machines, to be written as JSON.
+    text: the result for people.
+    code: the exit code.
+    """
+
+    data: object
+    text: str
+    code: int = 0
+
+
+def failure(error: BaseException) -> tuple[int, Sequence[str]]:
+    """The exit code and the lines for an error. Raises an error that is a fault of this program."""
+    match error:
+        case Inconsistent():
+            return INCONSISTENT, error.lines
+        case UserError():
+            return BAD_INPUT, error.lines
+        case Fenced():
+            return FENCED, [str(error)]
+        case Damaged():
+            return INCONSISTENT, [str(error)]
+        case UnknownCommit() | Unavailable():
+            return UNAVAILABLE, [str(error)]
+        case LogError():
+            return BAD_INPUT, [str(error)]
+        case OSError():
+            file_prefix = f"{error.filename}: " if error.filename else ""
+            line = f"{file_prefix}{error.strerror or type(error).__name__}"
+            return BAD_INPUT if is_lasting(error) else UNAVAILABLE, [line]
+        case KeyboardInterrupt():
+            return INTERRUPTED, ["interrupted"]
+    raise error
+
+
+def visible(text: str) -> str:
+    """Escapes control characters, ends of lines and marks of writing direction in a text."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def printable(text: str) -> str:
+    """Escapes a text as `visible` does, and letters outside of the terminal's encoding."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return visible(text).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def say(text: str) -> None:
+    """Prints an escaped text on standard output and flushes. Raises OSError with this name."""
+    try:
+        print("\n".join(printable(line) for line in text.split("\n")), flush=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None

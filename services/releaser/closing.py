@@ -1,0 +1,179 @@
+"""How a period's input comes to its cut and is closed there; in this process: `Here`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from stream_dp.log.log import Log, Positions
+from stream_dp.study import Study
+from stream_dp.study.periods import Periods
+from stream_dp.study.topics import CLOCK, REPORTS
+
+from ..journal.closed_input import ClosedInput
+from ..process.events import Event
+from ..storage.snapshots import Snapshots
+from .batch_jobs import Jobs
+from .clocks import Clocks
+from .input_reading import Inputs
+from .releaser_facts import Facts
+
+
+class PeriodInput(Protocol):
+    """The input of the period that is open."""
+
+    @property
+    def marked(self) -> Mapping[int, int]:
+        """By partition, when the last marker was appended, in milliseconds."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way elsewhere that ends by itself."""
+
+    def advance(self, number: int, wait: float) -> Event | bool:
+        """Goes on towards the close of a period for a while.
+
+        wait: seconds to wait for records.
+
+        Returns True once it can close, and what it waits for where there is nothing to do now.
+        """
+
+    def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
+        """Closes the period, and writes the snapshots. jobs: those that it may begin."""
+
+    def check_log(self) -> None:
+        """Asks the log for an answer where it gave none for a while. Raises LogError."""
+
+
+@dataclass
+class Ending:
+    """Where and when the periods of a study end.
+
+    study: as it was declared.
+    file: the name of the study file, for messages to the operator.
+    """
+
+    study: Study
+    log: Log
+    clocks: Clocks
+    file: str
+
+    @property
+    def periods(self) -> Periods:
+        return self.study.periods
+
+    def scheduled(self, number: int) -> bool:
+        return self.periods.close_time(number) is not None
+
+    def cut(self, number: int) -> Positions | Event:
+        """The cut of a period that the calendar closes; until then, what it waits for."""
+        time, label = self.periods.close_time(number), self.periods.labels[number - 1]
+        assert time is not None
+        if when := self.clocks.before(time, partial(self.log.now, CLOCK)):
+            return Event("time-awaited", f"{label} closes {when}", label)
+        return self.log.cut(REPORTS, time)
+
+    def marker_awaited(self, number: int, *, obstructed: bool, foreign: str) -> Event:
+        """What a period waits for that a marker closes.
+
+        obstructed: whether a sender's open transaction hides records.
+        foreign: the name of another study whose marker was refused; else empty.
+        """
+        label = self.periods.labels[number - 1]
+        if obstructed:
+            words = f"{label} waits for a sender's open transaction: what was sent after it"
+            words += " began, a stream-dp close among it, is read when it ends"
+            return Event("sender-awaited", words, label)
+        words = f"{label} waits for: stream-dp close {self.file} {label}"
+        if foreign:
+            words += f"; a marker of another study, '{foreign}', was refused"
+        return Event("close-awaited", words, label)
+
+    def senders_awaited(self, number: int) -> Event:
+        """What a scheduled period waits for whose cut is not reached."""
+        label = self.periods.labels[number - 1]
+        words = f"{label} waits for transactions that senders hold open"
+        return Event("sender-awaited", words, label)
+
+
+@dataclass
+class Here:
+    """The input is read, and the population of everybody closed, in this process.
+
+    inputs: at the last cut.
+    facts: is given what was counted.
+    at: called with the name of every step.
+    """
+
+    inputs: Inputs
+    ending: Ending
+    snapshots: Snapshots
+    facts: Facts
+    at: Callable[[str], None]
+    _cut: Positions | None = field(default=None, init=False)  # of the open period, once it is known
+
+    @property
+    def marked(self) -> Mapping[int, int]:
+        return self.inputs.markers.marked
+
+    @property
+    def busy(self) -> bool:
+        return False
+
+    def advance(self, number: int, wait: float) -> Event | bool:
+        if self.ending.scheduled(number):
+            return self._to_time(number, wait)
+        inputs = self.inputs
+        if inputs.markers.missing(number):
+            idle = inputs.fold_to_marker(number, wait)
+            if inputs.markers.missing(number):
+                waits = self.ending.marker_awaited(
+                    number, obstructed=inputs.obstructed, foreign=inputs.markers.foreign
+                )
+                return idle and waits
+        self._cut = dict(inputs.positions)
+        return True
+
+    def _to_time(self, number: int, wait: float) -> Event | bool:
+        """The same for a period that the calendar closes."""
+        if self._cut is None:
+            cut = self.ending.cut(number)
+            if isinstance(cut, Event):
+                time = self.ending.periods.close_time(number)
+                assert time is not None
+                return self.inputs.fold_before(time, wait) and cut
+            self._cut = cut
+        return self.inputs.fold_to(self._cut, wait) or self.ending.senders_awaited(number)
+
+    def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
+        inputs, accepted = self.inputs, self.inputs.population.accounting.accepted
+        assert self._cut is not None
+        cut, self._cut = self._cut, None
+        closed = inputs.population.close()
+        self.at("closed")
+        for reason, cells in closed.refused.items():
+            inputs.refuse(cells, reason)
+        self.at("refused")
+        snapshot = self.snapshots.write(inputs.population)
+        self.at("snapshot")
+        begun = () if jobs is None else jobs.snapshot(number, inputs.population)
+        accounting = inputs.population.accounting.counts
+        self.facts.count(0, accounting)
+        self.facts.closed_accepted = accounting.accepted - accepted
+        inputs.check_log()
+        return ClosedInput(
+            number=number,
+            cut=cut,
+            marks=dict(inputs.markers.marks),
+            closed=closed,
+            accounting=accounting,
+            snapshot=snapshot,
+            jobs=begun,
+            marked=dict(inputs.markers.marked),
+            read_as=inputs.close_period(),
+        )
+
+    def check_log(self) -> None:
+        self.inputs.check_log()

@@ -1,0 +1,214 @@
+"""The releaser's input: reports and markers up to a cut, and dead letters for rejected cells.
+
+Records beyond a period's cut are not used before the period is closed: a partition stops at its
+cut, and the rest of its batch waits in memory. Positions do not include that rest, so that a
+releaser that starts again reads it from the log and decides the same.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock_module
+from collections.abc import Callable, Collection, Sequence
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import MAX_BATCH, NEVER, Batch, Log, Positions, Stored, memory_bytes
+from stream_dp.log.records import Records
+from stream_dp.population import Population
+from stream_dp.population.cells import Cells
+from stream_dp.population.rejection_reasons import Reason
+from stream_dp.population.report_decoding import Decoder, ReadAs
+from stream_dp.study.topics import REPORTS
+
+from ..intake.following import READ_AT_ONCE, collector_paused
+from ..intake.markers import FoundMarkers
+from ..intake.refusing import refuse_cells, refuse_records
+from ..journal.journal import Entry
+from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
+
+_ASK = SILENCE / 3  # seconds without an answer after which the log is asked
+
+
+class Inputs:
+    """Positions in the reports topic, and the population of the reports before them.
+
+    markers: those that were found.
+    positions: by partition, where reading goes on.
+    obstructed: whether at the last call a sender's open transaction kept records, perhaps a
+        marker among them, from being read.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        decoder: Decoder,
+        population: Population,
+        *,
+        markers: FoundMarkers,
+        positions: Positions,
+        facts: Facts,
+        at: Callable[[str], None],
+    ) -> None:
+        self._log, self._decoder, self.population = log, decoder, population
+        self.markers, self.positions = markers, dict(positions)
+        self._facts, self._at = facts, at
+        self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
+        self._ends: Positions | None = None  # of the topic, before the read that reached its end
+        self.obstructed = False
+        self._next_measurement = -math.inf  # on the monotonic clock
+        self._read_until: float | None = None  # an append time
+
+    def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
+        """Reads everything below a known cut; returns whether all of it was read.
+
+        It is not while a sender's transaction is open below the cut: its records, and those sent
+        after it began, belong to the period if it is committed.
+
+        cut: by partition, the position to read to.
+        timeout: seconds to wait for records.
+        replay: whether the records were read before a restart, so that their dead letters exist.
+
+        Raises Inconsistent where the topic ends before the cut.
+        """
+        while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
+            with collector_paused():
+                batch = self._read(behind, timeout)
+                self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
+            stuck = any(self.positions[p] < cut[p] for p in behind)
+            if stuck and batch.at_end and not batch.records:
+                if replay or self._beyond(cut):
+                    raise Inconsistent(
+                        "reports: the topic ends before the cut of a closed period: records are"
+                        " gone; restore the confidential log"
+                    )
+                return False
+        return True
+
+    def replay_to(self, entry: Entry) -> None:
+        """Reads the input of a closed period again, as it was read then. Raises Inconsistent.
+
+        entry: of the journal; it closes the period after the population's.
+        """
+        self._decoder.repeat(entry.read_as)
+        self.fold_to(entry.cut, replay=True)
+
+    def _beyond(self, cut: Positions) -> bool:
+        """Whether a cut is beyond the end of the topic."""
+        ends = self._log.cut(REPORTS, NEVER)
+        return any(ends[p] < position for p, position in cut.items())
+
+    @collector_paused()
+    def fold_to_marker(self, number: int, timeout: float) -> bool:
+        """Reads one batch on the way to markers for period `number` or later.
+
+        Returns True when every partition has one, or when there is nothing more to read now.
+        Records that are in the log but are not given by a read to its end are obstructed.
+        """
+        waiting = self.markers.missing(number)
+        if not waiting:
+            return True
+        batch = self._read(waiting, timeout)
+        self._take(batch, {**batch.next, **self.markers.find(batch.records, number)})
+        before, self._ends = self._ends, self._log.cut(REPORTS, NEVER) if batch.at_end else None
+        if before is None:
+            return False  # the next call tells what is obstructed
+        missing = self.markers.missing(number)
+        self.obstructed = any(self.positions[p] < before[p] for p in missing)
+        return batch.at_end
+
+    @collector_paused()
+    def fold_before(self, time: float, timeout: float) -> bool:
+        """Reads a batch of records appended before `time`; True where there are no more now."""
+        reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}
+        batch = self._read(self.positions.keys() - reached, timeout)
+        ends = dict(batch.next)
+        for record in _from(batch.records, time):
+            ends[record.partition] = min(ends[record.partition], record.offset)
+        self._take(batch, ends)
+        return batch.at_end
+
+    def _read(self, parts: Collection[int], timeout: float) -> Batch:
+        """The records of these partitions that wait in memory, or else more from the log."""
+        if not parts:
+            clock_module.sleep(timeout)
+            self.check_log()
+            return Batch([], {}, True)
+        rests = [self._rests.pop(p) for p in parts if p in self._rests]
+        if not rests:
+            positions = {p: self.positions[p] for p in parts}
+            batch = self._log.read(REPORTS, positions, READ_AT_ONCE, timeout)
+            self._facts.answer()
+            return batch
+        records = Records()
+        for rest in rests:
+            records.extend(rest.records)
+        return Batch(records, {p: end for rest in rests for p, end in rest.next.items()}, False)
+
+    def check_log(self) -> None:
+        """Asks the log for an answer where it gave none for a while. Raises LogError."""
+        if self._facts.silence > _ASK:
+            self._log.describe(REPORTS)
+            self._facts.answer()
+        self._measure()
+
+    def _measure(self) -> None:
+        """Now and then, tells the metrics what is unread. Raises LogError."""
+        begun = clock_module.monotonic()
+        if begun < self._next_measurement:
+            return
+        ends = self._log.cut(REPORTS, NEVER)
+        unread = sum(max(0, ends[p] - position) for p, position in self.positions.items())
+        if not unread:
+            self._read_until = clock_module.time()
+        since = self._read_until if unread else None
+        self._facts.input = InputFacts(unread, since, self.population.open_cells)
+        now = clock_module.monotonic()
+        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
+
+    def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
+        """Folds the records below the end of each partition into the population; moves there."""
+        records, rests = Records.of(batch.records), dict[int, Batch]()
+        if after := {p: o for p, o in batch.next.items() if ends[p] < o}:
+            rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in after.items()}
+            records = records.below(ends)
+        reports = self.markers.reader.without_markers(records)
+        cells, rejected = self._decoder.decode(reports, self.population.period)
+        self._at("read")
+        if rejected and not replay:
+            refuse_records(self._log, ((reports[r.row], r.cells) for r in rejected))
+            self._at("dead-letters")
+        self.population.fold(cells, rejected)
+        self.positions.update(ends)
+        room = MAX_BATCH // len(self.positions)
+        self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
+        self._facts.count(len(reports), self.population.accounting.counts)
+        if reports:
+            self._read_until = max(self._read_until or 0.0, reports.times[-1] / 1000)
+        self._measure()
+
+    def close_period(self) -> ReadAs | None:
+        """How the records of the period that closes now were read; None for plain reports."""
+        self.markers.foreign = ""
+        return self._decoder.close_period()
+
+    def refuse(self, refused: Cells, reason: Reason) -> None:
+        """Appends dead letters for cells that a close could not use, with their records."""
+        refuse_cells(self._log, refused, reason)
+
+
+def _from(records: Sequence[Stored], time: float) -> Records:
+    """The records appended at or after a time, in Unix seconds."""
+    columns = Records.of(records)
+    return columns.take(row for row, at in enumerate(columns.times) if at >= time * 1000)
+
+
+def _first(rest: Batch, partition: int, room: int) -> Batch:
+    """The first records of a partition's rest, at least one, until they take `room` bytes.
+
+    The records after them are read again.
+    """
+    for count, record in enumerate(rest.records):
+        if room <= 0:
+            return Batch(rest.records[:count], {partition: record.offset}, False)
+        room -= memory_bytes(record.key, record.value, record.headers)
+    return rest

@@ -1,0 +1,175 @@
+"""HTTP listeners of a running releaser.
+
+The confidential one serves /healthz, /readyz and /metrics. The public one serves /metrics only,
+with the metrics of an allow-list. Neither uses the default registry, which would add metrics of
+the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from http import HTTPStatus
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from stream_dp import __version__
+
+from ..process.addresses import listener
+from .listener_server import TEXT, Page, Pages, serving
+from .releaser_facts import Facts
+
+
+class PublicMetrics(Collector):
+    """The allow-list: metrics that follow from the public log and the study's declaration."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        study, published = self._facts.study, self._facts.published
+        about = {"study": study.name, "version": __version__, "study_hash": study.hash}
+        left = study.rho - published.spent
+        gauge = partial(_gauge, study.name)
+        yield InfoMetricFamily("stream_dp_study", "Code version and study hash.", about)
+        yield gauge("stream_dp_release_index", "Last public message.", published.index)
+        yield gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
+        yield gauge("stream_dp_rho_left", "The rest of the budget.", left)
+        if published.scheduled is not None:
+            words = "Scheduled time of the last release, Unix seconds."
+            yield gauge("stream_dp_release_scheduled_seconds", words, published.scheduled)
+
+
+class ConfidentialMetrics(Collector):
+    """Metrics for operators, which the confidential listener serves."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        facts, name = self._facts, self._facts.study.name
+        cells = facts.cells
+        gauges = {
+            "ready": ("1 where the journal is read and owned, and the log answers.", facts.ready),
+            "start_time_seconds": ("When this process started, Unix seconds.", facts.started),
+            "log_answered_timestamp_seconds": ("When the log last answered.", facts.answered),
+            "release_due_timestamp_seconds": ("When the next releases are due.", facts.due),
+            "close_due_timestamp_seconds": (
+                "Since when, or from when on, the open period can be closed.",
+                facts.close_due,
+            ),
+            "open_period": ("The period that is open.", facts.open_period),
+            "cells_pending": ("Cells that wait for their period's close.", cells.pending),
+            "closed_period_accepted_cells": (
+                "Cells accepted in the last period that was closed.",
+                facts.closed_accepted,
+            ),
+            "input_lag_seconds": ("How long the oldest unread report has waited.", facts.lag),
+            "input_paused": (
+                "1 while nothing is read because a decided release waits for its time.",
+                facts.paused,
+            ),
+        }
+        if facts.input is not None:
+            words = "Records of the reports topic that are not read."
+            gauges["input_lag_records"] = (words, facts.input.unread)
+            words = "Cells that wait for the open period's close."
+            gauges["open_period_cells"] = (words, facts.input.open_cells)
+        for key, (words, value) in gauges.items():
+            if value is not None:
+                yield _gauge(name, f"stream_dp_{key}", words, value)
+        counters = {
+            "records_read": ("Records read from the reports topic.", facts.records_read),
+            "cells_received": ("Cells of reports that were read.", cells.received),
+            "cells_accepted": ("Cells that closed periods hold.", cells.accepted),
+            "cells_superseded": ("Cells that later ones replaced.", cells.superseded),
+        }
+        for key, (words, count) in counters.items():
+            counter = CounterMetricFamily(f"stream_dp_{key}", words, labels=["study"])
+            counter.add_metric([name], count)
+            yield counter
+        rejected = CounterMetricFamily(
+            "stream_dp_cells_rejected", "Cells rejected, by reason.", labels=["study", "reason"]
+        )
+        for reason, count in cells.rejected.items():
+            rejected.add_metric([name, reason], count)
+        yield rejected
+        words = "1 where work waits for such a process, and none has given a sign of life."
+        missing = GaugeMetricFamily("stream_dp_process_missing", words, labels=["study", "process"])
+        for process, gone in facts.missing.items():
+            missing.add_metric([name, process], gone)
+        yield missing
+        if facts.study.batches:
+            yield from _jobs(facts)
+
+
+def _jobs(facts: Facts) -> Iterator[Metric]:
+    """The metrics of every batch job since this process started."""
+    study = facts.study.name
+    labels = ["study", "job", "state"]
+    states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=labels)
+    words = "Since when a batch job waits for its first round, as this process saw it."
+    since = GaugeMetricFamily(
+        "stream_dp_job_waiting_since_timestamp_seconds", words, labels=["study", "job"]
+    )
+    progress = {
+        name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["study", "job"])
+        for name, words in (
+            ("done", "Rounds of a batch job that are decided."),
+            ("rounds", "Rounds that a batch job will have, as its worker tells."),
+            ("error", "Error of a job's model on its noisy answers, in standard errors squared."),
+            ("left_seconds", "Time that a batch job will still take, as its worker guesses."),
+        )
+    }
+    for name, job in list(facts.jobs.items()):
+        states.add_metric([study, name, job.state], 1)
+        if job.state == "waiting":
+            since.add_metric([study, name], job.since)
+        values = (job.done, job.rounds, job.error, job.left)
+        for family, value in zip(progress.values(), values, strict=True):
+            family.add_metric([study, name], value)
+    yield states
+    yield since
+    yield from progress.values()
+
+
+def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, words, labels=["study"])
+    gauge.add_metric([study], float(value))
+    return gauge
+
+
+@contextmanager
+def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
+    """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError."""
+    with listener(address) as socket, serving(socket, _pages(facts, public)):
+        yield int(socket.getsockname()[1])
+
+
+def _pages(facts: Facts, public: bool) -> Pages:
+    """The pages of a listener, by path."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PublicMetrics(facts))
+
+    def metrics() -> Page:
+        return HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST
+
+    if public:
+        return {"/metrics": metrics}
+    registry.register(ConfidentialMetrics(facts))
+
+    def ready() -> Page:
+        if facts.ready:
+            return HTTPStatus.OK, b"ready\n", TEXT
+        return HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n", TEXT
+
+    return {
+        "/metrics": metrics,
+        "/readyz": ready,
+        "/healthz": lambda: (HTTPStatus.OK, b"ok\n", TEXT),
+    }

@@ -1,0 +1,217 @@
+"""Facts of a running releaser for its listeners: confidential ones, and the few public ones."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from stream_dp.population import CellCounts
+from stream_dp.study import Study
+from stream_dp.study.periods import Periods, duration_seconds
+
+from ..jobs.progress import Progress
+from ..process.events import Event
+from ..process.heartbeats import Process, Waiting
+
+SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
+MEASURE = 1.0  # seconds at least between two measurements of what is unread
+MEASURE_SHARE = 20  # at most one part in so many of the time goes into measuring
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """Facts that the public log shows too."""
+
+    index: int = -1  # of the last public message
+    spent: Fraction = Fraction(0)  # rho of the releases, as the ledger composes it
+    # The last release's scheduled time, Unix seconds, where the calendar closes periods.
+    scheduled: float | None = None
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """The state of a batch job and its progress."""
+
+    state: str = "waiting"  # or running, done, failed, abandoned
+    since: float = field(default_factory=time.time)  # when this process saw that it is open
+    done: int = 0  # rounds
+    rounds: int = 0  # of which there will be so many
+    error: float = math.nan  # of the model on the noisy answers; nan: unknown
+    left: float = math.nan  # seconds; nan: unknown
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """How much input is still to be read, as of the last measurement.
+
+    unread: records of the reports topic that are not read.
+    behind_since: since when there are any, Unix seconds: when the reader last had read everything,
+        or when the record that it read last was appended, whichever is later; None where nothing is
+        unread, and where neither is known.
+    open_cells: that wait for the period that is open; None where they are in parts, unread.
+    """
+
+    unread: int = 0
+    behind_since: float | None = None
+    open_cells: int | None = 0
+
+
+def _grown(cells: CellCounts, before: CellCounts, now: CellCounts) -> CellCounts:
+    """The counts, increased by the difference between two accountings of the study."""
+    old, new = before.rejected, now.rejected
+    return CellCounts(
+        received=cells.received + now.received - before.received,
+        accepted=cells.accepted + now.accepted - before.accepted,
+        superseded=cells.superseded + now.superseded - before.superseded,
+        pending=now.pending,
+        rejected={r: n + new.get(r, 0) - old.get(r, 0) for r, n in cells.rejected.items()},
+    )
+
+
+def delayed_release_time(periods: Periods, marked: Mapping[int, int]) -> float | None:
+    """When a period that markers close is to be public, in Unix seconds; None for at once.
+
+    marked: by partition, the append time of the marker, in milliseconds; empty where no marker
+        closes the period, or none is read yet.
+    """
+    if periods.delay is None or not marked:
+        return None
+    return max(marked.values()) / 1000 + duration_seconds(periods.delay)
+
+
+@dataclass
+class Facts:
+    """Facts that the releaser sets and its listeners read; all but `published` are confidential."""
+
+    study: Study
+    instance: str = ""  # of this process's heartbeats since it took the releaser's role
+    owned: bool = False  # whether it has the role, as its last heartbeat found
+    waiting: Waiting | None = None  # what it waits for
+    missing: Mapping[Process, bool] = field(default_factory=dict)  # of the processes that have work
+    recovered: bool = False
+    open_period: int = 0
+    records_read: int = 0
+    cells: CellCounts = field(default_factory=CellCounts)
+    closed_accepted: int | None = None  # cells, in the last period that was closed
+    input: InputFacts | None = None  # None before it is measured
+    paused: bool = False  # whether nothing is read while a decided release waits for its time
+    marked: Mapping[int, int] = field(default_factory=dict)  # see `delayed_release_time`
+    released: int | None = None  # the last period whose releases are public; 0: only the study
+    jobs: dict[str, JobFacts] = field(default_factory=dict)
+    started: float = field(default_factory=time.time)
+    answered: float | None = None  # when the log last answered, Unix seconds
+    published: PublicFacts = PublicFacts()
+    _answered: float = -math.inf  # the same on the monotonic clock
+    _accounting: CellCounts = field(default_factory=CellCounts)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the journal is read and owned, and the log answers."""
+        return self.recovered and self.owned and self.silence <= SILENCE
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the log last answered."""
+        return time.monotonic() - self._answered
+
+    @property
+    def due(self) -> float | None:
+        """When the next releases are to be public, in Unix seconds; None where not known.
+
+        Where markers close periods, it is known only for a declared delay and once they are read.
+        """
+        periods = self.study.periods
+        if self.released is None or self.released == periods.count:
+            return None
+        if periods.close == "marker":
+            return delayed_release_time(periods, self.marked)
+        return periods.release_time(self.released + 1)
+
+    @property
+    def lag(self) -> float | None:
+        """For how many seconds the oldest unread record has waited, at most; None where unknown."""
+        if self.input is None or not self.input.unread:
+            return None if self.input is None else 0.0
+        since = self.input.behind_since
+        return None if since is None else max(0.0, time.time() - since)
+
+    def take_role(self, instance: str) -> None:
+        """Notes that this process has the role. instance: see `instance`."""
+        self.instance, self.owned = instance, True
+
+    def lose_role(self) -> None:
+        """Notes that this process has not, or no more, the role."""
+        self.owned = False
+
+    def wait(self, event: Event | None, marked: Mapping[int, int] | None = None) -> None:
+        """Sets what the releaser waits for.
+
+        marked: by partition, when the close was given, in milliseconds; a close in parts waits
+            from then on, and everything else from now on.
+        """
+        before = self.waiting
+        if event is None:
+            self.waiting = None
+        elif before is None or (before.event, before.message) != (event.name, event.message):
+            ordered = event.name == "aggregator-awaited" and marked
+            since = max(marked.values()) / 1000 if ordered and marked else time.time()
+            self.waiting = Waiting(event.name, event.message, since)
+
+    @property
+    def close_due(self) -> float | None:
+        """Since when, or from when on, the open period can be closed, in Unix seconds.
+
+        None where it waits for the operator.
+        """
+        if not 0 < self.open_period <= self.study.periods.count or self.paused:
+            return None
+        time = self.study.periods.close_time(self.open_period)
+        ordered = self.waiting is not None and self.waiting.event == "aggregator-awaited"
+        return self.waiting.since if time is None and self.waiting and ordered else time
+
+    def answer(self) -> None:
+        """Notes that the log has answered."""
+        self.answered, self._answered = time.time(), time.monotonic()
+
+    def count(self, records: int, accounting: CellCounts) -> None:
+        """Counts more records and their cells; only after the recovery, so that counters rise.
+
+        records: how many more records of the reports topic were read.
+        accounting: the outcome of all cells since the study began.
+        """
+        self.records_read += records
+        if self.recovered:
+            self.cells = _grown(self.cells, self._accounting, accounting)
+        self._accounting = accounting
+
+    def job(self, job: str, state: str, decided: int = 0, progress: Progress | None = None) -> None:
+        """Sets what the topics say of a job.
+
+        job: its id.
+        state: see `JobFacts`.
+        decided: how many of its rounds are decided.
+        progress: as its worker last reported it.
+        """
+        facts = replace(self.jobs.get(job, JobFacts()), state=state)
+        if progress is not None:
+            facts = JobFacts(
+                state=state,
+                since=facts.since,
+                done=progress.done,
+                rounds=progress.rounds,
+                error=progress.error,
+                left=progress.left,
+            )
+        self.jobs[job] = replace(facts, done=max(facts.done, decided))
+
+    def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
+        """Sets the public facts, all at once for a listener.
+
+        messages: how many more messages are public.
+        spent: rho of all public releases.
+        scheduled: see `PublicFacts`.
+        """
+        self.published = PublicFacts(self.published.index + messages, spent, scheduled)

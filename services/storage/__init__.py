@@ -1,0 +1,1 @@
+"""Confidential files: snapshots, encryption, secrets, backups, and who may read them."""

@@ -1,0 +1,128 @@
+"""The one type of every answer: of panels, of tables, of sizes, and of differences of answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from .level import LEVEL
+
+Interval = tuple[float, float]
+Region = tuple[str, ...]
+Json = Mapping[str, object]
+
+
+class ReleaseQuery(NamedTuple):
+    """A query in words to a release.
+
+    period: the label of a period; None for the last one
+    region: of sizes, the region's path from the top; None for all regions together
+    """
+
+    release: str
+    query: str
+    period: str | None = None
+    region: Region | None = None
+
+
+class Synthetic(StrEnum):
+    """Which published data gave the answer `Answer.synthetic`; the key of that answer in JSON."""
+
+    PANEL = "panel"
+    RECORDS = "records"
+    SIZES = "published"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to a query, its error, and what the published synthetic data say themselves.
+
+    release, query, period, region: what the answer is of; the region of sizes alone
+    measure: `share` or `count`; of sizes also `mean`, `quantile` and `skewness`; `ratio` of two
+    unit: what is counted, in words: `people`, `households`
+    value: computed from noisy measurements; what the synthetic data say where none answers the
+        query, which is where there is no standard error
+    standard_error: of the privacy noise alone; None where no measurement says it
+    interval: of the level `level`, for the privacy noise alone. There may be an interval without a
+        standard error, where columns of a table were measured each by itself
+    method: how the value was computed, in words
+    reason: why there is no standard error; empty where there is one
+    origin, synthetic: which synthetic data were published, and their own answer, which padding,
+        clamping and repairs may bias; None where it was not counted
+    padding: how much of `synthetic` are rows of a panel's padding
+    bias: how the synthetic data's answers are biased, in words
+    people: whom a share is of, in words: `declared`, or those of a noisy number
+    sources, through: the releases and the last period whose measurements the value uses
+    minus: the query whose answer was taken off, of a difference
+
+    >>> answer = Answer("quarters", "pattern 1", "2021-03", measure="share", unit="households",
+    ...                 value=0.25, standard_error=0.01, interval=(0.23, 0.27), method="unbiased")
+    >>> answer.as_dict()["interval"]
+    [0.23, 0.27]
+    """
+
+    release: str
+    query: str
+    period: str
+    measure: str
+    unit: str
+    value: float
+    standard_error: float | None
+    interval: Interval | None
+    method: str
+    reason: str = ""
+    level: float = LEVEL
+    origin: Synthetic = Synthetic.PANEL
+    synthetic: float | None = None
+    padding: float | None = None
+    bias: str | None = None
+    people: str | None = None
+    sources: tuple[str, ...] = ()
+    through: str | None = None
+    region: Region | None = None
+    minus: ReleaseQuery | None = None
+
+    @property
+    def ends(self) -> Interval:
+        """The interval; the value twice where there is none."""
+        return self.interval or (self.value, self.value)
+
+    def as_dict(self) -> dict[str, object]:
+        """The answer as plain data; what does not apply to its release is left out."""
+        data: dict[str, object] = {
+            "release": self.release,
+            "query": self.query,
+            "period": self.period,
+            "measure": self.measure,
+            "unit": self.unit,
+            "value": _number(self.value),
+            "standard_error": self.standard_error,
+            "interval": None if self.interval is None else list(self.interval),
+            "level": self.level,
+            "method": self.method,
+            "reason": self.reason or None,
+        }
+        if self.synthetic is not None:
+            data[self.origin.value] = _number(self.synthetic)
+        some: Json = {
+            "padding": self.padding,
+            "panel_bias": self.bias,
+            "people": self.people,
+            "sources": list(self.sources) or None,
+            "through": self.through,
+            "region": None if self.region is None else list(self.region),
+        }
+        data |= {key: value for key, value in some.items() if value is not None}
+        if self.minus is not None:
+            data["minus"] = self.minus.period
+            if self.minus.region is not None:
+                data["minus_region"] = list(self.minus.region)
+        return data
+
+
+def _number(value: float) -> float | None:
+    """The number; None for one that is not defined, as JSON has none."""
+    return None if math.isnan(value) else value

@@ -1,0 +1,246 @@
+"""Answers from everything that was measured of a stream so far, each with its standard error.
+
+They are best linear unbiased estimates from the measurements of all releases of the stream
+together (`system.py`). Later periods and other releases say something about earlier answers too,
+so an answer may change, and its error falls, with every publication; it is a function of what is
+published, the same for everybody.
+
+The true counts are assumed to satisfy the equalities, and the noise to be independent and to have
+the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
+counts are normal ones. A share of a noisy number of people is a ratio: its standard error is that
+of the first order, its interval that of Fieller 1954, which covers as a normal interval does
+however noisy the number is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_dp.errors import UserError
+
+from .blocks import Block, CounterBlock, Floats, Ints
+from .factor_cache import FactorCache
+from .measured_rows import ReleaseMeasurements
+from .system import Answers, System
+from .total_unknowns import Bonds, EntryUnknowns, Key, counter_blocks, key_of, on_unknowns
+from .window_unknowns import WindowUnknowns
+
+_CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
+
+
+class Question(NamedTuple):
+    """coefficients @ some unknowns of a system + a constant."""
+
+    columns: Ints
+    coefficients: Floats
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class StreamMeasurements:
+    """The releases of one stream as one system of measurements.
+
+    releases: those that anything is published of
+    cache: of the system's factor; None where it is computed every time
+    """
+
+    releases: tuple[ReleaseMeasurements, ...]
+    cache: FactorCache | None = None
+
+    @property
+    def size(self) -> int | None:
+        """The declared number of people, where the stream is of all of them."""
+        study, declared = self.releases[0].study, self.releases[0].declared
+        return study.size if declared.where is None else None
+
+    @property
+    def absent(self) -> int | None:
+        """The code of 'absent', None where nobody can be."""
+        return self.releases[0].study.alphabet(self.releases[0].declared).absent
+
+    @cached_property
+    def windows(self) -> WindowUnknowns:
+        study, declared = self.releases[0].study, self.releases[0].declared
+        widths = [r.window.width for r in self.releases if r.window is not None]
+        return WindowUnknowns(
+            q=len(study.alphabet(declared).values),
+            width=max(widths, default=1),
+            periods=study.periods.count,
+            people=self.size,
+            blank=study.blank(declared) if self.size is None else None,
+        )
+
+    @cached_property
+    def system(self) -> System:
+        """Raises Inconsistent where measurements are missing."""
+        measured = [r for r in self.releases if r.window is not None]
+        entries, there = self.windows.blocks(measured)
+        counters, unknowns = self._counters
+        known = np.concatenate([entries.measured, there.measured])
+        bonds = Bonds(self.windows, unknowns, self.absent, known)
+        blocks: tuple[Block, ...] = (entries, there, *counters)
+        starts = np.cumsum([0, *(block.measured.size for block in blocks)])
+        return System(blocks, starts, bonds.equalities(starts), self.cache)
+
+    @cached_property
+    def _counters(self) -> tuple[Sequence[CounterBlock], dict[Key, dict[int, EntryUnknowns]]]:
+        counted = [r for r in self.releases if r.totals is not None]
+        return counter_blocks(counted, self.windows.entries + self.windows.there)
+
+    def answers(self, questions: Sequence[Question]) -> Answers:
+        """The best answers to questions about any releases of the stream, at any periods."""
+        rows = np.repeat(np.arange(len(questions)), [q.columns.size for q in questions])
+        columns = np.concatenate([np.zeros(0, np.int64), *(q.columns for q in questions)])
+        values = np.concatenate([np.zeros(0), *(q.coefficients for q in questions)])
+        shape = (len(questions), int(self.system.starts[-1]))
+        matrix = csr_array((values, (rows, columns)), shape=shape)
+        return self.system.answers(matrix, np.array([q.constant for q in questions]))
+
+    @property
+    def entries(self) -> dict[Key, dict[int, EntryUnknowns]]:
+        """The unknowns of totals, by event and first period, then by b."""
+        return self._counters[1]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamEstimator:
+    """Answers about a release of a stream from the measurements of all its releases."""
+
+    stream: StreamMeasurements
+    release: ReleaseMeasurements
+
+    def patterns(self, number: int, weights: Floats) -> Answers | None:
+        """weights @ the histogram of the last j symbols at a period, for (q^j,).
+
+        None where nobody measured it.
+        """
+        question = self.pattern_question(number, weights)
+        return None if question is None else self.stream.answers([question])
+
+    def pattern_question(self, number: int, weights: Floats) -> Question | None:
+        """The same as a question."""
+        asked = self.stream.windows.question(number, weights)
+        columns, coefficients = on_unknowns(self.stream.windows, asked)
+        known = self.stream.system.measured[columns].all()
+        return Question(columns, coefficients, asked.constant) if known else None
+
+    def total(self, b: int, number: int) -> Answers:
+        """The people with the event in at least b periods so far."""
+        return self.stream.answers([self.total_question(b, number)])
+
+    def total_question(self, b: int, number: int) -> Question:
+        """The same as a question."""
+        own = self.stream.entries[key_of(self.release)].get(b)
+        columns = np.zeros(0, np.int64) if own is None else own.until(number)
+        return Question(columns, np.ones(columns.size), 0.0)
+
+    def entered(self, number: int) -> tuple[Question | None, int]:
+        """Those who have been there by a period, and the period.
+
+        It is the given one or, where people are counted once only, the first.
+        """
+        own = self.stream.entries[key_of(self.release)].get(0)
+        if own is None:
+            return None, number
+        at = number if own.covers(number) else own.first
+        return self.total_question(0, at), at
+
+
+def number_of_people(
+    stream: StreamMeasurements,
+    answers: StreamEstimator,
+    release: ReleaseMeasurements,
+    number: int,
+    *,
+    totals: bool,
+) -> tuple[Answers, str] | None:
+    """The noisy number of people that a share at a period is of, and who they are, in words."""
+    asked = people_question(stream, answers, release, number, totals=totals)
+    return None if asked is None else (stream.answers([asked[0]]), asked[1])
+
+
+def people_question(
+    stream: StreamMeasurements,
+    answers: StreamEstimator,
+    release: ReleaseMeasurements,
+    number: int,
+    *,
+    totals: bool,
+) -> tuple[Question, str] | None:
+    """The same as a question."""
+    label = release.study.periods.labels
+    if totals:
+        entered, at = answers.entered(number)
+        if entered is not None:
+            return entered, f"who have entered by {label[at - 1]}"
+    open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)
+    weights = np.ones(stream.windows.q)
+    if open_:
+        assert stream.absent is not None
+        weights[stream.absent] = 0
+    counted = answers.pattern_question(number, weights)
+    who = "present at" if open_ else "counted at"
+    return None if counted is None else (counted, f"{who} {label[number - 1]}")
+
+
+def fieller_share(
+    value: Answers, people: Answers, z: float
+) -> tuple[float, float, tuple[float, float]]:
+    """The share value / people, its standard error to the first order, Fieller's interval (1954).
+
+    The interval is of all s for which value - s people lies within z of its standard errors of 0.
+    Raises UserError where the number of people is not clearly above 0, so that this is no interval.
+    """
+    together = value.covariance(people)[0]
+    shares, errors, low, high = fieller_shares(value, people, together, z)
+    if np.isnan(shares[0]):
+        raise UserError(
+            "share: the noisy number of people is not clearly positive; ask for --count"
+        )
+    return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
+
+
+def fieller_shares(
+    values: Answers, people: Answers, together: Floats, z: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Shares, their standard errors and intervals, (n,) each; NaN where there are none.
+
+    values, people: (n,) each
+    together: the covariance of each value with its number of people, (n,)
+    """
+    return fieller_ratios(
+        values=values.values,
+        variances=values.variances,
+        people=people.values,
+        of_people=people.variances,
+        together=together,
+        z=z,
+    )
+
+
+def fieller_ratios(
+    *,
+    values: Floats,
+    variances: Floats,
+    people: Floats,
+    of_people: Floats,
+    together: Floats,
+    z: float,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The same from the variances of values and of numbers of people, (n,) each."""
+    vv, nn = variances, of_people
+    clear = people > z * np.sqrt(nn)
+    v, n = values, np.where(clear, people, np.nan)
+    shares = v / n
+    squares = vv - 2 * shares * together + shares**2 * nn
+    certain = squares <= _CERTAIN * (vv + shares**2 * nn)
+    errors = np.sqrt(np.where(certain, 0.0, squares)) / n
+    a, b, c = n * n - z * z * nn, n * v - z * z * together, v * v - z * z * vv
+    reach = np.sqrt(np.maximum(0.0, b * b - a * c))
+    return shares, errors, (b - reach) / a, (b + reach) / a

@@ -1,0 +1,171 @@
+"""Answers about the sizes of a region's groups, with errors where measurements state them.
+
+A number of groups is a sum of entries of H, or a difference of two of Hc; the number of members is
+the sum of Hg, or the number of groups for each size less the sum of Hc. Each is unbiased, with a
+variance that the noise alone decides. Quantiles, skewness and whatever else rests on a regression
+have none that is known.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+
+from .answer import Answer, Region, Synthetic
+from .level import QUANTILE
+
+Int64Array = NDArray[np.int64]
+QUERIES = "'size 3', 'at-least 3', 'quantile 1/2', 'mean' or 'skewness'"
+EXAMPLES = ("size 3", "at-least 3", "quantile 1/2", "mean", "skewness")
+METHOD = "unbiased, from the measurements of this region alone"
+PUBLISHED = "the published sizes alone"
+_QUERY = re.compile(r"(size|at-least|quantile) +([0-9./]{1,40})|(mean|skewness)")
+
+
+@dataclass(frozen=True)
+class MeasuredRegion:
+    """What was published of a region.
+
+    size, groups: int64 (d,), the published sizes in increasing order, and how many groups have
+        each; consistent with other regions.
+    largest: the public cap of sizes.
+    method: what was measured: `histogram`, `sorted`, `cumulative` or `cumulative-squares`.
+    values: the noisy values, None where they are not published.
+    variance: of the noise in each.
+    """
+
+    size: Int64Array
+    groups: Int64Array
+    largest: int
+    method: str
+    values: Int64Array | None
+    variance: float
+
+    @property
+    def total(self) -> int:
+        """The number of groups."""
+        return int(self.groups.sum())
+
+    def answer(
+        self, query: str, *, release: str = "", period: str = "", region: Region = ()
+    ) -> Answer:
+        """The answer to a query in words, one of `QUERIES`. Raises UserError.
+
+        size S: how many groups have S members; at-least S: how many have S or more; quantile Q: the
+        least size that a share Q of the groups does not exceed; mean and skewness: of the sizes.
+        release, period, region: what the answer is of, where these sizes are published
+        """
+        match = _QUERY.fullmatch(query.strip())
+        if match is None:
+            raise UserError(f"query '{query}': not understood; write {QUERIES}")
+        kind, number, moment = match.groups()
+        answer = Answer(
+            release=release,
+            query=query.strip(),
+            period=period,
+            measure=moment or ("quantile" if kind == "quantile" else "count"),
+            unit="groups",
+            value=float("nan"),
+            standard_error=None,
+            interval=None,
+            method=PUBLISHED,
+            origin=Synthetic.SIZES,
+            region=region,
+        )
+        if not self.total:
+            return replace(answer, synthetic=float("nan"), reason="the region has no groups")
+        if moment:
+            return self._mean(answer) if moment == "mean" else self._skewness(answer)
+        try:
+            asked = Fraction(number)
+        except (ValueError, ZeroDivisionError):
+            raise UserError(f"query: '{number}' is no number; write {QUERIES}") from None
+        if kind == "quantile":
+            return self._quantile(answer, asked)
+        if asked.denominator != 1 or asked > self.largest:
+            raise UserError(
+                f"query: sizes are whole numbers up to {self.largest}, where larger groups count"
+            )
+        size = int(asked)
+        upper = self.largest if kind == "at-least" else size
+        return self._between(answer, size, upper)
+
+    def _between(self, answer: Answer, low: int, high: int) -> Answer:
+        """How many groups have a size from `low` to `high`."""
+        value = float(self.groups[(self.size >= low) & (self.size <= high)].sum())
+        if self.values is None or self.method == "sorted":
+            return _published(answer, value, self._no_counts())
+        if self.method == "histogram":
+            # The number of all groups is public: the fewer entries are summed up.
+            inside = np.arange(low, high + 1)
+            outside = np.setdiff1d(np.arange(self.largest + 1), inside)
+            if len(inside) <= len(outside):
+                unbiased, entries = float(self.values[inside].sum()), len(inside)
+            else:
+                unbiased, entries = float(self.total - self.values[outside].sum()), len(outside)
+        else:
+            below = 0 if low == 0 else int(self.values[low - 1])
+            up_to = self.total if high == self.largest else int(self.values[high])
+            unbiased, entries = float(up_to - below), (low > 0) + (high < self.largest)
+        return _measured(answer, value, unbiased, float(entries * self.variance) ** 0.5)
+
+    def _no_counts(self) -> str:
+        if self.values is None:
+            return "the level has too many noisy values to be published"
+        return "the sizes were measured here, and not numbers of groups"
+
+    def _mean(self, answer: Answer) -> Answer:
+        groups = self.total
+        value = float(self.size @ self.groups) / groups
+        if self.values is None:
+            return _published(answer, value, self._no_counts())
+        if self.method == "histogram":
+            weights = np.arange(self.largest + 1)
+            members, variance = float(weights @ self.values), float(weights @ weights)
+        elif self.method == "sorted":
+            members, variance = float(self.values.sum()), float(groups)
+        else:
+            members = float(groups * self.largest - self.values.sum())
+            variance = float(self.largest)
+        error = (variance * self.variance) ** 0.5 / groups
+        return _measured(answer, value, members / groups, error)
+
+    def _quantile(self, answer: Answer, share: Fraction) -> Answer:
+        if not 0 <= share <= 1:
+            raise UserError("query: a quantile lies between 0 and 1")
+        rank = max(1, -(-share.numerator * self.total // share.denominator))
+        place = int(np.searchsorted(np.cumsum(self.groups), rank))
+        value = float(self.size[place])
+        return _published(answer, value, "a quantile is no sum of measurements")
+
+    def _skewness(self, answer: Answer) -> Answer:
+        """The third central moment over the standard deviation cubed; NaN where all are equal."""
+        share = self.groups / self.total
+        deviation = self.size - share @ self.size
+        second = float(share @ deviation**2)
+        value = float(share @ deviation**3) / second**1.5 if second else float("nan")
+        return _published(answer, value, "a skewness is no sum of measurements")
+
+
+def _published(answer: Answer, value: float, reason: str) -> Answer:
+    """The answer of the published sizes alone. reason: why there is no error"""
+    return replace(answer, value=value, synthetic=value, reason=reason)
+
+
+def _measured(answer: Answer, published: float, unbiased: float, error: float) -> Answer:
+    """The answer from the region's measurements beside that of the published sizes."""
+    interval = unbiased - QUANTILE * error, unbiased + QUANTILE * error
+    return replace(
+        answer,
+        value=unbiased,
+        standard_error=error,
+        interval=interval,
+        method=METHOD,
+        synthetic=published,
+    )

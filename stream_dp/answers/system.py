@@ -1,0 +1,188 @@
+"""All that a stream's releases measure, as one system, and the best answers from it.
+
+The blocks of a system (`blocks.py`) are measured with independent noise: entries of windows and
+the people there (`window_unknowns.py`), and the people whose total reaches b, for every event,
+first period and b. Only the totals and the windows are bound to each other, by few equalities
+G u = f of the true counts u, at most a few for each period and event:
+- Those with the event in a period are the rises of all b, and the patterns with the event there.
+- As long as a window reaches back to the first period of the totals, the sums S_b are the people
+  of patterns with at least b events, and S_0 those with anybody there. Where newcomers' unknown
+  past would itself be the event, this is not used of their past.
+
+With u0 and V the blocks' own estimates and their covariance, the best linear unbiased estimates of
+all together are
+    u = u0 + V G' S^-1 (f - G u0),    their covariance V - V G' S^-1 G V,    S = G V G'
+(generalized least squares with exact constraints). S has a row for each equality, so that a long
+study is solved period by period in its blocks and once in this small matrix. An equality that
+follows from others is left out by Cholesky with pivots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
+from scipy.sparse import csr_array
+
+from .blocks import Block, Floats, Ints
+from .factor_cache import Factor, FactorCache
+
+_REPEATED = 1e-10  # of an equality's variance: below it, it follows from the others
+_WORTH_KEEPING = 100  # equalities: fewer are solved in a moment
+_CERTAIN = 1e-13  # of an answer's variance without equalities: below it, a rounding of floats
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Best answers to some questions, (n,), and all that their covariances need.
+
+    values: (n,)
+    own: their coordinates in all blocks, (n, unknowns)
+    bound: what the equalities take off these, (n, equalities)
+    """
+
+    values: Floats
+    own: csr_array
+    bound: Floats
+
+    @property
+    def value(self) -> float:
+        """Of a single answer."""
+        (value,) = self.values
+        return float(value)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """(n,), 0 where all that is left is the rounding of floats."""
+        alone = np.asarray(self.own.power(2).sum(axis=1))
+        variances = alone - (self.bound**2).sum(axis=1)
+        return np.where(variances > _CERTAIN * alone, variances, 0.0)
+
+    @property
+    def variance(self) -> float:
+        """Of a single answer."""
+        (variance,) = self.variances
+        return float(variance)
+
+    def covariance(self, other: Answers) -> Floats:
+        """With other answers from the same system: (n, m)."""
+        covariance: Floats = (self.own @ other.own.T).toarray() - self.bound @ other.bound.T
+        return covariance
+
+    def chosen(self, places: Ints) -> Answers:
+        """Some of the answers, in another order or repeated."""
+        return Answers(self.values[places], self.own[places], self.bound[places])
+
+    def combined(self, weights: Floats) -> Answers:
+        """weights @ the answers: (m,) answers for (m, n)."""
+        weights = np.atleast_2d(weights)
+        own = csr_array(csr_array(weights) @ self.own)
+        return Answers(weights @ self.values, own, weights @ self.bound)
+
+    def minus(self, other: Answers, times: float) -> Answers:
+        """These answers minus `times` the others, each from its own."""
+        return Answers(
+            self.values - times * other.values,
+            csr_array(self.own - times * other.own),
+            self.bound - times * other.bound,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Equalities:
+    """of_block: the columns of G on each block's unknowns, (equalities, n) each
+    right_side: f, (equalities,)
+    """
+
+    of_block: Sequence[csr_array]
+    right_side: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """blocks: in the order of the unknowns
+    starts: where the blocks' unknowns begin, and where the last end
+    equalities: of all unknowns
+    cache: of the factor; None where it is computed every time
+    """
+
+    blocks: Sequence[Block]
+    starts: Ints
+    equalities: Equalities
+    cache: FactorCache | None = None
+
+    @cached_property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which unknowns are measured."""
+        return np.concatenate([block.measured for block in self.blocks])
+
+    def answers(self, questions: csr_array, constants: Floats) -> Answers:
+        """The answers to questions @ u + constants, of unknowns that are measured."""
+        values, bound = constants.copy(), np.zeros((constants.size, 0))
+        crossed = np.zeros((self.equalities.right_side.size, constants.size))
+        rows, columns, entries = [], [], []
+        for i in np.unique(np.searchsorted(self.starts, questions.indices, side="right") - 1):
+            start, end = self.starts[i : i + 2]
+            asked = questions[:, start:end]
+            which = np.flatnonzero(np.diff(asked.indptr))
+            coordinates = self.blocks[i].coordinates(asked[which])
+            values[which] += coordinates @ self.blocks[i].data
+            crossed[:, which] += self.blocks[i].spread(self.equalities.of_block[i], coordinates)
+            own = coordinates.tocoo()
+            rows.append(which[own.row])
+            columns.append(own.col + start)
+            entries.append(own.data)
+        where = _joined(rows, np.int64), _joined(columns, np.int64)
+        known = csr_array((_joined(entries, np.float64), where), shape=questions.shape)
+        if crossed.size:
+            bound = self.factor.solved(crossed).T
+            values += bound @ self.factor.gap
+        return _rounded(Answers(values, known, bound))
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The cached factor, or else a new one."""
+        size = self.equalities.right_side.size
+        cache = self.cache if size >= _WORTH_KEEPING else None
+        known = None if cache is None else cache.read(size)
+        if known is not None:
+            return known
+        factor = self._factored()
+        if cache is not None:
+            cache.write(factor)
+        return factor
+
+    def _factored(self) -> Factor:
+        size = self.equalities.right_side.size
+        joint, alone = np.zeros((size, size)), np.zeros(size)
+        for block, own in zip(self.blocks, self.equalities.of_block, strict=True):
+            rows = np.flatnonzero(np.diff(own.indptr))
+            if rows.size:
+                joint[np.ix_(rows, rows)] += block.gram(own[rows])
+                alone += block.spread(own, csr_array(block.data[None]))[:, 0]
+        roots = np.sqrt(joint.diagonal())
+        roots[roots == 0] = 1.0
+        lower, order, rank, _ = dpstrf(joint / np.outer(roots, roots), tol=_REPEATED, lower=1)
+        rows = order[:rank].astype(np.int64) - 1
+        gap = self.equalities.right_side - alone
+        return Factor.of(rows, roots[rows], np.tril(lower[:rank, :rank]), gap)
+
+
+def _joined(parts: Sequence[Ints], kind: type) -> Ints:
+    return np.concatenate([np.zeros(0, kind), *parts])
+
+
+def _rounded(answers: Answers) -> Answers:
+    """The answers; those without error are rounded to the integers that they must be."""
+    certain = (answers.variances == 0) & (np.abs(answers.values % 1 - 0.5) > 0.5 - 1e-6)
+    if not certain.any():
+        return answers
+    own, bound = answers.own.tolil(), answers.bound.copy()
+    own[np.flatnonzero(certain)] = 0
+    bound[certain] = 0
+    values = np.where(certain, np.rint(answers.values), answers.values)
+    return Answers(values, csr_array(own), bound)

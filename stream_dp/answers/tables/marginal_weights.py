@@ -1,0 +1,77 @@
+"""Unbiased counts of groups or members from the marginals that a data set of groups publishes.
+
+Cells of a marginal that differ in columns the query does not name are disjoint sets of people, so
+their sum answers the query, with independent noise. Several marginals answer it with independent
+noise too, and are averaged by inverse variance. A group may have several members, so the cells of
+a marginal of groups by columns of members overlap: they are summed over columns of groups alone,
+and answer for single values of members' columns only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from .conjunction import Conjunction
+from .table_facts import PublishedTables, Weights
+
+_MOST_CELLS = 1 << 16
+
+
+def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
+    """The weights of a count; None where no measured marginal contains it."""
+    several = any(len(codes) > 1 for codes in query.of("people").values())
+    if query.table == "groups" and several:
+        return None
+    rows: dict[int, float] = {}
+    total = 0.0
+    for columns in _marginals(query, published):
+        cells = _cells(query, columns, published)
+        if cells is None:
+            continue
+        best = [1 / sum(1 / published.variances[place] for place in own) for own in cells]
+        precision = 1 / sum(best)
+        total += precision
+        for own, variance in zip(cells, best, strict=True):
+            for place in own:
+                rows[place] = precision * variance / published.variances[place]
+    if not rows:
+        return None
+    places = np.array(list(rows), np.int64)
+    return Weights(places, np.array(list(rows.values())) / total)
+
+
+def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[frozenset[str]]:
+    """The columns of the measured marginals that may contain the query."""
+    named = frozenset(name for own in query.codes.values() for name in own)
+    members = frozenset(published.names["people"]) - named
+    for table, columns in published.measured_columns:
+        overlapping = table == "groups" and columns & members
+        if table == query.table and named <= columns and not overlapping:
+            yield columns
+
+
+def _cells(
+    query: Conjunction, columns: frozenset[str], published: PublishedTables
+) -> list[list[int]] | None:
+    """The places of the measurements of each cell; None unless all cells are measured."""
+    terms: list[list[str]] = []
+    for table in ("groups", "people"):
+        for name in published.names[table]:
+            codes: Sequence[int] = query.of(table).get(name, ())
+            if name not in columns:
+                continue
+            values = published.columns[table][name]
+            terms.append([f"{name}={values[c]}" for c in codes or range(len(values))])
+    if prod(map(len, terms)) > _MOST_CELLS:
+        return None
+    cells = []
+    for cell in product(*terms):
+        places = published.places.get(f"{query.table}: {', '.join(cell)}")
+        if places is None:
+            return None
+        cells.append(places)
+    return cells

@@ -1,0 +1,208 @@
+"""All answers of a release as rows of a tidy table: patterns, times of a value, totals.
+
+Every query of `query.py` with few enough answers is there: at each period of windows all measured
+patterns (up to `MOST_PATTERNS`), each value by itself, and for each value that people report
+`at-least b of last k` and runs; at each period of totals every `total at-least b`. Each as a count
+and, where the people are known, as a share.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.study import Study
+from stream_dp.study.alphabet import ABSENT
+
+from .blocks import Floats
+from .estimator import (
+    Question,
+    StreamEstimator,
+    StreamMeasurements,
+    fieller_shares,
+    people_question,
+)
+from .level import QUANTILE
+from .measured_rows import ReleaseMeasurements
+from .query import WindowQuery, parse_query
+from .system import Answers
+
+MOST_PATTERNS = 4096
+ANSWER_COLUMNS = {"query": pa.string(), "measure": pa.string()}
+ANSWER_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.float64())
+
+
+class Row(NamedTuple):
+    """One answer.
+
+    number: of its period
+    low, high: the ends of its interval
+    """
+
+    number: int
+    query: str
+    measure: str
+    value: float
+    standard_error: float | None
+    low: float | None
+    high: float | None
+
+
+def answer_table(
+    study: Study, name: str, rows: Iterable[Row], *, head: str, stratum: str | None = None
+) -> pa.Table:
+    """The answers about a release, with periods as labels.
+
+    name, stratum: of the release
+    head: the hash of the message up to which the answers use what is published
+    """
+    columns = [*zip(*rows, strict=True)] or [()] * len(Row._fields)
+    numbers, *others = columns
+
+    def repeated(word: str | None) -> pa.Array:
+        return pa.array([word] * len(numbers), pa.string())
+
+    periods = [study.periods.labels[number - 1] for number in numbers]
+    kinds = zip(ANSWER_COLUMNS.items(), others, strict=True)
+    return pa.table(
+        {
+            "release": repeated(name),
+            "period": pa.array(periods, pa.string()),
+            "stratum": repeated(stratum),
+            **{column: pa.array(values, kind) for (column, kind), values in kinds},
+            "head": repeated(head),
+        }
+    )
+
+
+def panel_answers(stream: StreamMeasurements, release: ReleaseMeasurements, head: str) -> pa.Table:
+    """All answers about a panel's release, as `answer_table` has them."""
+    declared = release.declared
+    stratum = "&".join(f"{name}={value}" for name, value in (declared.where or {}).items())
+    rows = every_answer(stream, release, QUANTILE)
+    return answer_table(release.study, declared.name, rows, head=head, stratum=stratum or None)
+
+
+def every_answer(
+    stream: StreamMeasurements, release: ReleaseMeasurements, z: float
+) -> Iterator[Row]:
+    """The rows of a release, by period. z: the quantile of the intervals"""
+    rows: list[Row] = []
+    best = StreamEstimator(stream, release)
+    if release.window is not None:
+        asked = _window_queries(release)
+        for message in release.messages:
+            rows += _window_rows(best, message.number, asked, z)
+    if release.totals is not None:
+        numbers = range(release.first, release.last + 1)
+        people = _people(best, numbers, totals=True)
+        for b in range(1, len(numbers) + 1):
+            rows += _total_rows(best, b, people, z)
+    # By period, the order within it as it is.
+    return iter(sorted(rows, key=lambda row: row.number))
+
+
+def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
+    window, alphabet = release.window, release.study.alphabet(release.declared)
+    assert window is not None
+    names, width = [str(value) for value in alphabet.values], window.width
+    texts = [f"pattern {shlex.quote(name)}" for name in names if width > 1]
+    if window.bins <= MOST_PATTERNS:
+        texts += window.bin_words
+    known = [v for v in names if ABSENT not in v.replace("=", "&").split("&")]
+    single = len(alphabet.symbols) == 1
+    for value in known:
+        event = shlex.quote(f"{alphabet.name}={value}" if single else value)
+        texts += [f"at-least {b} of last {width} {event}" for b in range(1, width)]
+        texts += [f"consecutive {b} of last {width} {event}" for b in range(2, width)]
+    queries = [parse_query(text, alphabet.name, alphabet.values) for text in texts]
+    unseen = window.absent_pattern
+    return [
+        query
+        for query in queries
+        if isinstance(query, WindowQuery)
+        and (unseen is None or not query.over(window.bins)[unseen])
+    ]
+
+
+def _window_rows(
+    best: StreamEstimator, number: int, asked: Sequence[WindowQuery], z: float
+) -> Iterator[Row]:
+    questions = [best.pattern_question(number, query.mask.astype(float)) for query in asked]
+    pairs = [(q.text, one) for q, one in zip(asked, questions, strict=True) if one is not None]
+    answers = best.stream.answers([one for _, one in pairs])
+    people = _people(best, [number], totals=False)
+    numbers, texts = [number] * len(pairs), [text for text, _ in pairs]
+    yield from _rows(best, answers, numbers, texts, people=people, z=z)
+
+
+def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Iterator[Row]:
+    first, last = best.release.first, best.release.last
+    numbers = list(range(first + b - 1, last + 1))
+    answers = best.stream.answers([best.total_question(b, number) for number in numbers])
+    texts = [f"total at-least {b}"] * len(numbers)
+    yield from _rows(best, answers, numbers, texts, people=people, z=z)
+
+
+class _People(NamedTuple):
+    """The noisy number of people at some periods, None where it is public or not known."""
+
+    places: dict[int, int]
+    answers: Answers | None
+
+
+def _people(best: StreamEstimator, numbers: Sequence[int], *, totals: bool) -> _People:
+    if best.stream.size is not None:
+        return _People({}, None)
+    asked: dict[int, Question] = {}
+    for number in numbers:
+        one = people_question(best.stream, best, best.release, number, totals=totals)
+        if one is not None:
+            asked[number] = one[0]
+    places = {number: place for place, number in enumerate(asked)}
+    return _People(places, best.stream.answers(list(asked.values())) if asked else None)
+
+
+def _rows(
+    best: StreamEstimator,
+    answers: Answers,
+    numbers: Sequence[int],
+    texts: Sequence[str],
+    *,
+    people: _People,
+    z: float,
+) -> Iterator[Row]:
+    errors = np.sqrt(answers.variances)
+    counts = answers.values, errors, answers.values - z * errors, answers.values + z * errors
+    shares = _shares(best.stream.size, counts, answers, numbers, people=people, z=z)
+    for i, (number, text) in enumerate(zip(numbers, texts, strict=True)):
+        yield Row(number, text, "count", *(float(part[i]) for part in counts))
+        if not np.isnan(shares[0][i]):
+            yield Row(number, text, "share", *(float(part[i]) for part in shares))
+
+
+def _shares(
+    size: int | None,
+    counts: tuple[Floats, Floats, Floats, Floats],
+    answers: Answers,
+    numbers: Sequence[int],
+    *,
+    people: _People,
+    z: float,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    if size is not None:
+        value, error, low, high = (part / size for part in counts)
+        return value, error, low, high
+    shares = np.full((4, len(numbers)), np.nan)
+    known = np.array([i for i, number in enumerate(numbers) if number in people.places], int)
+    if people.answers is not None and known.size:
+        places = np.array([people.places[numbers[i]] for i in known])
+        own, theirs = answers.chosen(known), people.answers.chosen(places)
+        together = own.covariance(people.answers)[np.arange(known.size), places]
+        shares[:, known] = fieller_shares(own, theirs, together, z)
+    value, error, low, high = shares
+    return value, error, low, high

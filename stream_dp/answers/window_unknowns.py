@@ -1,0 +1,254 @@
+"""The unknown counts of a stream's windows: what neighbouring histograms have in common, once.
+
+A histogram of the last symbols is a sum of interactions of sets of periods (`residuals.py`), and
+the same interaction is in every window that covers its set: so these are the unknowns, whatever
+the widths, spans and strategies of the releases, and no equality is left between them.
+
+- Entries: the histogram times an integer Helmert row for each period, at least one of them not the
+  constant row. The rows are orthogonal, so the entries of a histogram with equal noise in every
+  bin have independent noise, as entries that are measured by themselves do.
+- Where the number of people is not public, the symbol of those of whom nothing is known ('absent',
+  or the value that earlier periods are filled in with) is separated from the others by the last
+  row.
+  Entries of that row and the constant one are replaced by the people u_B who were there at all
+  periods of a set B (`presence.py`): with f(c) the sum of weights over the patterns of people
+  there at the periods c, by how many such patterns there are, a question has the coefficient
+  sum over c within B of (-1)^(|B| - |c|) f(c) on u_B. Of the empty set this is everybody who is
+  counted at that period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from stream_dp.continual.window.measurement_strategy import Histograms
+from stream_dp.continual.window.open_residuals import OpenResiduals
+from stream_dp.continual.window.residuals import Residuals, along_axes, helmert, lengths
+
+from .blocks import BandedBlock, DiagonalBlock, Floats, Ints
+from .measured_rows import ReleaseMeasurements, Slice
+
+_NEGLIGIBLE = 1e-12  # of the largest weight of a question
+
+
+class Coefficients(NamedTuple):
+    """Of a question: positions and coefficients on entries and on people there; a constant."""
+
+    entries: tuple[Ints, Floats]
+    there: tuple[Ints, Floats]
+    constant: float
+
+
+class Rows(NamedTuple):
+    """Rows on the people there: the positions they look at, coefficients, values, variances."""
+
+    positions: Ints
+    matrix: Floats
+    values: Floats
+    variances: Floats
+
+
+@dataclass(frozen=True)
+class WindowUnknowns:
+    """The unknowns of windows up to `width` periods wide, and where they are among all.
+
+    q: the number of symbols
+    width: of the widest window
+    periods: of the study
+    people: their public number, None where it is private
+    blank: the symbol of those of whom nothing is known, where that is so
+    """
+
+    q: int
+    width: int
+    periods: int
+    people: int | None
+    blank: int | None
+
+    @property
+    def _codes(self) -> int:
+        return int(self.q**self.width)
+
+    @property
+    def _sets(self) -> int:
+        """Of one period: the sets of which it is the last, and the empty one."""
+        return int(2 ** (self.width - 1)) + 1
+
+    @property
+    def entries(self) -> int:
+        """How many places there are for entries; those never measured stay empty."""
+        return (self.periods + 1) * self._codes
+
+    @property
+    def there(self) -> int:
+        """How many places there are for sets of periods."""
+        return (self.periods + 1) * self._sets if self.people is None else 0
+
+    def question(self, number: int, weights: Floats) -> Coefficients:
+        """weights @ the histogram of the last j symbols at a period: (q^j,)."""
+        width = _digits(weights.size, self.q)
+        own = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
+        codes = np.flatnonzero(self._entry_codes(width) & _above(own, weights))
+        entries = self._entry_places(number, codes), own[codes]
+        if self.people is not None:
+            return Coefficients(entries, (np.zeros(0, np.int64), np.zeros(0)), own[0] * self.people)
+        by_presence = _sums(self._presence(width), weights * self._shared(width), width)
+        on_sets = _differences(by_presence[:, None])[:, 0]
+        sets = np.flatnonzero(_above(on_sets, weights))
+        return Coefficients(entries, (self._set_places(number, sets), on_sets[sets]), 0.0)
+
+    def blocks(self, releases: Sequence[ReleaseMeasurements]) -> tuple[DiagonalBlock, BandedBlock]:
+        """What the windows of the releases measure of entries, and of the people there."""
+        precision, moment = np.zeros(self.entries), np.zeros(self.entries)
+        rows: list[Rows] = []
+        for release in releases:
+            for place in release.places:
+                if place.b is None:
+                    positions, values, variances = self._measured_entries(release, place)
+                    precision[positions] += 1 / variances
+                    moment[positions] += values / variances
+                    rows += self._measured_sets(release, place)
+        return DiagonalBlock(precision, moment), self._banded(rows)
+
+    def _banded(self, rows: Sequence[Rows]) -> BandedBlock:
+        row, column, entry, values = [], [], [], []
+        above = 0
+        for positions, matrix, measured, variances in rows:
+            i, j = np.nonzero(matrix)
+            row.append(i + above)
+            column.append(positions[j])
+            entry.append(matrix[i, j] / np.sqrt(variances)[i])
+            values.append(measured / np.sqrt(variances))
+            above += measured.size
+        if not rows:
+            return BandedBlock(csr_array((0, self.there)), np.zeros(0))
+        where = np.concatenate(row), np.concatenate(column)
+        design = csr_array((np.concatenate(entry), where), shape=(above, self.there))
+        return BandedBlock(design, np.concatenate(values))
+
+    def _measured_entries(
+        self, release: ReleaseMeasurements, place: Slice
+    ) -> tuple[Ints, Floats, Floats]:
+        """Positions, values and variances."""
+        values, variances = release.measured(place)
+        window = release.window_measurement
+        if isinstance(window, Histograms):
+            width, histogram = window.width, np.zeros(window.counts_size)
+            histogram[release.measured_patterns] = values
+            codes = np.flatnonzero(self._entry_codes(width))
+            sizes = np.ones(1)
+            for _ in range(width):
+                sizes = np.multiply.outer(sizes, lengths(self.q)).ravel()
+            values = along_axes(self._helmert, histogram, self.q, width)[codes]
+            return self._entry_places(place.number, codes), values, variances.mean() * sizes[codes]
+        inside = window.inside if isinstance(window, OpenResiduals) else window
+        assert isinstance(inside, Residuals)
+        codes = inside.entries(place.time)
+        places = self._entry_places(place.number, codes)
+        return places, values[: codes.size], variances[: codes.size]
+
+    def _measured_sets(self, release: ReleaseMeasurements, place: Slice) -> Iterator[Rows]:
+        if self.people is not None:
+            return
+        values, variances = release.measured(place)
+        window, number = release.window_measurement, place.number
+        if isinstance(window, Histograms):
+            width, measured = window.width, release.measured_patterns
+            kinds = self._presence(width)[measured]
+            sums = _sums(kinds, values, width)
+            sizes = _sums(kinds, variances, width)
+            seen = np.flatnonzero(sizes)
+            matrix = _differences(np.eye(2**width))[:, seen].T
+            positions = self._set_places(number, np.arange(2**width))
+            yield Rows(positions, matrix, sums[seen], sizes[seen])
+            return
+        assert isinstance(window, OpenResiduals)
+        presence, at = window.presence, window.inside.entries(place.time).size
+        for i in presence.measured_periods(place.time):
+            positions = self._set_places(number + i - place.time, presence.masks(i))
+            rows = slice(at, at + presence.size(i))
+            yield Rows(positions, presence.matrix(i).astype(float), values[rows], variances[rows])
+            at = rows.stop
+        if window.direct:
+            width = window.inside.width
+            positions = self._set_places(number, np.arange(2**width))
+            nobody = _differences(np.eye(2**width)[:, :1]).T
+            yield Rows(positions, nobody, values[-1:], variances[-1:])
+
+    @cached_property
+    def _helmert(self) -> NDArray[np.int64]:
+        return helmert(self.q, self.blank)
+
+    def _entry_codes(self, width: int) -> NDArray[np.bool_]:
+        """Which entries of a window are unknowns: (q^width,)."""
+        digits = self._digits(width)
+        inner = digits > 0
+        if self.people is None:
+            inner &= digits < self.q - 1
+        return np.asarray(inner.any(axis=1))
+
+    def _presence(self, width: int) -> Ints:
+        """When people of each pattern were there: bit g for g periods ago, (q^width,)."""
+        bits: Ints = (self._digits(width) != self.blank) @ (1 << np.arange(width))
+        return bits
+
+    def _shared(self, width: int) -> Floats:
+        """1 over the number of patterns of the same presence: (q^width,)."""
+        return np.asarray(1 / (self.q - 1.0) ** np.bitwise_count(self._presence(width)))
+
+    def _digits(self, width: int) -> Ints:
+        """The symbols of every pattern, the newest first: (q^width, width)."""
+        digits: Ints = np.arange(self.q**width)[:, None] // self.q ** np.arange(width) % self.q
+        return digits
+
+    def _entry_places(self, number: int, codes: Ints) -> Ints:
+        """The positions of entries of the window at a period: of their last period that is not
+        summed over."""
+        codes, last = codes.copy(), np.full(codes.shape, number)
+        while (free := (codes % self.q == 0) & (codes > 0)).any():
+            codes[free] //= self.q
+            last[free] -= 1
+        return last * self._codes + codes
+
+    def _set_places(self, number: int, masks: Ints) -> Ints:
+        """The positions of sets whose bit g stands for the period g before."""
+        lowest = np.frexp((masks & -masks).astype(float))[1] - 1
+        own = masks >> np.maximum(lowest, 0)
+        last = number - np.where(masks > 0, lowest, 0)
+        return last * self._sets + np.where(masks > 0, own >> 1, self._sets - 1)
+
+
+def _sums(kinds: Ints, values: Floats, width: int) -> Floats:
+    """Of each kind, (2^width,)."""
+    return np.bincount(kinds, values, minlength=2**width).astype(np.float64)
+
+
+def _digits(size: int, q: int) -> int:
+    width = 0
+    while q**width < size:
+        width += 1
+    return width
+
+
+def _above(coefficients: Floats, weights: Floats) -> NDArray[np.bool_]:
+    least = _NEGLIGIBLE * float(np.abs(weights).max(initial=0.0))
+    return np.asarray(np.abs(coefficients) > least)
+
+
+def _differences(by_presence: Floats) -> Floats:
+    """sum over c within B of (-1)^(|B| - |c|) f(c), for every B: (2^j, m) for (2^j, m)."""
+    count, columns = by_presence.shape
+    sums = by_presence.reshape(-1, columns).copy()
+    step = 1
+    while step < count:
+        halves = sums.reshape(-1, 2, step, columns)
+        halves[:, 1] -= halves[:, 0]
+        step *= 2
+    return sums

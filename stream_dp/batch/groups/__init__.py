@@ -1,0 +1,1 @@
+"""Households: models of groups and their members, and the queries that train them."""

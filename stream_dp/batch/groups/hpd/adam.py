@@ -1,0 +1,167 @@
+"""Adam on the weighted squared error; all rounds of one shape share one compiled program.
+
+Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
+Algorithm 2. The decay moves parameters that no answer depends on back to 0: logits to the uniform
+distribution, a network's weights to rows that are all the same. All of it is post-processing of
+noisy answers and public numbers, and deterministic.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...extra import jax, jnp, optax
+from .model_arrays import Array, ModelLayout, QueryChunks
+from .product_answers import Logits, all_shares, loss_and_gradient
+
+Params = dict[str, NDArray[np.float32]]
+BIAS = ".bias"
+LATENT = "latent"  # fixed Gaussian columns, the input of a generator; never trained
+
+_SMALL = 1e-8
+
+
+class AdamSettings(NamedTuple):
+    """How Adam moves the parameters.
+
+    steps: updates, at most.
+    rate: the size of an update.
+    decay: the part of themselves that parameters lose at each update, over the rate. A network's
+        biases lose nothing: they keep what all rows have in common, the one-way marginals.
+    """
+
+    steps: int
+    rate: float
+    decay: float = 0
+
+    def as_arguments(self) -> tuple[np.int32, np.float32, np.float32]:
+        """Of fixed types, so that one compiled program serves all settings."""
+        return np.int32(self.steps), np.float32(self.rate), np.float32(self.decay)
+
+
+class FitSummary(NamedTuple):
+    """The course of one fit.
+
+    before: the error of the first parameters.
+    after: the error of the best iterate.
+    steps: the number of updates.
+    finite: whether all of them were finite; a fit stops at the first that is not.
+    """
+
+    before: float
+    after: float
+    steps: int
+    finite: bool
+
+
+class _Carry(NamedTuple):
+    """The state between two updates; `moments` is Adam's own."""
+
+    step: jax.Array
+    params: Logits
+    moments: optax.OptState
+    best: Logits
+    least: jax.Array
+    before: jax.Array
+    finite: jax.Array
+
+
+def head_logits(layout: ModelLayout, params: Logits) -> Logits:
+    """Logits (length, K) of every head: the parameters themselves, or the output of a network.
+
+    If LATENT is among the parameters (HPD-Gen), a perceptron with ReLU and one output layer per
+    head maps the K columns of LATENT to the logits; weights are (out, in). Otherwise (HPD-Fixed)
+    the parameters are the logits.
+    """
+    if LATENT not in params:
+        return {name: params[name] for name in layout.heads}
+    x, depth = params[LATENT], 0
+    while f"hidden{depth}.weight" in params:
+        x = jax.nn.relu(_dense(params, f"hidden{depth}", x))
+        depth += 1
+    return {name: _dense(params, name, x) for name in layout.heads}
+
+
+def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
+    output: jax.Array = params[f"{name}.weight"] @ x + params[f"{name}.bias"][:, None]
+    return output
+
+
+@partial(jax.jit, static_argnums=0)
+def compiled_shares(layout: ModelLayout, params: Logits, chunks: QueryChunks) -> jax.Array:
+    """(chunks, length) answers, as shares of groups or people."""
+    return all_shares(layout, head_logits(layout, params), chunks)
+
+
+@partial(jax.jit, static_argnums=0)
+def compiled_logits(layout: ModelLayout, params: Logits) -> Logits:
+    """The logits of every head, from which samples are drawn."""
+    return head_logits(layout, params)
+
+
+@partial(jax.jit, static_argnums=0)
+def adam(
+    layout: ModelLayout,
+    params: Logits,
+    chunks: QueryChunks,
+    settings: tuple[Array, Array, Array],
+) -> tuple[Logits, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
+    """The iterate of least error, among `params` and all updates, and the fields of `FitSummary`.
+
+    Stops as soon as the error or a parameter is not finite; the result is finite if `params` and
+    their error are. settings: steps, rate and decay (`AdamSettings.as_arguments`), which are
+    arguments of the compiled program, so that a change does not compile it anew.
+    """
+    steps, rate, decay = settings
+    fixed = {k: v for k, v in params.items() if k == LATENT}
+    trained = {k: v for k, v in params.items() if k != LATENT}
+    rows = next(iter(head_logits(layout, params).values())).shape[1]
+
+    # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
+    # decay are arguments of the program, and so are applied outside of the library's transform.
+    transform = optax.scale_by_adam(eps=_SMALL / rows)
+
+    def error(trained: Logits) -> tuple[jax.Array, Logits]:
+        heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
+        value, gradient = loss_and_gradient(layout, heads, chunks)
+        return value, back(gradient)[0]
+
+    def update(c: _Carry) -> _Carry:
+        value, gradient = error(c.params)
+        finite = jnp.isfinite(value)
+        for array in c.params.values():
+            finite = finite & jnp.isfinite(array).all()
+        better = finite & (value < c.least)
+        best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
+        along, moments = transform.update(gradient, c.moments)
+        after = {
+            name: p - rate * (along[name] + (0 if name.endswith(BIAS) else decay) * p)
+            for name, p in c.params.items()
+        }
+        return _Carry(
+            step=c.step + 1,
+            params=after,
+            moments=moments,
+            best=best,
+            least=jnp.where(better, value, c.least),
+            before=jnp.where(c.step == 0, value, c.before),
+            finite=finite,
+        )
+
+    least = jnp.array(jnp.inf, jnp.float32)
+    start = _Carry(
+        step=jnp.array(0),
+        params=trained,
+        moments=transform.init(trained),
+        best=trained,
+        least=least,
+        before=least,
+        finite=jnp.array(True),
+    )
+    # The last pass only evaluates the last update.
+    end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
+    return {**end.best, **fixed}, (end.before, end.least, end.step - 1, end.finite)

@@ -1,0 +1,264 @@
+"""The arrays of a model of households: its sizes, its slots, and queries as row numbers.
+
+A table of probabilities has one row for each value of every column, and a last row of ones. A query
+is a list of rows to be multiplied; for a column that it leaves free, the row of ones. So all
+queries have the same shape. They are packed into chunks of one kind each. The number of chunks is
+a power of two, so that few different shapes occur and few programs are compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.domain import Domain
+from ..workload.queries import GROUP, Queries
+
+Int32Array = NDArray[np.int32]
+Array = Any  # NumPy's outside compiled programs, JAX's inside them
+
+# Kinds of chunks: of padding, about groups alone, about groups with a member, then by level.
+NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(7)
+_KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
+
+
+@dataclass(frozen=True)
+class RoleSlots:
+    """The slots of a household with roles: one head, at most one spouse, children and others.
+
+    column: the person column that states the role.
+    codes: its codes of head, spouse and child.
+    children: the largest number of children.
+    others: the largest number of others.
+    other_codes: the codes that others may have in that column.
+    """
+
+    column: int
+    codes: tuple[int, int, int]
+    children: int
+    others: int = 0
+    other_codes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelLayout:
+    """The sizes that a compiled program depends on; hashable.
+
+    group_values: the number of values of each group column, without the size.
+    person_values: the number of values of each person column.
+    most: the largest number of members.
+    types: the slots of members with roles, each kind filled in order; None: members have no roles
+        and fill the slots 1..most in order.
+    """
+
+    group_values: tuple[int, ...]
+    person_values: tuple[int, ...]
+    most: int
+    types: RoleSlots | None = None
+
+    @property
+    def slots(self) -> int:
+        return self.most if self.types is None else 2 + self.types.children + self.types.others
+
+    @property
+    def free_columns(self) -> tuple[int, ...]:
+        """The person columns that every slot has parameters for: all but the role's."""
+        role = None if self.types is None else self.types.column
+        return tuple(c for c in range(len(self.person_values)) if c != role)
+
+    @property
+    def group_rows(self) -> int:
+        return sum(self.group_values)
+
+    @property
+    def person_rows(self) -> int:
+        return sum(self.person_values)
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """The number of logits of a mixture row, by name; each is several softmax vectors."""
+        free = sum(self.person_values[c] for c in self.free_columns)
+        lengths = {"group": self.group_rows, "person": self.slots * free}
+        if self.types is None:
+            return lengths | {"size": self.most}
+        lengths |= {"spouse": 2, "child": self.types.children + 1}
+        if self.types.others:
+            lengths |= {"other": self.types.others + 1}
+            lengths |= {"role": self.types.others * len(self.types.other_codes)}
+        return lengths
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """All compositions of a group, as indices into the heads that they depend on.
+
+        The logit of a composition is the sum of the logits at these indices; it has 1 to `most`
+        members. So the numbers of spouses, children and others are independent, except that their
+        sum is bounded.
+        """
+        if self.types is None:
+            return {"size": np.arange(self.most)}
+        names = [name for name in ("spouse", "child", "other") if name in self.heads]
+        each = np.indices([self.heads[name] for name in names]).reshape(len(names), -1)
+        return dict(zip(names, each[:, each.sum(axis=0) < self.most], strict=True))
+
+    @cached_property
+    def filled(self) -> NDArray[np.bool_]:
+        """(compositions, slots): which slots a composition fills."""
+        counts, blocks = self.counts, []
+        if self.types is None:
+            blocks = [counts["size"][:, None] >= np.arange(self.most)]
+        else:
+            blocks = [np.ones((len(counts["spouse"]), 1), bool)]
+            for name, number in counts.items():
+                blocks.append(number[:, None] > np.arange(self.heads[name] - 1))
+        return np.concatenate(blocks, axis=1)
+
+    def role_table(self) -> NDArray[np.float32]:
+        """(slots, values of the role column): 1 for the role of a slot, else 0; without others."""
+        assert self.types is not None
+        own = 2 + self.types.children
+        table = np.zeros((own, self.person_values[self.types.column]), np.float32)
+        table[np.arange(own), [self.types.codes[min(s, 2)] for s in range(own)]] = 1
+        return table
+
+
+def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
+    """The layout of a domain.
+
+    others: the largest number of people who are neither head, spouse nor child; by default as many
+    as a group has room for. It is 0 if the role column has no further value.
+    """
+    if domain.roles is None:
+        return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most)
+    column, codes = domain.role_column, domain.role_codes
+    rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
+    most = domain.most - 1 if rest else 0
+    slots = most if others is None else min(others, most)
+    types = RoleSlots(
+        column=column,
+        codes=codes,
+        children=domain.roles.children,
+        others=slots,
+        other_codes=rest if slots else (),
+    )
+    return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
+
+
+class EncodedQueries(NamedTuple):
+    """n queries as int32 row numbers; the first axis of every array is the query.
+
+    level: (n,).
+    size: (n,), the code of the size asked for, or `most` for any.
+    group: (n, g), rows of the table of groups, padded with the row of ones.
+    person: (n, p), likewise of the tables of persons.
+    relative: (n, r), likewise.
+    """
+
+    level: Array
+    size: Array
+    group: Array
+    person: Array
+    relative: Array
+
+    def take(self, index: NDArray[np.int64] | slice) -> EncodedQueries:
+        """Some of the queries, of the same widths, so that they share compiled programs."""
+        return EncodedQueries(*(a[index] for a in self))
+
+
+class QueryChunks(NamedTuple):
+    """Queries in chunks of equal length and of one kind each.
+
+    kind: int32 (chunks,).
+    queries: arrays (chunks, length, ...).
+    target: float32 (chunks, length).
+    weight: float32 (chunks, length), 0 in padding.
+    """
+
+    kind: Array
+    queries: EncodedQueries
+    target: Array
+    weight: Array
+
+
+def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
+    """Queries as row numbers. They must fit the layout's domain."""
+    size = queries.group[:, -1].astype(np.int32)
+    return EncodedQueries(
+        level=queries.level.astype(np.int32),
+        size=np.where(size < 0, layout.most, size).astype(np.int32),
+        group=_rows(queries.group[:, :-1], layout.group_values),
+        person=_rows(queries.person, layout.person_values),
+        relative=_rows(queries.relative, layout.person_values),
+    )
+
+
+def _rows(codes: NDArray[np.integer], values: tuple[int, ...]) -> Int32Array:
+    """(n, width) row numbers of the codes asked for, padded with the row of ones at the end."""
+    constrained = codes >= 0
+    width = max(1, int(constrained.sum(axis=1).max(initial=0)))
+    starts = np.cumsum([0, *values])
+    rows = np.full((len(codes), width), starts[-1], np.int32)
+    at, column = np.nonzero(constrained)
+    rank = (np.cumsum(constrained, axis=1) - 1)[at, column]
+    rows[at, rank] = starts[column] + codes[at, column]
+    return rows
+
+
+def pack_queries(
+    layout: ModelLayout,
+    queries: EncodedQueries,
+    length: int,
+    target: NDArray[np.float64] | None = None,
+    weight: NDArray[np.float64] | None = None,
+    room: int = 0,
+) -> tuple[QueryChunks, NDArray[np.int64]]:
+    """Queries sorted by kind and cut into chunks, and int64 (n,) the position of each query.
+
+    Chunks have `length` queries, or a smaller power of two if there are fewer queries; the number
+    of chunks is a power of two, and suffices for `room` queries of any kinds. Padding queries have
+    no targets and weight 0. A chunk that is all padding has the kind NOTHING and is not computed.
+    Positions are in the flat order of chunks.
+    """
+    n = len(queries.level)
+    length = min(length, power_of_two(max(n, room)))
+    free = (queries.person == layout.person_rows).all(axis=1)
+    kinds = np.where((queries.level == GROUP) & free, GROUPS, _KINDS[queries.level])
+    order = np.argsort(kinds, kind="stable")
+    counts = np.bincount(kinds, minlength=len(_KINDS) + 2)
+    needed = -(-counts // length)
+    most = -(-room // length) + len(_KINDS) if room else 0  # all but one kind may be padded
+    chunks = power_of_two(max(int(needed.sum()), most))
+    first = np.concatenate([[0], np.cumsum(needed)]) * length  # position of each kind's first
+    rank = np.arange(n) - np.concatenate([[0], np.cumsum(counts)])[kinds[order]]
+    place = np.empty(n, np.int64)
+    place[order] = first[kinds[order]] + rank
+
+    kind = np.zeros(chunks, np.int32)
+    kind[: needed.sum()] = np.repeat(np.arange(len(needed)), needed)
+    ones = layout.person_rows
+    padding = EncodedQueries(
+        level=GROUP, size=layout.most, group=layout.group_rows, person=ones, relative=ones
+    )
+
+    def spread(values: Array, empty: int) -> Array:
+        flat = np.full((chunks * length, *values.shape[1:]), empty, values.dtype)
+        flat[place] = values
+        return flat.reshape(chunks, length, *values.shape[1:])
+
+    zeros = np.zeros(n, np.float32)
+    chunked = QueryChunks(
+        kind,
+        EncodedQueries(*(spread(a, e) for a, e in zip(queries, padding, strict=True))),
+        spread(zeros if target is None else target.astype(np.float32), 0),
+        spread(zeros if weight is None else weight.astype(np.float32), 0),
+    )
+    return chunked, place
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n and 1."""
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,323 @@
+"""The answers of a hierarchical product distribution, as differentiable sums of products.
+
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+the query classes and appendix A.3. The mixture row k of a household is uniform among K rows. Given
+k, the household's attributes, its composition and all attributes of its members are independent.
+
+Notation, all given k: A is the product of the query's group probabilities; s_j and t_j are the
+products of its person and relative probabilities for the member in slot j; w_j is the
+probability that slot j is filled and the group has the size that the query asks for, if any.
+
+At least one member. 1 - prod_j (1 - s_j) is the probability that at least one of several members
+has the targets. The events "j is the first member that has them" are disjoint, so this equals
+sum_j s_j prod_{i<j} (1 - s_i). All terms are positive: unlike in 1 minus a product near 1, nothing
+cancels in float32 if s is tiny; unlike with logarithms, there is no pole at s = 1. If slots fill
+in order, P(j is filled and the first) = w_j s_j prod_{i<j} (1 - s_i), which gives
+sum_m p(m) [1 - prod_{j<=m} (1 - s_j)] with w_j = sum_{m>=j} p(m).
+
+Members without roles (slots 1..M, size vector p):
+- share of groups: (1/K) sum_k A sum_j w_j s_j prod_{i<j} (1 - s_i);
+- share of people: sum_k A sum_j w_j s_j / E, the same without the product. E = sum_k sum_m m p_k(m)
+  is the expected number of people in K groups.
+
+Members with roles (one head, n = 0 or 1 spouses, c = 0..C children, o = 0..O others): n, c and o
+are independent given k, except that the group's size 1 + n + c + o is bounded. The sums below are
+over those (n, c, o) that have the size asked for; P is their probability. w_head = sum P; w_spouse:
+those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 1 and c >= j.
+- share of groups, in the order head, spouse, children, others. Let f_c be the probability that at
+  least one of c children has the targets, and g_o of o others, both as above: w_head s_H
+  + (1 - s_H) sum P [n s_S + (1 - n s_S) (f_c + (1 - f_c) g_o)]. Times A, mean over k. Without
+  targets of people it is w_head A.
+- share of people: sum_j w_j s_j.
+- with a spouse (head and spouse are each other's): w_spouse (s_H t_S + s_S t_H).
+- with a child (for head and spouse): f = sum_j w_j t_j prod_{i<j} (1 - t_i) is the
+  probability that at least one child has the relative's targets, g the same with v_j for w_j, that
+  is, together with a spouse: s_H f + s_S g.
+- with a parent (for child j): the head has the targets, or the head does not and there is a spouse
+  who does: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. Without the factor (1 - t_H) a child would
+  count twice if both parents have the targets.
+The last four are multiplied by A, summed over k and divided by E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...extra import jax, jnp
+from ..workload.queries import GROUP
+from .model_arrays import Array, EncodedQueries, ModelLayout, QueryChunks
+
+Logits = dict[str, jax.Array]
+Form = Callable[["ProbabilityTables", EncodedQueries], jax.Array]
+
+
+class ProbabilityTables(NamedTuple):
+    """Probabilities given k, in the notation above; the last axis is k.
+
+    group: (values + 1, K), a row for each value and a last row of ones.
+    person: (slots, values + 1, K), likewise.
+    filled: (slots, most + 1, K), w by the size asked for; index `most` is any size, also below.
+    paired: (children, most + 1, K), v.
+    composition: (compositions, K), P.
+    people: (), E.
+    """
+
+    group: jax.Array
+    person: jax.Array
+    filled: jax.Array
+    paired: jax.Array
+    composition: jax.Array
+    people: jax.Array
+
+
+def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables:
+    """The tables of a model, by a softmax over the values of every column.
+
+    logits: float32 (length, K) for each of `layout.heads`.
+    """
+    rows = logits["group"].shape[1]
+    group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
+    person = _person(layout, logits)
+    composition = jax.nn.softmax(
+        sum(logits[name][index] for name, index in layout.counts.items()), axis=0
+    )
+    size = layout.filled.sum(axis=1)
+    wanted = np.stack([*(size == t + 1 for t in range(layout.most)), size > 0])
+
+    def summed(which: NDArray[np.bool_]) -> jax.Array:
+        """(..., most + 1, K) sums over those compositions for which `which` is true.
+
+        which: (..., compositions).
+        """
+        mask = jnp.asarray(which[..., None, :] & wanted, composition.dtype)
+        return jnp.matmul(mask, composition, precision="highest")
+
+    filled = summed(layout.filled.T)
+    return ProbabilityTables(
+        group=group,
+        person=person,
+        filled=filled,
+        paired=summed(_paired(layout)),
+        composition=composition,
+        people=filled[:, -1].sum(),
+    )
+
+
+def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
+    """(children, compositions) those that v sums over; empty without roles."""
+    if layout.types is None:
+        return np.zeros((0, len(layout.filled)), bool)
+    children = layout.filled.T[2 : 2 + layout.types.children]
+    paired: NDArray[np.bool_] = children & (layout.counts["spouse"] == 1)
+    return paired
+
+
+def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
+    """One softmax per column, over the second-to-last axis."""
+    parts, start = [], 0
+    for size in values:
+        parts.append(jax.nn.softmax(logits[..., start : start + size, :], axis=-2))
+        start += size
+    return parts
+
+
+def _with_ones(parts: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
+    """The parts one below the other and a last row of ones; shape: but for the rows."""
+    return jnp.concatenate([*parts, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
+
+
+def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
+    """(slots, values + 1, K). The column that states the role has the role of the slot."""
+    slots, rows = layout.slots, logits["person"].shape[1]
+    values = tuple(layout.person_values[c] for c in layout.free_columns)
+    parts = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
+    types = layout.types
+    if types is not None:
+        fixed = jnp.asarray(layout.role_table())[:, :, None]
+        role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
+        if types.others:
+            shape = types.others, len(types.other_codes), rows
+            chosen = jax.nn.softmax(logits["role"].reshape(shape), axis=1)
+            other = jnp.zeros((shape[0], role.shape[1], rows), chosen.dtype)
+            other = other.at[:, np.array(types.other_codes)].set(chosen)
+            role = jnp.concatenate([role, other])
+        parts.insert(types.column, role)
+    return _with_ones(parts, (slots, rows))
+
+
+def _product(table: jax.Array, rows: Array) -> jax.Array:
+    """(n, K) products of rows of a table.
+
+    table: (values + 1, K).
+    rows: int32 (n, width), the rows that are multiplied.
+    """
+    product: jax.Array = table[rows[:, 0]]
+    for i in range(1, rows.shape[1]):
+        product = product * table[rows[:, i]]
+    return product
+
+
+def _groups(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups and nobody in them."""
+    return t.filled[0][q.size]  # every group fills its first slot
+
+
+def _people(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people."""
+    total = jnp.zeros((), t.group.dtype)
+    for table, filled in zip(t.person, t.filled, strict=True):
+        total = total + filled[q.size] * _product(table, q.person)
+    return total
+
+
+def _someone_alike(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups with a member, without roles."""
+    total = jnp.zeros((), t.group.dtype)
+    nobody = jnp.ones((), t.group.dtype)
+    for table, filled in zip(t.person, t.filled, strict=True):
+        s = _product(table, q.person)
+        total = total + filled[q.size] * s * nobody
+        nobody = nobody * (1 - s)
+    return total
+
+
+def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about groups with a member, with roles."""
+    assert layout.types is not None
+    first = 2 + layout.types.children
+    head, spouse = (_product(t.person[j], q.person) for j in (0, 1))
+    some_child, no_child = _someone_among(t.person[2:first], q)
+    some_other, _ = _someone_among(t.person[first:], q)
+    counts, zeros = layout.counts, np.zeros(len(layout.filled), np.int64)
+    size = layout.filled.sum(axis=1) - 1
+    asked = (q.size[:, None] == layout.most) | (q.size[:, None] == size)
+    among = [jnp.zeros((), t.group.dtype)] * 2  # children and others, by the number of spouses
+    for e, (n, c, o) in enumerate(
+        zip(counts["spouse"], counts["child"], counts.get("other", zeros), strict=True)
+    ):
+        chance = t.composition[e] * asked[:, e, None]
+        among[n] = among[n] + chance * (some_child[c] + no_child[c] * some_other[o])
+    with_spouse = spouse * t.filled[1][q.size] + (1 - spouse) * among[1]
+    answers: jax.Array = t.filled[0][q.size] * head + (1 - head) * (among[0] + with_spouse)
+    return answers
+
+
+def _someone_among(tables: jax.Array, q: EncodedQueries) -> tuple[list[jax.Array], list[jax.Array]]:
+    """The probabilities that at least one, and that none, of the first 0, 1, ... has the targets.
+
+    tables: (slots, values + 1, K), of these members. Each entry is (n, K) or ().
+    """
+    some, nobody = [jnp.zeros((), tables.dtype)], [jnp.ones((), tables.dtype)]
+    for table in tables:
+        s = _product(table, q.person)
+        some.append(some[-1] + s * nobody[-1])
+        nobody.append(nobody[-1] * (1 - s))
+    return some, nobody
+
+
+def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a spouse."""
+    own = [_product(t.person[j], q.person) for j in (0, 1)]
+    other = [_product(t.person[j], q.relative) for j in (1, 0)]
+    total: jax.Array = t.filled[1][q.size] * (own[0] * other[0] + own[1] * other[1])
+    return total
+
+
+def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a child."""
+    some = paired = jnp.zeros((), t.group.dtype)
+    nobody = jnp.ones((), t.group.dtype)
+    for j in range(t.paired.shape[0]):
+        first = _product(t.person[j + 2], q.relative)
+        some = some + t.filled[j + 2][q.size] * first * nobody
+        paired = paired + t.paired[j][q.size] * first * nobody
+        nobody = nobody * (1 - first)
+    return _product(t.person[0], q.person) * some + _product(t.person[1], q.person) * paired
+
+
+def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about people with a parent."""
+    head = _product(t.person[0], q.relative)
+    only_spouse = _product(t.person[1], q.relative) * (1 - head)
+    total = jnp.zeros_like(head)
+    for j in range(t.paired.shape[0]):
+        s = _product(t.person[j + 2], q.person)
+        total = total + s * (t.filled[j + 2][q.size] * head + t.paired[j][q.size] * only_spouse)
+    return total
+
+
+def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
+    """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
+    if layout.types is None:
+        return (_groups, _someone_alike, _people)
+    someone = partial(_someone, layout)
+    return (_groups, someone, _people, _with_spouse, _with_child, _with_parent)
+
+
+def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n,) answers of one chunk: shares of groups at level GROUP, of people at the others."""
+    rows = t.group.shape[1]
+    sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
+    return sums / jnp.where(q.level == GROUP, float(rows), t.people)
+
+
+def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.Array:
+    """(chunks, length) answers, computed chunk by chunk; 0 in chunks of padding."""
+    t = probability_tables(layout, logits)
+
+    def nothing(q: EncodedQueries) -> jax.Array:
+        return jnp.zeros(q.level.shape, t.group.dtype)
+
+    forms = [partial(chunk_shares, form, t) for form in chunk_forms(layout)]
+
+    def answer_chunk(chunk: QueryChunks) -> jax.Array:
+        answer: jax.Array = jax.lax.switch(chunk.kind, [nothing, *forms], chunk.queries)
+        return answer
+
+    answers: jax.Array = jax.lax.map(answer_chunk, chunks)
+    return answers
+
+
+def chunk_loss(
+    form: Form, t: ProbabilityTables, q: EncodedQueries, target: Array, weight: Array
+) -> jax.Array:
+    """Weighted squared error of one chunk."""
+    squares: jax.Array = weight * (chunk_shares(form, t, q) - target) ** 2
+    return squares.sum()
+
+
+def loss_and_gradient(
+    layout: ModelLayout, logits: Logits, chunks: QueryChunks
+) -> tuple[jax.Array, Logits]:
+    """Weighted squared error over all chunks, and its gradient with respect to the logits.
+
+    Gradients with respect to the tables are summed chunk by chunk, and then propagated through the
+    softmaxes once. So memory is that of one chunk and of two tables, for any number of queries.
+    """
+    t, back = jax.vjp(partial(probability_tables, layout), logits)
+    Carry = tuple[jax.Array, ProbabilityTables]
+
+    def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
+        value, gradient = jax.value_and_grad(
+            lambda t: chunk_loss(
+                form=form, t=t, q=chunk.queries, target=chunk.target, weight=chunk.weight
+            )
+        )(t)
+        return carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)
+
+    def nothing(carry: Carry, chunk: QueryChunks) -> Carry:
+        return carry
+
+    forms = [partial(add, form) for form in chunk_forms(layout)]
+
+    def add_chunk(carry: Carry, chunk: QueryChunks) -> tuple[Carry, None]:
+        return jax.lax.switch(chunk.kind, [nothing, *forms], carry, chunk), None
+
+    start = jnp.zeros((), t.group.dtype), jax.tree.map(jnp.zeros_like, t)
+    (value, gradient), _ = jax.lax.scan(add_chunk, start, chunks)
+    return value, back(gradient)[0]

@@ -1,0 +1,209 @@
+"""Hierarchical product distributions: HPD-Fixed and HPD-Gen.
+
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942). A
+mixture of K rows, each a product of distributions over a group's attributes, its size or
+composition, and every member's attributes. The parameters of HPD-Fixed are the logits; HPD-Gen
+computes the logits by a network from K fixed Gaussian columns. Answers are in
+`product_answers.py`, the optimiser in `adam.py`, samples in `household_draw.py`. Needs JAX, the
+`batch` extra.
+
+A model is a frozen value; its parameters are a flat dict of NumPy float32 arrays. It is fitted to
+noisy answers and sees no confidential data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.domain import Domain, Hierarchy
+from ...extra import jax, jnp
+from ..workload.queries import GROUP, Queries
+from . import adam as fitting
+from .adam import LATENT, AdamSettings, FitSummary, Params
+from .household_draw import draw_households
+from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
+
+SPREAD = 1 / 16  # the variance of the first logits
+_LONGEST = 64  # queries per chunk: more are hardly faster, and pad short rounds
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredQueries:
+    """Queries and their noisy answers.
+
+    queries: n queries, encoded by the model that learns them or not.
+    values: (n,) measured counts.
+    variances: (n,) variances of their noise.
+    Raises ValueError for values that are not finite or variances that are not positive.
+    """
+
+    queries: Queries | EncodedQueries
+    values: NDArray[np.float64] | NDArray[np.int64]
+    variances: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if not self.values.shape == self.variances.shape == self.queries.level.shape:
+            raise ValueError("every query needs a value and a variance")
+        positive = (self.variances > 0) & (self.variances < np.inf)
+        if not np.isfinite(self.values).all() or not positive.all():
+            raise ValueError("measured values must be finite, their variances positive")
+
+
+@dataclass(frozen=True)
+class HPD:
+    """A family of distributions over groups and their members.
+
+    domain: of the data; with roles, households have a head, spouse, children and others.
+    groups: G, public; answers about groups are counts among them.
+    people: N, public, likewise.
+    rows: K.
+    hidden: sizes of the hidden layers of HPD-Gen; None for HPD-Fixed.
+    latent: length of HPD-Gen's Gaussian columns.
+    others: largest number of people in a household who are neither head, spouse nor child; None:
+        as many as there is room for.
+    spread: the variance of the first logits; of a network about, and over its random weights.
+    memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
+        tables of probabilities (slots x values x K floats) and of the parameters.
+    """
+
+    domain: Domain
+    groups: int
+    people: int
+    rows: int = 1000
+    hidden: tuple[int, ...] | None = None
+    latent: int = 32
+    others: int | None = None
+    spread: float = SPREAD
+    memory: int = 1 << 27
+
+    @cached_property
+    def layout(self) -> ModelLayout:
+        return model_layout(self.domain, self.others)
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every parameter, by name."""
+        heads = self.layout.heads
+        if self.hidden is None:
+            return {name: (length, self.rows) for name, length in heads.items()}
+        shapes: dict[str, tuple[int, ...]] = {LATENT: (self.latent, self.rows)}
+        widths = (self.latent, *self.hidden)
+        dense = {f"hidden{i}": pair for i, pair in enumerate(pairwise(widths))}
+        dense |= {name: (widths[-1], length) for name, length in heads.items()}
+        for name, (wide, out) in dense.items():
+            shapes |= {f"{name}.weight": (out, wide), f"{name}.bias": (out,)}
+        return shapes
+
+    @property
+    def length(self) -> int:
+        """Queries per chunk: a power of two, so that a gradient's arrays stay within `memory`."""
+        row = 4 * self.rows * (8 + 6 * self.layout.slots + 3 * len(self.layout.filled))
+        return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
+
+    def init(self, seed: int) -> Params:
+        """Random parameters: small independent normal logits, or a network's usual initialisation.
+
+        Small logits start all rows near the uniform distribution, so that the fit stays close to
+        uniform where no answer says otherwise. A network begins with all members alike: the output
+        weights of every slot are those of the first.
+        """
+        keys = jax.random.split(jax.random.key(seed), len(self.shapes))
+        params = {}
+        for key, (name, shape) in zip(keys, self.shapes.items(), strict=True):
+            if name.endswith(fitting.BIAS):
+                params[name] = np.zeros(shape, np.float32)
+                continue
+            gain = 1.0 if name == LATENT else self.spread
+            if name.endswith(".weight"):
+                gain = (2 if name.startswith("hidden") else self.spread) / shape[1]
+            params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
+            if name == "person.weight":
+                own = params[name][: shape[0] // self.layout.slots]
+                params[name] = np.tile(own, (self.layout.slots, 1))
+        return params
+
+    def encode(self, queries: Queries) -> EncodedQueries:
+        """Queries as row numbers.
+
+        Programs are compiled for the widths of the encoding, the largest number of targets of any
+        query: encode a workload once and `take` from it. Raises ValueError for queries that do not
+        fit the domain.
+        """
+        queries.check(self.domain)
+        return encode_queries(self.layout, queries)
+
+    def answers(
+        self, params: Params, queries: Queries | EncodedQueries, room: int = 0
+    ) -> NDArray[np.float64]:
+        """(n,) expected counts of queries, among `groups` groups or `people` people.
+
+        room: the number of queries that the compiled program has room for, if there are fewer.
+        """
+        encoded = self._encoded(queries)
+        chunks, place = pack_queries(self.layout, encoded, self.length, room=room)
+        shares = np.asarray(
+            fitting.compiled_shares(self.layout, self._device_params(params), chunks)
+        )
+        return shares.reshape(-1)[place].astype(np.float64) * self.totals(encoded)
+
+    def fit(
+        self, params: Params, measured: MeasuredQueries, settings: AdamSettings, room: int = 0
+    ) -> tuple[Params, FitSummary]:
+        """Parameters whose answers are nearer to noisy counts: the best iterate of Adam.
+
+        Starts from `params`. The error is the mean of (answer - value)^2 / variance: about 1 where
+        only the noise is missed. The result is finite whatever happens, and repeats itself: no
+        random number is drawn. One program serves every number of queries up to `room`, or that
+        fills as many chunks, rounded up to a power of two, and all settings.
+        """
+        encoded = self._encoded(measured.queries)
+        totals, values = self.totals(encoded), measured.values
+        if not len(values) or settings.steps < 1:
+            return params, FitSummary(0.0, 0.0, 0, True)
+        weights = totals**2 / measured.variances
+        scale = weights.sum()  # weights then sum to 1, so that none is too large for float32
+        with np.errstate(over="ignore"):  # a value too large for float32 gives an infinite error
+            chunks, _ = pack_queries(
+                self.layout,
+                encoded,
+                self.length,
+                target=values / totals,
+                weight=weights / scale,
+                room=room,
+            )
+        best, summary = fitting.adam(
+            self.layout, self._device_params(params), chunks, settings.as_arguments()
+        )
+        before, after, updates, finite = (x.item() for x in summary)
+        if not np.isfinite(after):  # not even the error of the first parameters: they stay
+            return params, FitSummary(before, before, 0, False)
+        scale /= len(values)
+        return _numpy(best), FitSummary(before * scale, after * scale, updates, finite)
+
+    def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
+        """`groups` synthetic groups and their members; the same for the same seed."""
+        logits = _numpy(fitting.compiled_logits(self.layout, self._device_params(params)))
+        return Hierarchy(self.domain, *draw_households(self.layout, logits, groups, seed))
+
+    def _encoded(self, queries: Queries | EncodedQueries) -> EncodedQueries:
+        return queries if isinstance(queries, EncodedQueries) else self.encode(queries)
+
+    def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
+        """(n,) what each answer is a share of: the groups, or the people."""
+        return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
+
+    def _device_params(self, params: Params) -> dict[str, jax.Array]:
+        """The parameters as JAX's arrays. Raises ValueError unless they are of this model."""
+        if {k: v.shape for k, v in params.items()} != self.shapes:
+            raise ValueError("the parameters are another model's")
+        return {k: jnp.asarray(v, jnp.float32) for k, v in params.items()}
+
+
+def _numpy(arrays: Mapping[str, jax.Array]) -> Params:
+    return {k: np.array(v) for k, v in arrays.items()}  # JAX's own are read-only

@@ -1,0 +1,226 @@
+"""MWEM: multiplicative weights over all possible groups. A baseline for small domains.
+
+Source: Hardt, Ligett, McSherry 2012, "A simple and practical algorithm for differentially private
+data release", Figure 1; for groups and members as in Liu and Wu 2022 (arXiv 2206.05942). The model
+is a histogram h over types of groups (`grouptypes.py`). A measured answer m, as a share of groups
+or people, updates it by
+    h(x) <- h(x) exp(phi(x) (m - q(h)) / 2), after which h is normalised to sum 1.
+Here q(h) is the histogram's own answer, and phi(x) in 0..1 is whether the group counts, or the
+number of its members who count over the largest possible group size. All cells of a measurement
+update h together. Each round then repeats the update, several times, for those measurements whose
+error is at least half the error that the newest had when it was measured. Shares of people are
+relative to the public number of people.
+
+All of it is post-processing of noisy answers, and deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.method_titles import kind_title
+
+from ...data.domain import Hierarchy, Int64Array
+from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
+from ...synthesizer import FitContext
+from ..workload.candidates import Workload, declared_workload
+from ..workload.exact_counts import queries_by_marginal, relative_pairs
+from ..workload.groups_plan import AdaptivePlan
+from ..workload.queries import GROUP, PERSON, Marginal, Queries
+from . import grouptypes
+
+Sparse = Any  # a matrix of SciPy's, by rows
+PASSES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class GroupHistogram:
+    """See `loop.Model`.
+
+    types: one group of each type.
+    matrix: (queries, types), what a group of each type adds to each count.
+    weights: (types,), the histogram h.
+    groups: the number of groups, G.
+    totals: (queries,), what each answer is a share of: G or the number of people.
+    levels: (queries,), the queries' levels.
+    passes: how often a round repeats the updates of earlier measurements.
+    """
+
+    types: Hierarchy
+    matrix: Sparse
+    weights: NDArray[np.float64]
+    groups: int
+    totals: NDArray[np.float64]
+    levels: NDArray[np.int8]
+    passes: int = PASSES
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        counts: NDArray[np.float64] = self.matrix[rows] @ self.weights * self.groups
+        return counts
+
+    def learn(self, measured: NoisyAnswers) -> tuple[GroupHistogram, float]:
+        log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
+        starts = (0, *measured.ends[:-1])
+        parts = [
+            self._part(measured, slice(a, b)) for a, b in zip(starts, measured.ends, strict=True)
+        ]
+        newest = len(parts) - 1
+        least = _error(parts[newest], self.weights) / 2
+        weights = self.weights
+        for number in [newest, *list(range(len(parts))) * self.passes]:
+            part = parts[number]
+            missed = part.shares - part.scaled @ weights
+            if number != newest and np.abs(missed).max() < least:
+                continue
+            log += part.turned @ (missed / (2 * part.reach))
+            log -= log.max()
+            weights = np.exp(log)
+            weights /= weights.sum()
+        updated = replace(self, weights=weights)
+        missed = (updated.answers(measured.rows) - measured.values) ** 2 / measured.noise
+        return updated, float(missed.mean())
+
+    def _part(self, measured: NoisyAnswers, cells: slice) -> _Part:
+        rows = measured.rows[cells]
+        contributed = self.matrix[rows]
+        scale = self.groups / self.totals[rows]
+        reach = np.where(self.levels[rows] == GROUP, 1, self.types.domain.most)
+        scaled = scipy.sparse.diags(scale) @ contributed
+        shares = measured.values[cells] / self.totals[rows]
+        return _Part(shares, scipy.sparse.csr_matrix(scaled), contributed.T.tocsr(), reach)
+
+    def sample(self, seed: int) -> Hierarchy:
+        rng = np.random.default_rng(seed)
+        # Systematic sampling in random order: counts differ from exact shares by less than 1.
+        positions = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
+        ends = np.cumsum(self.weights)
+        chosen = np.searchsorted(ends / ends[-1], positions, side="right")
+        first = self.types.starts[chosen]
+        sizes = self.types.starts[chosen + 1] - first
+        group_of = np.repeat(np.arange(self.groups), sizes)
+        within = np.arange(len(group_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        people = self.types.people[np.repeat(first, sizes) + within]
+        return Hierarchy(self.types.domain, self.types.groups[chosen], people, group_of)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One measurement of c cells.
+
+    shares: (c,) noisy answers as shares.
+    scaled: (c, types), times h it is the histogram's own answers as shares.
+    turned: (types, c), the numerators of phi.
+    reach: (c,), the denominators of phi.
+    """
+
+    shares: NDArray[np.float64]
+    scaled: Sparse
+    turned: Sparse
+    reach: NDArray[np.int64]
+
+
+def _error(part: _Part, weights: NDArray[np.float64]) -> float:
+    """The largest error of a measurement's cells."""
+    return float(np.abs(part.shares - part.scaled @ weights).max())
+
+
+def contributions(types: Hierarchy, queries: Queries) -> Sparse:
+    """(queries, groups) sparse matrix: what each group adds to each count."""
+    blocks, order = [], []
+    for marginal, rows in queries_by_marginal(types.domain, queries):
+        asked = queries.take(rows)
+        codes = np.concatenate(
+            [
+                asked.group[:, marginal.group],
+                asked.person[:, marginal.person],
+                asked.relative[:, marginal.relative],
+            ],
+            axis=1,
+        )
+        cells = _radix(codes, marginal.shape)
+        blocks.append(_cells(types, marginal)[cells])
+        order.append(rows)
+    place = np.argsort(np.concatenate(order))
+    return scipy.sparse.vstack(blocks, format="csr")[place]
+
+
+def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
+    """(cells of the marginal, groups) sparse matrix: what each group adds to each cell."""
+    level = marginal.level
+    every = np.arange(types.N)
+    if level == GROUP and not marginal.person:
+        owner, member, group = np.arange(types.G), np.arange(types.G), np.arange(types.G)
+    elif level == GROUP:
+        owner, member, group = types.group_of, every, types.group_of
+    elif level == PERSON:
+        owner, member, group = every, every, types.group_of
+    else:
+        owner, member = relative_pairs(types, level)
+        group = types.group_of[owner]
+    person = member if level == GROUP else owner
+    codes = np.concatenate(
+        [
+            types.groups[group][:, marginal.group].astype(np.int64),
+            types.people[person][:, marginal.person],
+            types.people[member][:, marginal.relative],
+        ],
+        axis=1,
+    )
+    cell = _radix(codes, marginal.shape)
+    # An owner counts once in a cell, however many of their members are in it.
+    once = np.unique(owner * marginal.size + cell, return_index=True)[1]
+    ones = np.ones(len(once))
+    return scipy.sparse.coo_matrix(
+        (ones, (cell[once], group[once])), (marginal.size, types.G)
+    ).tocsr()
+
+
+def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
+    """(n,) cell numbers of (n, columns) codes: mixed radix, the last column fastest."""
+    cells = np.zeros(len(codes), np.int64)
+    for column, size in zip(codes.T, shape, strict=True):
+        cells = cells * size + column
+    return cells
+
+
+def uniform_start(
+    hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
+) -> Callable[[int], Model[Hierarchy]]:
+    """The function that gives the first model, which is the same for every seed.
+
+    Of the hierarchy it uses only G and N. Raises UserError where the domain is too large.
+    """
+    types, weights = grouptypes.group_types(workload.domain)
+    queries = workload.queries
+    totals = np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N))
+    matrix = contributions(types, queries)
+    first = GroupHistogram(
+        types=types,
+        matrix=matrix,
+        weights=weights,
+        groups=hierarchy.G,
+        totals=totals,
+        levels=queries.level,
+        passes=passes,
+    )
+    return lambda seed: first
+
+
+def fit_mwem(
+    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
+) -> AdaptiveFit[Workload, Hierarchy]:
+    """See `synthesizer.Synthesizer`."""
+    grouptypes.require_few_types(hierarchy.domain)
+    workload = declared_workload(hierarchy.domain, release)
+    plan = AdaptivePlan.of(release)
+    start = uniform_start(hierarchy, workload)
+    phases = plan.phases(workload)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
+    return fit_adaptively(hierarchy, method, context)

@@ -1,0 +1,255 @@
+"""Workloads: the queries that a data set should answer well, and the candidates to measure.
+
+A candidate is a set of queries that are measured together: all cells of a marginal, or a single
+query. Candidates are picked by their scores: the sum of their absolute errors, less a public
+number, the error that the noise of the measurement would leave.
+
+Scores are integers. The model's answers are rounded before the errors are computed, so that a score
+changes by at most as much as the counts do. Scores are multiplied by integer weights, so that
+candidates of different sensitivities can be compared (Liu and Wu 2022 use one sensitivity for all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lcm, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+from stream_dp.privacy.zcdp import gaussian_rho
+from stream_dp.study.group_releases import BatchRelease
+
+from ...data.domain import Domain, Hierarchy, Int64Array
+from .exact_counts import exact_answers
+from .queries import GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
+from .sensitivity import error_sensitivity, query_sensitivities, squared_sensitivity
+
+MOST_CELLS = 100_000  # of a marginal
+MOST_QUERIES = 2_000_000  # of a workload
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The queries of a release, by candidate: see `phases.Ranked`.
+
+    Costs are under `replace_in_place`. The first candidates are the opening, one-way marginals,
+    then the base, those of relatives that are always measured. Those of sensitivity 0 are free.
+
+    queries: all queries, candidate by candidate.
+    starts: candidate i is queries[starts[i] : starts[i + 1]].
+    squared: by candidate, the squared L2 sensitivity of its answers.
+    change: by candidate, the sensitivity of the sum of its absolute errors.
+    opening: the number of candidates of the opening.
+    base: the number of candidates of the base.
+    """
+
+    domain: Domain
+    queries: Queries
+    starts: Int64Array
+    squared: tuple[int, ...]
+    change: tuple[int, ...]
+    opening: int = 0
+    base: int = 0
+
+    @property
+    def candidates(self) -> int:
+        return len(self.squared)
+
+    @property
+    def levels(self) -> NDArray[np.int8]:
+        """(candidates,) the level of each."""
+        return self.queries.level[self.starts[:-1]]
+
+    @cached_property
+    def further(self) -> tuple[int, ...]:
+        """The candidates after opening and base that ask something which those two do not."""
+        first, q = self.opening + self.base, self.queries
+        rows = np.concatenate([q.level[:, None], q.group, q.person, q.relative], axis=1)
+        number = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        new = ~np.isin(number, number[: self.starts[first]])
+        asks = np.logical_or.reduceat(new, self.starts[:-1])
+        return tuple((first + np.flatnonzero(asks[first:])).tolist())
+
+    @property
+    def weights(self) -> Int64Array:
+        """By candidate the integer weight of its score."""
+        return np.array([self.sensitivity // c if c else 0 for c in self.change], np.int64)
+
+    @property
+    def sensitivity(self) -> int:
+        """The largest change of any weighted score by one person."""
+        return lcm(*(c for c in self.change if c))
+
+    def rows(self, candidates: Sequence[int]) -> Int64Array:
+        """The rows of the queries of some candidates, in their order."""
+        return candidate_rows(self.starts, candidates)
+
+    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
+        """The rho of measuring candidates together: the sum of what each costs alone."""
+        costs = (
+            gaussian_rho(self.squared[i], v) for i, v in zip(candidates, variances, strict=True)
+        )
+        return sum(costs, Fraction(0))
+
+    def counter(self, data: Hierarchy) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact counts of candidates; all are counted at its start."""
+        true = exact_answers(data, self.queries)
+        return lambda candidates: true[self.rows(candidates)]
+
+    judged = counter
+
+    def texts(self, rows: Int64Array) -> tuple[str, ...]:
+        """The queries of these rows in words."""
+        return tuple(self.queries.text(i, self.domain) for i in rows.tolist())
+
+    def scores(
+        self,
+        candidates: Sequence[int],
+        true: Int64Array,
+        model: NDArray[np.float64],
+        deviations: Sequence[float],
+    ) -> Int64Array:
+        """Scores with the candidates' weights; see `phases.Ranked`."""
+        numbers = np.asarray(candidates, np.int64)
+        sizes = np.diff(self.starts)[numbers]
+        # The mean absolute value of normal noise is sqrt(2 / pi) of its standard deviation.
+        noise = sqrt(2 / pi) * sizes * np.array(deviations)
+        return excess_errors(sizes, true, model, noise) * self.weights[numbers]
+
+
+def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
+    """The rows of some candidates, in their order: candidate i has starts[i] to starts[i + 1]."""
+    numbers = np.asarray(candidates, np.int64)
+    sizes = np.diff(starts)[numbers]
+    ends = np.cumsum(sizes)
+    return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+def excess_errors(
+    sizes: Int64Array, true: Int64Array, model: NDArray[np.float64], noise: NDArray[np.float64]
+) -> Int64Array:
+    """(candidates,) sums of the errors of rounded answers, less what noise would leave, rounded.
+
+    sizes, noise: by candidate, how many counts it has, and the error that noise leaves.
+    true, model: the exact counts of the candidates and the model's answers, in their order.
+    """
+    errors = np.abs(true - np.rint(model).astype(np.int64))
+    sums: Int64Array = np.add.reduceat(errors, np.cumsum(sizes) - sizes)
+    return sums - np.rint(noise).astype(np.int64)
+
+
+def marginal_workload(
+    marginals: Sequence[Marginal],
+    opening: Sequence[Marginal] = (),
+    base: Sequence[Marginal] = (),
+) -> Workload:
+    """A workload whose candidates are marginals of one domain. Raises ValueError without any."""
+    candidates = [*opening, *base, *marginals]
+    if not marginals:
+        raise ValueError("a workload needs a marginal")
+    return Workload(
+        domain=candidates[0].domain,
+        queries=Queries.joined(m.queries() for m in candidates),
+        starts=np.cumsum([0, *(m.size for m in candidates)]),
+        squared=tuple(squared_sensitivity(m) for m in candidates),
+        change=tuple(error_sensitivity(m) for m in candidates),
+        opening=len(opening),
+        base=len(base),
+    )
+
+
+def query_workload(
+    domain: Domain,
+    queries: Queries,
+    opening: Sequence[Marginal] = (),
+    base: Sequence[Marginal] = (),
+) -> Workload:
+    """A workload whose candidates are single queries. Raises ValueError without any."""
+    if not len(queries):
+        raise ValueError("a workload needs a query")
+    queries.check(domain)
+    counts, first = query_sensitivities(domain, queries), [*opening, *base]
+    return Workload(
+        domain=domain,
+        queries=Queries.joined([*(m.queries() for m in first), queries]),
+        starts=np.cumsum([0, *(m.size for m in first), *[1] * len(counts)]),
+        squared=(*(squared_sensitivity(m) for m in first), *(c * c for c in counts)),
+        change=(*(error_sensitivity(m) for m in first), *counts),
+        opening=len(opening),
+        base=len(base),
+    )
+
+
+def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
+    """The one-way marginals: of every column of groups, then of every column of people."""
+    return (
+        *(Marginal(domain, GROUP, group=(c,)) for c in range(len(domain.group_values))),
+        *(Marginal(domain, PERSON, person=(c,)) for c in range(len(domain.person_values))),
+    )
+
+
+def relation_base(domain: Domain) -> tuple[Marginal, ...]:
+    """Marginals that relatives' attributes depend on most; none without roles.
+
+    Of every attribute of people: its marginal with the role, and of people with a spouse and of
+    people with a child the marginal of their own value with the relative's. What people with a
+    parent answer is nearly the same, asked from the other side, and its cost grows with the square
+    of the number of children: it is left to the rounds.
+    """
+    if domain.roles is None:
+        return ()
+    role = domain.role_column
+    free = [c for c in range(len(domain.person_values)) if c != role]
+    marginals = [
+        *(Marginal(domain, PERSON, person=(min(c, role), max(c, role))) for c in free),
+        *(
+            Marginal(domain, level, person=(c,), relative=(c,))
+            for level in (SPOUSE, HAS_CHILD)
+            for c in free
+        ),
+    ]
+    return tuple(m for m in marginals if m.size <= MOST_CELLS)
+
+
+def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
+    """The workload of a batch release. Raises UserError if it is too large."""
+    marginals = default_marginals(domain, release.ways)
+    queries = sum(m.size for m in marginals)
+    if not marginals:
+        raise UserError(
+            f"ways: marginals of {release.ways} attributes are too large here; declare fewer"
+        )
+    if queries > MOST_QUERIES:
+        raise UserError(
+            f"ways: {queries:,} queries are more than {MOST_QUERIES:,};"
+            " declare fewer attributes or ways"
+        )
+    opening, base = one_way_marginals(domain), relation_base(domain)
+    if release.candidates == "marginals":
+        return marginal_workload(marginals, opening, base)
+    return query_workload(domain, Queries.joined(m.queries() for m in marginals), opening, base)
+
+
+def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
+    """The marginals of `ways` columns, or of all if there are fewer, among groups and people.
+
+    With roles also those of one attribute of a person and one of their spouse, child or parent.
+    Marginals of more than MOST_CELLS cells are left out.
+    """
+    columns = len(domain.group_values) + len(domain.person_values)
+    marginals = all_marginals(domain, min(ways, columns), (GROUP, PERSON))
+    if domain.roles is not None:
+        role, people = domain.role_column, range(len(domain.person_values))
+        free = [c for c in people if c != role]
+        marginals += tuple(
+            Marginal(domain, level, person=(own,), relative=(theirs,))
+            for level in range(SPOUSE, SPOUSE + 3)
+            for own in free
+            for theirs in free
+        )
+    return tuple(m for m in marginals if m.size <= MOST_CELLS)

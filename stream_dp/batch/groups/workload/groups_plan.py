@@ -1,0 +1,120 @@
+"""How a data set of groups spends rho: an opening, relatives, then rounds that pick.
+
+Four phases, of which those with nothing to measure are left out:
+- the opening measures all one-way marginals and, with the same noise, what is free;
+- the base measures marginals of relatives that their attributes depend on most;
+- rounds pick among all further marginals of relatives;
+- rounds pick among all other candidates.
+
+The parts: `relations` of rho goes to the second and third where there are roles, `base` of it to
+the second; of what is left `opening` goes to the first. Marginals of a phase that are measured all
+at once cost the same each, but for those that are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from stream_dp.study.group_releases import RELATIONS, BatchRelease
+
+from ...rounds.phases import SELECTION, Everything, Phase, Rounds
+from .candidates import Workload
+from .queries import SPOUSE
+
+OPENING, BASE = Fraction(1, 5), Fraction(1, 2)
+RELATIVE_ROUNDS, RELATIVE_PICKS = 4, 3
+MOST_FREE = 20_000  # cells of all free candidates that are measured
+
+
+@dataclass(frozen=True)
+class AdaptivePlan:
+    """The phases of a data set of groups. All of it is public.
+
+    rho: the budget of the release.
+    rounds: the most rounds that pick, those among relatives aside.
+    per_round: candidates that such a round picks; one among relatives picks RELATIVE_PICKS of them.
+    selection: the part of a round's budget that pays for picking.
+    opening: the opening's part of what relations leave.
+    relations: the part of rho that measures relatives, where there are roles.
+    base: the base's part of that.
+    Raises ValueError unless every part of the budget is positive.
+    """
+
+    rho: Fraction
+    rounds: int
+    per_round: int = 1
+    selection: Fraction = SELECTION
+    opening: Fraction = OPENING
+    relations: Fraction = RELATIONS
+    base: Fraction = BASE
+
+    def __post_init__(self) -> None:
+        parts = self.selection, self.opening, self.relations, self.base
+        if self.rho <= 0 or not all(0 < part < 1 for part in parts):
+            raise ValueError("rho must be positive, and parts of it between 0 and 1")
+        if self.rounds < 1 or self.per_round < 1:
+            raise ValueError("there must be a round and a pick in it")
+
+    @staticmethod
+    def of(release: BatchRelease) -> AdaptivePlan:
+        """The plan of a declared release."""
+        return AdaptivePlan(
+            release.rho,
+            rounds=release.rounds,
+            per_round=release.per_round,
+            relations=release.relations or RELATIONS,
+        )
+
+    def phases(self, workload: Workload) -> tuple[Phase, ...]:
+        """The phases for a workload. If there are fewer candidates than picks, all are measured."""
+        opening = (*range(workload.opening), *self._free(workload))
+        base = tuple(range(workload.opening, workload.opening + workload.base))
+        charged = [i for i in workload.further if workload.squared[i]]
+        related_ones = (workload.levels >= SPOUSE) & bool(base)
+        relatives = [i for i in charged if related_ones[i]]
+        others = [i for i in charged if not related_ones[i]]
+        related, rest = _split(self.relations, bool(base), bool(others or workload.opening))
+        first, last = _split(self.opening, bool(workload.opening), bool(others))
+        second, third = _split(self.base, bool(base), bool(relatives))
+        phases: list[Phase] = []
+        if workload.opening:
+            phases.append(equal_costs(rest * first * self.rho, opening, workload))
+        if base:
+            phases.append(equal_costs(related * second * self.rho, base, workload))
+        if relatives:
+            rounds, picks = RELATIVE_ROUNDS, RELATIVE_PICKS * self.per_round
+            phases.append(self._rounds(related * third * self.rho, relatives, rounds, picks))
+        if others:
+            rho = rest * last * self.rho
+            phases.append(self._rounds(rho, others, self.rounds, self.per_round))
+        return tuple(phases)
+
+    def _free(self, workload: Workload) -> list[int]:
+        """The free candidates beside the opening, the smallest first, up to MOST_FREE cells."""
+        sizes = np.diff(workload.starts)
+        free = [i for i in workload.further if not workload.squared[i]]
+        free.sort(key=sizes.__getitem__)
+        fit = np.cumsum(sizes[free], dtype=np.int64) <= MOST_FREE
+        return sorted(free[: int(fit.sum())])
+
+    def _rounds(self, rho: Fraction, candidates: Sequence[int], rounds: int, picks: int) -> Rounds:
+        picks = min(picks, len(candidates))
+        rounds = min(rounds, len(candidates) // picks)
+        return Rounds(rho, tuple(candidates), rounds, picks, selection=self.selection)
+
+
+def _split(part: Fraction, first: bool, second: bool) -> tuple[Fraction, Fraction]:
+    """The parts of two of which one may have nothing to do; the other then has all."""
+    part = part if first and second else Fraction(first)
+    return part, 1 - part
+
+
+def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) -> Everything:
+    """All at once: each of the same cost; those that are free have the noise of the least."""
+    squared = [workload.squared[i] for i in candidates]
+    least = min(s for s in squared if s)
+    return Everything(rho, candidates, tuple(Fraction(s or least) for s in squared))

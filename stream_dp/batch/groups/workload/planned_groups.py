@@ -1,0 +1,24 @@
+"""The phases of a data set of groups before any data: see `planned_phases.PlannedPhase`."""
+
+from __future__ import annotations
+
+from stream_dp.study import Study
+from stream_dp.study.group_releases import BatchRelease
+
+from ...planned_phases import PlannedPhase, counted_phases
+from ...synthesizer import release_domain
+from .candidates import declared_workload, marginal_workload, one_way_marginals
+from .groups_plan import AdaptivePlan, equal_costs
+
+
+def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
+    """What is always measured, then rounds that pick."""
+    workload = declared_workload(release_domain(study, release), release)
+    return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
+
+
+def planned_independent(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
+    """Every attribute by itself."""
+    workload = marginal_workload(one_way_marginals(release_domain(study, release)))
+    every = tuple(range(workload.candidates))
+    return counted_phases([equal_costs(release.rho, every, workload)], workload)

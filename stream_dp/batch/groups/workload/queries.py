@@ -1,0 +1,220 @@
+"""Counting queries on groups and their members, as arrays of target codes.
+
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+section 3, and the appendix for relations. What a query counts, by its level:
+
+- GROUP: groups that have the group targets and at least one member with all person targets
+  (without person targets: groups);
+- PERSON: people who have the person targets, in groups that have the group targets;
+- SPOUSE: such people whose spouse has the relative's targets. Head and spouse are each other's;
+- HAS_CHILD: such people with at least one child who has them. Children are head's and spouse's;
+- HAS_PARENT: such people with at least one parent, head or spouse, who has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.domain import Column, Domain
+
+GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT = range(5)
+LEVELS = ("groups", "people", "people with a spouse", "people with a child", "people with a parent")
+FREE = -1
+
+Targets = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """n queries.
+
+    level: int8 (n,), one of the five levels.
+    group: int16 (n, group columns), the target code in each column of `Hierarchy.groups`, the size
+        last; -1 if the column is free.
+    person: int16 (n, person columns), likewise for the person.
+    relative: int16 (n, person columns), likewise for the relative; all -1 at the levels GROUP and
+        PERSON.
+    Raises ValueError for arrays of other shapes or values.
+    """
+
+    level: NDArray[np.int8]
+    group: Targets
+    person: Targets
+    relative: Targets
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level", np.asarray(self.level, np.int8))
+        for name in ("group", "person", "relative"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), np.int16))
+        n = self.level.shape
+        if len(n) != 1 or any(a.shape[:1] != n or a.ndim != 2 for a in self._targets):
+            raise ValueError("queries need one level and one row of each kind of targets")
+        if self.person.shape != self.relative.shape:
+            raise ValueError("a relative has the columns of a person")
+        if ((self.level < GROUP) | (self.level > HAS_PARENT)).any():
+            raise ValueError("a level of a query is none of the five")
+        if any((a < FREE).any() for a in self._targets):
+            raise ValueError("a target is a code, or -1")
+        if (self.relative[self.level < SPOUSE] != FREE).any():
+            raise ValueError("a query about groups or people has no targets of relatives")
+
+    @property
+    def _targets(self) -> tuple[Targets, Targets, Targets]:
+        return self.group, self.person, self.relative
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Queries:
+        """Some of the queries, in the order of `rows`."""
+        return Queries(self.level[rows], *(a[rows] for a in self._targets))
+
+    @staticmethod
+    def joined(parts: Iterable[Queries]) -> Queries:
+        """All queries of the parts, in order. There must be at least one part."""
+        blocks = list(parts)
+        return Queries(
+            np.concatenate([q.level for q in blocks]),
+            np.concatenate([q.group for q in blocks]),
+            np.concatenate([q.person for q in blocks]),
+            np.concatenate([q.relative for q in blocks]),
+        )
+
+    def check(self, domain: Domain) -> None:
+        """Raises ValueError for queries of other columns, codes or levels than the domain has."""
+        sizes = domain.group_values, domain.person_values, domain.person_values
+        for targets, values in zip(self._targets, sizes, strict=True):
+            if targets.shape[1] != len(values):
+                raise ValueError("queries and domain differ in their columns")
+            if (targets >= np.array(values, np.int64)).any():
+                raise ValueError("a wanted code lies outside its column")
+        if domain.roles is None and (self.level >= SPOUSE).any():
+            raise ValueError("queries of relations need a domain with roles")
+
+    def text(self, i: int, domain: Domain) -> str:
+        """Query i in words, such as `people: region=2, age=<18; child: sex=1`."""
+        own = _words(domain.group_columns, self.group[i]) + _words(domain.person, self.person[i])
+        words = LEVELS[self.level[i]]
+        words += f": {', '.join(own)}" if own else ""
+        theirs = _words(domain.person, self.relative[i])
+        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """All combinations of values of some columns: one query of the same level for each.
+
+    group: indices of columns of `Hierarchy.groups`, in increasing order.
+    person: indices of columns of people, in increasing order.
+    relative: likewise, for the relative.
+    Cells are in C order of (group, person, relative): the last column runs fastest. Raises
+    ValueError for columns or a level that the domain does not have.
+    """
+
+    domain: Domain
+    level: int
+    group: tuple[int, ...] = ()
+    person: tuple[int, ...] = ()
+    relative: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not GROUP <= self.level <= HAS_PARENT:
+            raise ValueError("a level of a query is none of the five")
+        if self.level < SPOUSE and self.relative:
+            raise ValueError("a query about groups or people has no targets of relatives")
+        if self.level >= SPOUSE and self.domain.roles is None:
+            raise ValueError("queries of relations need a domain with roles")
+        people = range(len(self.domain.person_values))
+        existing = (range(len(self.domain.group_values)), people, people)
+        for chosen, columns in zip((self.group, self.person, self.relative), existing, strict=True):
+            if list(chosen) != sorted(set(chosen)) or not set(chosen) <= set(columns):
+                raise ValueError("a marginal names columns that are there, in increasing order")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        of_people = self.domain.person_values
+        return (
+            *(self.domain.group_values[c] for c in self.group),
+            *(of_people[c] for c in self.person),
+            *(of_people[c] for c in self.relative),
+        )
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def queries(self, cells: NDArray[np.int64] | None = None) -> Queries:
+        """A query for each cell, or for the cells of these numbers."""
+        cells = np.arange(self.size) if cells is None else cells
+        codes = np.unravel_index(cells, self.shape) if self.shape else ()
+        people = len(self.domain.person_values)
+        targets_by_kind, widths = [], (len(self.domain.group_values), people, people)
+        for columns, width in zip((self.group, self.person, self.relative), widths, strict=True):
+            targets = np.full((len(cells), width), FREE, np.int16)
+            for column, code in zip(columns, codes[: len(columns)], strict=True):
+                targets[:, column] = code
+            codes = codes[len(columns) :]
+            targets_by_kind.append(targets)
+        return Queries(np.full(len(cells), self.level, np.int8), *targets_by_kind)
+
+    @property
+    def text(self) -> str:
+        """In words, such as `people: region, age`."""
+        names = [self.domain.group_columns[c].name for c in self.group]
+        names += [self.domain.person[c].name for c in self.person]
+        theirs = [self.domain.person[c].name for c in self.relative]
+        words = LEVELS[self.level] + (f": {', '.join(names)}" if names else "")
+        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+
+
+def all_marginals(
+    domain: Domain, k: int, levels: Sequence[int], columns: Iterable[str] | None = None
+) -> tuple[Marginal, ...]:
+    """The marginals of every choice of k attributes of groups and persons, at each level.
+
+    At the levels of relations the choice includes at least one attribute of the relative, which
+    counts as different from the person's attribute of the same name.
+
+    columns: restricts the choice to columns of these names (`size` for the size).
+    Raises ValueError for a name that no column has.
+    """
+    names = [c.name for c in (*domain.group_columns, *domain.person)]
+    if columns is not None and not (chosen_names := set(columns)) <= set(names):
+        raise ValueError(f"no column is called {', '.join(sorted(chosen_names - set(names)))}")
+    allowed = set(names if columns is None else chosen_names)
+    group = [(0, i) for i, c in enumerate(domain.group_columns) if c.name in allowed]
+    person = [i for i, c in enumerate(domain.person) if c.name in allowed]
+    own = [*group, *((1, i) for i in person)]
+    marginals = []
+    for level in levels:
+        others = [(2, i) for i in person] if level >= SPOUSE else []
+        for chosen in combinations([*own, *others], k):
+            parts = [tuple(i for kind, i in chosen if kind == which) for which in range(3)]
+            if level < SPOUSE or parts[2]:
+                marginals.append(Marginal(domain, level, *parts))
+    return tuple(marginals)
+
+
+def sampled_queries(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
+    """n different cells of the marginals, a uniformly random set.
+
+    The choice is public and independent of the data. Raises ValueError if there are fewer cells.
+    """
+    ends = np.cumsum([m.size for m in marginals], dtype=np.int64)
+    cells = np.sort(rng.choice(ends[-1], n, replace=False))
+    which = np.searchsorted(ends, cells, side="right")
+    return Queries.joined(
+        marginals[i].queries(cells[which == i] - (ends[i] - marginals[i].size))
+        for i in np.unique(which)
+    )
+
+
+def _words(columns: Sequence[Column], targets: Targets) -> list[str]:
+    pairs = zip(columns, targets, strict=True)
+    return [f"{column.name}={column.values[code]}" for column, code in pairs if code != FREE]

@@ -1,0 +1,117 @@
+"""How much one person's attributes change hierarchical counts, under `replace_in_place`.
+
+The relation: one person's own attributes change, everything else stays: the groups, who belongs
+to which, their sizes and attributes. In a study everybody's role stays too, over the whole history:
+it comes with membership, never from a report, and the certificate says so. The bounds hold for
+more: a role may change as well, as far as both tables are valid, with exactly one head, at most
+one spouse and at most C children. Then a head stays the head; spouses, children and others may
+become one another. No bound grows by that: each is proved for any change, and attained with all
+roles fixed. So that roles are invariant makes nothing cheaper.
+
+One group changes, in one cell of its group attributes. Write x for the own targets' columns of a
+person, r for the relative's columns, h, s for head and spouse, R for the set of r of all children,
+who are C at most. A cell of a marginal of a relation is (x, r), and holds the people with x
+who have a relative with r: each person adds at most 1 to a cell, however many relatives fit.
+
+One count, the largest change (L1 and L-infinity are the same for one number)
+- GROUP, PERSON: 1. A group, or the person, begins or ceases to fit.
+- SPOUSE: 2. A person is in one couple at most, and nobody outside it is counted by it.
+- HAS_CHILD: 2. Only the group's parents are counted, and there are two at most.
+- HAS_PARENT: C. Only children are counted. If the person is a child before and after, nobody's
+  parents change and only their own count does: 1. If they are a parent before or after and stay
+  no child, at most C others change. If they change between child and parent, the child that they
+  are in one of the tables leaves room for C - 1 others, all of one sign, and their own: C.
+
+Whole marginals, squared L2
+- GROUP, PERSON: 2. One cell loses 1 and one gains 1.
+- SPOUSE: 6. A couple adds 1 to (x_h, r_s) and 1 to (x_s, r_h). If two are removed and two added,
+  both of one kind in one cell would give 4 + 4; but (x_h, r_s) = (x_s, r_h) before and after the
+  change of, say, h means x_h = x_s and r_h = r_s both times, which is no change. So at most one
+  side has a cell of 2: 4 + 1 + 1. A couple that only begins or ends: at most 4.
+- HAS_CHILD: max(8, 2 C). Parent p adds 1 to (x_p, r) for each r in R. A parent's own change moves
+  |R| <= C entries: 2 C cells change by 1. A child's change takes at most one r out of R and brings
+  at most one in, for both parents: with x_h = x_s that is 2 in each of two cells, 8. A spouse
+  who begins or ends: at most C; if they are a child in the other table, at most C - 1, and 1 for
+  the head's (x_h, r): C. A child from or to an other: at most 4.
+- HAS_PARENT: max(4, 2 C^2). Child c adds 1 to (x_c, r) for each r in {r_h, r_s}. A child's own
+  change takes at most 2 entries away and brings 2: cells with one x are different, so 4. A
+  parent's change takes at most one r from the children and brings at most one: the columns (., r)
+  and (., r') change by vectors of non-negative entries with sum at most C, squared at most C^2
+  each: 2 C^2. A spouse who begins or ends: at most C^2; if they are a child in the other table,
+  (C - 1)^2 + 1. A child from or to an other: at most 2.
+At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and the columns have
+enough values: two, but for HAS_CHILD at C > 4, where the relative's need C.
+
+Queries that nobody can move: those about groups or people with group columns alone. How many groups
+have an attribute or a size, and how many people belong to such groups, stays as it is: 0. They are
+free. Their answers get noise all the same, so that no number in a result is exact.
+
+Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
+- GROUP, PERSON: 2, as above.
+- SPOUSE: 4. Two entries are removed and two added.
+- HAS_CHILD: max(4, 2 C). A parent's own change removes |R| <= C entries and adds as many; a
+  child's takes one r out of R and brings one in, for two parents; a spouse who begins or ends, or
+  changes with a child: at most C, as above.
+- HAS_PARENT: max(4, 2 C). A child's own change removes two entries and adds two; a parent's takes
+  one entry of each child and adds one; a spouse's as above: at most C.
+
+Source of the relation and of the levels: Liu, Wu (arXiv 2206.05942), which charges one normalised
+sensitivity for all. Proofs and bounds for marginals are this project's.
+"""
+
+from __future__ import annotations
+
+from ...data.domain import Domain
+from .queries import FREE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal, Queries
+
+
+def count_sensitivity(domain: Domain, level: int) -> int:
+    """The largest change of one count of this level: L1, L2 and L-infinity.
+
+    Raises ValueError for a relation in a domain without roles.
+    """
+    return {GROUP: 1, PERSON: 1, SPOUSE: 2, HAS_CHILD: 2, HAS_PARENT: _children(domain, level)}[
+        level
+    ]
+
+
+def query_sensitivities(domain: Domain, queries: Queries) -> list[int]:
+    """By query, the largest change of its count. Raises ValueError as `count_sensitivity`."""
+    by_level = {level: count_sensitivity(domain, level) for level in set(queries.level.tolist())}
+    unmoved = (queries.level < SPOUSE) & (queries.person == FREE).all(axis=1)
+    return [0 if x else by_level[i] for i, x in zip(queries.level.tolist(), unmoved, strict=True)]
+
+
+def squared_sensitivity(marginal: Marginal) -> int:
+    """The largest squared L2 change of all cells of a marginal together."""
+    if _unmoved(marginal):
+        return 0
+    c = _children(marginal.domain, marginal.level)
+    return {
+        GROUP: 2,
+        PERSON: 2,
+        SPOUSE: 6,
+        HAS_CHILD: max(8, 2 * c),
+        HAS_PARENT: max(4, 2 * c * c),
+    }[marginal.level]
+
+
+def error_sensitivity(marginal: Marginal) -> int:
+    """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
+    if _unmoved(marginal):
+        return 0
+    c = _children(marginal.domain, marginal.level)
+    return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)
+
+
+def _unmoved(marginal: Marginal) -> bool:
+    """Whether no change of a person's attributes moves any cell."""
+    return marginal.level < SPOUSE and not marginal.person
+
+
+def _children(domain: Domain, level: int) -> int:
+    if level < SPOUSE:
+        return 0
+    if domain.roles is None:
+        raise ValueError("queries of relations need a domain with roles")
+    return domain.roles.children

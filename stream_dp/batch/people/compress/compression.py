@@ -1,0 +1,201 @@
+"""The compressed domain: values of a column whose noisy count is low become one value.
+
+A value, or a declared group of values such as a coarser bin, stays apart where its noisy count is
+at least `threshold` standard deviations of its own noise; all others of the column become one. All
+of it follows from noisy answers and declarations, so it is public and costs nothing; a person's row
+becomes another row by itself, so that neighbours stay neighbours.
+
+The noisy count of m values of a column with n: the residual's entries y have independent noise of
+variance s and an expectation that sums to 0, the number of people N noise of variance r (0 where it
+is public). The best linear unbiased estimate times n^2 is the integer
+    T = n sum of y over the m - m sum of y + m n N,   of variance n m (n - m) s + (m n)^2 r.
+
+Undone, a value of a group is drawn in proportion to the noisy counts of its values, as far as they
+are positive, or uniformly where none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...data.domain import Codes, Column
+from ..known import Known
+from ..model.people_draw import drawn_cells
+from ..people_table import People, PeopleDomain
+
+MOST_APART = 1_000  # values of a column that stay apart
+REST = "?"  # the value that stands for all merged ones; no declared value holds it
+SEVERAL = "|"  # between the values of a coarser bin
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyColumn:
+    """What the first phase says of one column.
+
+    entries: (n,) noisy residual, integers.
+    variance: of the noise in an entry.
+    people, people_variance: the number of people and the variance of its noise.
+    """
+
+    entries: NDArray[np.int64]
+    variance: Fraction
+    people: int
+    people_variance: Fraction
+
+    def scaled(self, values: Sequence[int]) -> int:
+        """The noisy count of some values, times n squared."""
+        n, m = len(self.entries), len(values)
+        own = sum(self._list[v] for v in values)
+        return n * own - m * self._sum + m * n * self.people
+
+    def scaled_variance(self, m: int) -> Fraction:
+        n = len(self.entries)
+        return n * m * (n - m) * self.variance + (m * n) ** 2 * self.people_variance
+
+    @cached_property
+    def _list(self) -> list[int]:
+        values: list[int] = self.entries.tolist()
+        return values
+
+    @cached_property
+    def _sum(self) -> int:
+        return sum(self._list)
+
+    def counts(self) -> NDArray[np.float64]:
+        """(n,) noisy counts, which sum to the number of people."""
+        n = len(self.entries)
+        counts: NDArray[np.float64] = (self.entries - self.entries.mean() + self.people) / n
+        return counts
+
+
+@dataclass(frozen=True, eq=False)
+class MergedColumn:
+    """The groups of a column's values that the compressed domain tells apart.
+
+    groups: by group, the codes of its values.
+    rest: whether the last group is that of the merged values.
+    noisy: what the groups follow from.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    rest: bool
+    noisy: NoisyColumn
+
+    @staticmethod
+    def of(
+        noisy: NoisyColumn, public: NDArray[np.int64], threshold: Fraction, exempt: bool
+    ) -> MergedColumn:
+        """public: (n,) the declared group of each value; exempt: merge only what is too many."""
+        order = np.argsort(public, kind="stable")
+        starts = np.flatnonzero(np.diff(public[order], prepend=-1))
+        declared = [tuple(g.tolist()) for g in np.split(order, starts[1:])]
+        scaled = [noisy.scaled(group) for group in declared]
+        least = {m: threshold**2 * noisy.scaled_variance(m) for m in set(map(len, declared))}
+        high = [
+            exempt or (count >= 0 and count**2 >= least[len(group)])
+            for count, group in zip(scaled, declared, strict=True)
+        ]
+        first = sorted(range(len(declared)), key=lambda i: (-scaled[i], i))
+        apart = {first[0], *[i for i in first if high[i]][:MOST_APART]}
+        low = [i for i in range(len(declared)) if i not in apart]
+        if len(low) == 1:  # alone it is what it was
+            apart, low = {*apart, *low}, []
+        groups = [declared[i] for i in sorted(apart)]
+        if low:
+            groups.append(tuple(sorted(v for i in low for v in declared[i])))
+        return MergedColumn(tuple(groups), bool(low), noisy)
+
+    @cached_property
+    def group_of(self) -> NDArray[np.int64]:
+        """(n,) the group of each value."""
+        result = np.empty(len(self.noisy.entries), np.int64)
+        for number, values in enumerate(self.groups):
+            result[list(values)] = number
+        return result
+
+    @property
+    def identity(self) -> bool:
+        """Whether every value stays apart."""
+        return len(self.groups) == len(self.noisy.entries)
+
+    @property
+    def merged(self) -> int:
+        """How many values were merged for their low counts."""
+        return len(self.groups[-1]) if self.rest else 0
+
+    def column(self, source: Column) -> Column:
+        """The column of groups: a value alone, the values of a coarser bin, or the rest."""
+        names: list[int | str] = []
+        for values in self.groups:
+            alone = source.values[values[0]]
+            several = SEVERAL.join(str(source.values[v]) for v in values)
+            names.append(alone if len(values) == 1 else several)
+        if self.rest:
+            names[-1] = REST
+        return Column(source.name, tuple(names))
+
+    def known(self, place: int) -> Known:
+        """The interaction of the compressed column, number `place`, that its groups' counts say.
+
+        Its noise differs by group; the variance is that of their mean.
+        """
+        n, count = len(self.group_of), len(self.groups)
+        sums = np.zeros(count)
+        np.add.at(sums, self.group_of, self.noisy.counts())
+        m = np.bincount(self.group_of, minlength=count)
+        each = m * (1 - m / n) * float(self.noisy.variance) / n**2
+        variance = float(each.mean()) / (1 - 1 / count)
+        return Known((place,), sums - self.noisy.people / count, variance)
+
+    def values(self, groups: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+        """(N,) values drawn for people of these groups."""
+        result = np.empty(len(groups), np.int64)
+        counts = np.maximum(self.noisy.counts(), 0)
+        for number, values in enumerate(self.groups):
+            people = np.flatnonzero(groups == number)
+            likely = counts[list(values)]
+            if likely.sum() <= 0:
+                likely = np.ones(len(values))
+            (places,) = drawn_cells(rng, likely[None, :], np.array([len(people)]))
+            result[people] = np.array(values)[places]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Compression:
+    """From measured columns to their groups, and back.
+
+    source: the measured columns.
+    columns: of each, its groups.
+    """
+
+    source: PeopleDomain
+    columns: tuple[MergedColumn, ...]
+
+    @cached_property
+    def domain(self) -> PeopleDomain:
+        """The compressed domain."""
+        columns = zip(self.columns, self.source.columns, strict=True)
+        return PeopleDomain(
+            columns=tuple(merged.column(of) for merged, of in columns),
+            moves=self.source.moves,
+            replaced=self.source.replaced,
+            size=self.source.size,
+            most=self.source.most,
+        )
+
+    def merged(self, people: People) -> People:
+        """People by the groups of their values. Confidential where they are."""
+        codes = [merged.group_of[people.codes[:, c]] for c, merged in enumerate(self.columns)]
+        return People(self.domain, np.stack(codes, axis=1))
+
+    def undone(self, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
+        """(N, columns) values of the measured columns, drawn for people of these groups."""
+        drawn = [merged.values(codes[:, c], rng) for c, merged in enumerate(self.columns)]
+        return np.stack(drawn, axis=1)

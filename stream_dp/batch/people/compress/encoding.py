@@ -1,0 +1,109 @@
+"""The columns that are measured: those of the table, composites in place of their parts.
+
+Everything here is declared. A composite's values are the pairs of its columns' values, in their
+order; a person's row in the table and among the measured columns say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study import MatchRelease
+
+from ...data.domain import Codes, Column
+from ..model.bin_points import spread
+from ..people_table import People, PeopleDomain
+
+_MOST = 1 << 32  # cells of a pair of columns: single ones alone are measured before it is merged
+JOINT = "&"  # between the values of a composite; no value holds it
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What is measured, and how it comes from the columns of the table.
+
+    source: the table's columns.
+    names: of the measured columns.
+    parts: by measured column, the table's columns in it.
+    coarse: by number among the table's columns, the bins' numbers of a coarser bin.
+    """
+
+    source: PeopleDomain
+    names: tuple[str, ...]
+    parts: tuple[tuple[int, ...], ...]
+    coarse: dict[int, NDArray[np.int64]]
+
+    @staticmethod
+    def of(source: PeopleDomain, release: MatchRelease) -> Encoding:
+        """source: the columns of the release, in its order."""
+        places = {name: place for place, name in enumerate(release.names)}
+        columns = release.columns
+        coarse = {
+            places[name]: np.array(source.numbers[places[name]].coarser(edges), np.int64)
+            for name, edges in (release.coarser or {}).items()
+        }
+        return Encoding(
+            source=source,
+            names=tuple(columns),
+            parts=tuple(tuple(places[name] for name in own) for own in columns.values()),
+            coarse=coarse,
+        )
+
+    @cached_property
+    def domain(self) -> PeopleDomain:
+        """The measured columns."""
+        return PeopleDomain(
+            columns=tuple(map(self._column, self.names, self.parts)),
+            moves=self.source.moves,
+            replaced=self.source.replaced,
+            size=self.source.size,
+            most=_MOST,
+        )
+
+    def _column(self, name: str, part: tuple[int, ...]) -> Column:
+        values = [self.source.columns[c].values for c in part]
+        if len(part) == 1:
+            return Column(name, values[0])
+        return Column(name, tuple(JOINT.join(map(str, cell)) for cell in product(*values)))
+
+    def _sizes(self, part: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self.source.sizes[c] for c in part)
+
+    def public_groups(self, column: int) -> NDArray[np.int64]:
+        """(values,) the group that each value of a measured column is in, from 0, of coarser bins.
+
+        Without coarser bins each value is a group of its own.
+        """
+        groups = np.zeros(1, np.int64)
+        for c in self.parts[column]:
+            own = self.coarse.get(c, np.arange(self.source.sizes[c]))
+            groups = (groups[:, None] * (int(own.max()) + 1) + own).reshape(-1)
+        return groups
+
+    def coded(self, people: People) -> People:
+        """People by their measured columns. Confidential where they are."""
+        columns = []
+        for part in self.parts:
+            codes = tuple(people.codes[:, c].astype(np.int64) for c in part)
+            columns.append(np.ravel_multi_index(codes, self._sizes(part)))
+        return People(self.domain, np.stack(columns, axis=1))
+
+    def decoded(self, codes: Codes, rng: np.random.Generator) -> People:
+        """People of the table from (N, measured columns) codes; numbers uniform on their bins."""
+        columns = np.empty((len(codes), len(self.source.sizes)), np.int64)
+        for place, part in enumerate(self.parts):
+            own = np.unravel_index(codes[:, place], self._sizes(part))
+            for c, values in zip(part, own, strict=True):
+                columns[:, c] = values
+        numbers = {c: spread(rng, columns[:, c], of) for c, of in self.source.numbers.items()}
+        return People(self.source, columns, numbers)
+
+    def values(self, column: int) -> int:
+        """How many values a measured column has."""
+        return prod(self._sizes(self.parts[column]))

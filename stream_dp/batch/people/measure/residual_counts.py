@@ -1,0 +1,184 @@
+"""Residuals: the interactions of sets of columns, measured as integers, and what that costs.
+
+For a set A of columns with n_i values each, and its marginal h_A, the residual is
+    v_A = (tensor over i in A of (n_i I - 1 1')) h_A,
+integers that sum to 0 along every column. Divided by prod n_i it is the interaction of A, the part
+of h_A that no marginal of fewer columns determines (Xiao, He, Zhang, Kifer 2023, "An optimal and
+scalable matrix mechanism for noisy marginals under convex loss functions", ResidualPlanner). The
+marginal is the sum of the interactions of all subsets, each spread evenly over its cells. The
+residual of no column at all is the number of people.
+
+Costs. A person with values x adds u_A(x) = tensor of (n_i e_{x_i} - 1) to v_A. Factor i has the
+squared norm n_i (n_i - 1), and the inner product -n_i with that of another value. So, with noise of
+variance s_A in every entry,
+- a row that comes or goes costs sum_A prod_A n_i (n_i - 1) / (2 s_A), whoever it is;
+- a row that is replaced costs sum_A (prod_A n_i (n_i - 1) - prod_A c_i) / s_A, where c_i is
+  n_i (n_i - 1) for the columns in which both rows agree, and -n_i for the others. The cost is the
+  largest over all patterns of agreement, the exact maximum for at most MOST_PATTERNS columns. With
+  more columns each A is charged its own largest term, 1 + 1 / (least n_i - 1) times its first part,
+  which is no less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.privacy.zcdp import gaussian_rho
+
+from ...data.domain import Int64Array
+from ...groups.workload.candidates import candidate_rows
+from ..people_table import People, PeopleDomain
+
+MOST_PATTERNS = 14  # columns of which all patterns of agreement are compared
+
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Sets of columns as candidates: see `phases.Candidates`.
+
+    domain: the columns.
+    sets: the sets of columns, each in increasing order.
+    """
+
+    domain: PeopleDomain
+    sets: tuple[Columns, ...]
+
+    @cached_property
+    def starts(self) -> Int64Array:
+        sizes = [self.domain.cells(columns) for columns in self.sets]
+        return np.cumsum([0, *sizes], dtype=np.int64)
+
+    @property
+    def candidates(self) -> int:
+        return len(self.sets)
+
+    @cached_property
+    def numbers(self) -> dict[Columns, int]:
+        """The candidate of each set."""
+        return {columns: i for i, columns in enumerate(self.sets)}
+
+    def rows(self, candidates: Sequence[int]) -> Int64Array:
+        return candidate_rows(self.starts, candidates)
+
+    @cached_property
+    def squared(self) -> tuple[int, ...]:
+        """By candidate, the squared L2 sensitivity of its counts alone."""
+        return tuple(self._alone(columns) for columns in self.sets)
+
+    def _alone(self, columns: Columns) -> int:
+        own = self._norm(columns)
+        if not self.domain.replaced or not columns:
+            return own if self.domain.moves else 0
+        least = min(self.domain.sizes[c] for c in columns)
+        return 2 * (own + own // (least - 1))
+
+    def _norm(self, columns: Columns) -> int:
+        """What one person's row adds to the residual, its squared norm."""
+        return prod(n * (n - 1) for n in (self.domain.sizes[c] for c in columns))
+
+    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
+        """The exact rho of measuring candidates together, with noise of these variances."""
+        sets = [self.sets[i] for i in candidates]
+        costs = [Fraction(0)]
+        if self.domain.moves:
+            moved = (gaussian_rho(self._norm(a), v) for a, v in zip(sets, variances, strict=True))
+            costs.append(sum(moved, Fraction(0)))
+        if self.domain.replaced:
+            costs.append(self._replacement(sets, variances))
+        return max(costs)
+
+    def _replacement(self, sets: Sequence[Columns], variances: Sequence[Fraction]) -> Fraction:
+        """The largest cost of replacing a row, over all patterns of agreement."""
+        columns = sorted({c for a in sets for c in a})
+        if len(columns) > MOST_PATTERNS:
+            pairs = [(a, v) for a, v in zip(sets, variances, strict=True) if a]
+            alone = (gaussian_rho(self._alone(a), v) for a, v in pairs)
+            return sum(alone, Fraction(0))
+        patterns = (np.arange(1 << len(columns))[:, None] >> np.arange(len(columns))) & 1
+        agree = dict(zip(columns, patterns.T.astype(bool), strict=True))
+        sizes = self.domain.sizes
+        costs: NDArray[np.float64] = np.zeros(len(patterns))
+        for a, variance in zip(sets, variances, strict=True):
+            alike = np.ones(len(patterns))
+            for c in a:
+                alike *= np.where(agree[c], sizes[c] * (sizes[c] - 1), -sizes[c])
+            costs += (self._norm(a) - alike) / float(variance)
+        # Rounding is far below the margin, so the exact maximum is among these patterns.
+        near = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
+        exact = set[Fraction]()
+        for pattern in near.tolist():
+            same = {c for place, c in enumerate(columns) if pattern >> place & 1}
+            exact.add(self._replaced(sets, variances, same))
+        return max(exact)
+
+    def _replaced(
+        self, sets: Sequence[Columns], variances: Sequence[Fraction], same: set[int]
+    ) -> Fraction:
+        """The cost of replacing a row by one that agrees with it in these columns alone."""
+        total, sizes = Fraction(0), self.domain.sizes
+        for a, variance in zip(sets, variances, strict=True):
+            alike = prod(sizes[c] * (sizes[c] - 1) if c in same else -sizes[c] for c in a)
+            total += (self._norm(a) - alike) / variance
+        return total
+
+    def counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact residuals of candidates. Confidential."""
+        return lambda candidates: np.concatenate(
+            [residual(data, self.sets[i]).reshape(-1) for i in candidates]
+        )
+
+    def texts(self, rows: Int64Array) -> tuple[str, ...]:
+        """The cells of these rows in words."""
+        which = np.searchsorted(self.starts, rows, side="right") - 1
+        words = []
+        for number, cell in zip(which.tolist(), (rows - self.starts[which]).tolist(), strict=True):
+            columns = [self.domain.columns[c] for c in self.sets[number]]
+            codes = np.unravel_index(cell, [len(c.values) for c in columns]) if columns else ()
+            values = (f"{c.name}={c.values[k]}" for c, k in zip(columns, codes, strict=True))
+            words.append(", ".join(values) or "people")
+        return tuple(words)
+
+
+def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:
+    """The residuals of every set of at most `ways` columns.
+
+    cells: of three columns and more, the largest marginal.
+    """
+    every = range(len(domain.columns))
+    sets = (a for k in range(ways + 1) for a in combinations(every, k))
+    return Residuals(domain, tuple(a for a in sets if len(a) < 3 or domain.cells(a) <= cells))
+
+
+def marginal_counts(people: People, columns: Columns) -> Int64Array:
+    """The marginal of some columns, one axis for each. Confidential."""
+    shape = tuple(people.domain.sizes[c] for c in columns)
+    cells = np.zeros(people.N, np.int64)
+    for column, size in zip(columns, shape, strict=True):
+        cells = cells * size + people.codes[:, column]
+    counts: Int64Array = np.bincount(cells, minlength=prod(shape)).astype(np.int64)
+    return counts.reshape(shape)
+
+
+def residual(people: People, columns: Columns) -> Int64Array:
+    """The residual v_A of some columns, one axis for each. Confidential."""
+    values = marginal_counts(people, columns)
+    for axis, size in enumerate(values.shape):
+        values = size * values - values.sum(axis, keepdims=True)
+    return values
+
+
+def centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of an array that sums to 0 along every axis."""
+    for axis in range(values.ndim):
+        values = values - values.mean(axis, keepdims=True)
+    return values

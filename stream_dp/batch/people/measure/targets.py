@@ -1,0 +1,162 @@
+"""From noisy residuals to what a model is fitted to: shares of people, with their noise.
+
+The residuals of one set of columns, measured once or twice, are combined by their precision. A pair
+is compared with independence, the product of its noisy one-ways, and shrunk by its noise. Where no
+triples are measured, a pair that is clearly dependent stays as it was measured. Post-processing
+throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...rounds.phases import NoisyAnswers
+from ..known import Known
+from .residual_counts import Columns, Residuals, centred
+from .shrinkage import Shrunk, shrunk
+
+Table = NDArray[np.float64]
+CLEAR = 3.0  # standard deviations of a pair's sum of squares above that of noise alone
+
+
+class Interaction(NamedTuple):
+    """A measured interaction, as shares: values, centred; variance of a cell before centring."""
+
+    values: Table
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What noisy answers say of the shares of people.
+
+    residuals: what was measured from.
+    people: the public or noisy number of people, at least 1.
+    interactions: by set of columns, of one column at least.
+    """
+
+    residuals: Residuals
+    people: int
+    interactions: dict[Columns, Interaction]
+
+    @staticmethod
+    def of(residuals: Residuals, answers: NoisyAnswers, known: Sequence[Known] = ()) -> Targets:
+        """known: what others have published; it is combined with the answers."""
+        people = residuals.domain.size
+        starts = (0, *answers.ends)[:-1]
+        sums: dict[Columns, tuple[Table, float]] = {}
+        for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
+            columns = residuals.sets[number]
+            measured, variance = answers.values[first:end], float(answers.variances[first])
+            if not columns:
+                people = int(measured[0])
+                continue
+            total, precision = sums.get(columns, (np.zeros(end - first), 0.0))
+            sums[columns] = (total + measured / variance, precision + 1 / variance)
+        for other in known:
+            if not other.columns:  # the number of people itself
+                people = round(float(other.values))
+                continue
+            cells = residuals.domain.cells(other.columns)
+            total, precision = sums.get(other.columns, (np.zeros(cells), 0.0))
+            # As an entry of the residual, which is so many times a cell of the interaction.
+            own = 1 / (other.variance * cells**2)
+            total = total + other.values.reshape(-1) * cells * own
+            sums[other.columns] = (total, precision + own)
+        assert people is not None  # it is public, or measured first
+        people = max(people, 1)
+        interactions = {}
+        for columns, (total, precision) in sums.items():
+            cells = residuals.domain.cells(columns)
+            shape = tuple(residuals.domain.sizes[c] for c in columns)
+            values = centred((total / precision / cells / people).reshape(shape))
+            interactions[columns] = Interaction(values, 1 / precision / (cells * people) ** 2)
+        return Targets(residuals, people, interactions)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.residuals.domain.sizes
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether no more than pairs are measured."""
+        return max(map(len, self.interactions)) < 3
+
+    @cached_property
+    def one_ways(self) -> tuple[Table, ...]:
+        """The shares of each column's values, none below 0."""
+        noisy = [1 / n + self.interactions[(c,)].values for c, n in enumerate(self.sizes)]
+        return tuple(on_simplex(shares) for shares in noisy)
+
+    @cached_property
+    def dependence(self) -> dict[Columns, Shrunk]:
+        """By pair of columns, how its shares differ from independence.
+
+        Shrunk by its noise, but for clearly dependent pairs where pairs are all that is measured:
+        they have much noise then, and shrinking raises cells that nobody is in towards
+        independence, so that rare values no longer follow from others. The model is left to
+        average their noise, with shares that are not negative.
+        """
+        signals, result = self.signals, dict[Columns, Shrunk]()
+        for columns, (values, variance) in self._apart():
+            estimate = shrunk(values, variance)
+            if self.of_pairs and signals[columns] > CLEAR:
+                free = math.prod(n - 1 for n in values.shape)
+                estimate = Shrunk(values, free * variance, estimate.freedom)
+            result[columns] = estimate
+        return result
+
+    def _apart(self) -> Iterator[tuple[Columns, tuple[Table, float]]]:
+        """By pair, its noisy difference from independence, and the variance of its cells."""
+        for columns, (values, variance) in self.interactions.items():
+            if len(columns) == 2:
+                first, second = (self.interactions[(c,)].values for c in columns)
+                yield columns, (values - np.outer(first, second), variance)
+
+    @cached_property
+    def signals(self) -> dict[Columns, float]:
+        """By pair, its sum of squares above that of noise alone, in standard deviations."""
+        result = {}
+        for columns, (values, variance) in self._apart():
+            free = math.prod(n - 1 for n in values.shape)
+            result[columns] = (np.square(values).sum() / variance - free) / math.sqrt(2 * free)
+        return result
+
+    @property
+    def freedom(self) -> float:
+        """The effective degrees of freedom of all pairs."""
+        return sum(pair.freedom for pair in self.dependence.values())
+
+    def pair(self, columns: Columns) -> Table:
+        """The shares of a pair of columns that a model is to have."""
+        first, second = (self.one_ways[c] for c in columns)
+        return np.outer(first, second) + self.dependence[columns].values
+
+    def marginal(self, columns: Columns) -> Table:
+        """A marginal as noisy shares: the sum of the measured interactions of all its subsets."""
+        shape = [self.sizes[c] for c in columns]
+        shares: Table = np.full(shape, 1 / math.prod(shape))
+        for ways in range(1, len(columns) + 1):
+            for part in combinations(columns, ways):
+                own = self.interactions[part].values
+                others = math.prod(self.sizes[c] for c in columns if c not in part)
+                axes = [self.sizes[c] if c in part else 1 for c in columns]
+                shares = shares + own.reshape(axes) / others
+        return shares
+
+
+def on_simplex(shares: Table) -> Table:
+    """The nearest shares in squares that are not negative and add up to 1."""
+    order = np.sort(shares.reshape(-1))[::-1]
+    excess = (np.cumsum(order) - 1) / np.arange(1, len(order) + 1)
+    last = np.flatnonzero(order > excess)[-1]
+    nearest: Table = np.maximum(shares - excess[last], 0)
+    return nearest

@@ -1,0 +1,1 @@
+"""Step 4: models of noisy interactions, and people drawn from them."""

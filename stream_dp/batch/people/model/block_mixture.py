@@ -1,0 +1,214 @@
+"""Mixtures of products of blocks, fitted to shares of pairs and triples. Needs JAX.
+
+Row k of K is a product over blocks of columns. Within a block its distribution is
+softmax(logits shared by all rows, one table for each pair of the block's columns, plus the row's
+own tilts of each column); a block of one column has tilts alone. Shares of pairs in different
+blocks are then one Gram product of all rows' one-ways, and shares of triples one product of
+matrices. The fit is Adam (Kingma and Ba 2015) on the weighted squared error, compiled once for a
+layout; it sees noisy answers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...extra import jax, jnp, optax
+from ..measure.residual_counts import Columns
+
+Params = dict[str, NDArray[np.float32]]
+Array = jax.Array | NDArray[np.float32] | np.float32
+Arrays = dict[str, jax.Array]
+_Carry = tuple[Arrays, optax.OptState]
+_SPREAD = 0.1  # standard deviation of the first tilts
+_FORGET = 0.99  # Adam's second moment
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shape of a mixture and of what it is fitted to; a key of compiled programs.
+
+    sizes: the columns' values.
+    blocks: of columns, each in increasing order.
+    rows: K.
+    triples: sets of three columns that it answers.
+    """
+
+    sizes: tuple[int, ...]
+    blocks: tuple[Columns, ...]
+    rows: int
+    triples: tuple[Columns, ...]
+
+    @cached_property
+    def block_of(self) -> dict[int, int]:
+        return {c: b for b, columns in enumerate(self.blocks) for c in columns}
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each column begins among the values of all columns."""
+        return tuple(np.cumsum([0, *self.sizes]).tolist())
+
+    def inside(self, columns: Columns) -> bool:
+        """Whether these columns lie in one block."""
+        return len({self.block_of[c] for c in columns}) == 1
+
+    @cached_property
+    def inner(self) -> tuple[Columns, ...]:
+        """The pairs and triples within one block."""
+        pairs = (p for block in self.blocks for p in combinations(block, 2))
+        return (*pairs, *(t for t in self.triples if self.inside(t)))
+
+    @cached_property
+    def split(self) -> dict[Columns, tuple[Columns, int]]:
+        """By triple of two blocks or three, the pair and the single that it is a product of."""
+        result = {}
+        for triple in self.triples:
+            if self.inside(triple):
+                continue
+            options = [(tuple(c for c in triple if c != single), single) for single in triple]
+            # Two columns of one block are no product; otherwise the largest stands alone.
+            result[triple] = max(options, key=lambda o: (self.inside(o[0]), self.sizes[o[1]]))
+        return result
+
+    @cached_property
+    def pairs(self) -> dict[Columns, int]:
+        """The pairs of `split`, and where each begins among the cells of all of them."""
+        result, end = dict[Columns, int](), 0
+        for pair, _ in self.split.values():
+            if pair not in result:
+                result[pair] = end
+                end += self.sizes[pair[0]] * self.sizes[pair[1]]
+        return result
+
+    @property
+    def pair_cells(self) -> int:
+        return sum(self.sizes[a] * self.sizes[b] for a, b in self.pairs)
+
+
+class Goal(NamedTuple):
+    """What shares are to be, and how much each counts.
+
+    ones, ones_weight: (S,) by value of each column.
+    outer, outer_weight: (S, S) of pairs of values in different blocks; a pair counts once.
+    product, product_weight: (pair cells, S) of triples over blocks.
+    inner, inner_weight: of each of `Layout.inner`, by its name.
+    """
+
+    ones: Array
+    ones_weight: Array
+    outer: Array
+    outer_weight: Array
+    product: Array
+    product_weight: Array
+    inner: Mapping[str, Array]
+    inner_weight: Mapping[str, Array]
+
+
+def name_of(columns: Columns) -> str:
+    return "-".join(map(str, columns))
+
+
+def starting_params(layout: Layout, one_ways: tuple[NDArray[np.float64], ...], seed: int) -> Params:
+    """Rows near the noisy one-ways, each tilted a little at random; no shared dependence."""
+    rng = np.random.default_rng(seed)
+    params: Params = {}
+    for c, shares in enumerate(one_ways):
+        logits = np.log(np.maximum(shares, 1e-5))
+        tilts = rng.normal(0, _SPREAD, (layout.rows, len(shares)))
+        params[f"tilt {c}"] = (logits + tilts).astype(np.float32)
+    for block in layout.blocks:
+        for a, b in combinations(block, 2):
+            params[name_of((a, b))] = np.zeros((layout.sizes[a], layout.sizes[b]), np.float32)
+    return params
+
+
+def row_blocks(layout: Layout, params: Mapping[str, Array]) -> list[jax.Array]:
+    """By block, each row's distribution: (K, values of its columns...)."""
+    result = []
+    for block in layout.blocks:
+        width = len(block)
+        shape = (layout.rows, *(layout.sizes[c] for c in block))
+        logits = jnp.zeros(shape, jnp.float32)
+        for axis, c in enumerate(block):
+            own = [layout.rows] + [1] * width
+            own[axis + 1] = layout.sizes[c]
+            logits += params[f"tilt {c}"].reshape(own)
+        for (i, a), (j, b) in combinations(enumerate(block), 2):
+            own = [1] * (width + 1)
+            own[i + 1], own[j + 1] = layout.sizes[a], layout.sizes[b]
+            logits += params[name_of((a, b))].reshape(own)
+        flat = jax.nn.softmax(logits.reshape(layout.rows, -1), axis=1)
+        result.append(flat.reshape(shape))
+    return result
+
+
+def _reduced(layout: Layout, blocks: list[jax.Array], columns: Columns) -> jax.Array:
+    """(K, values...) of columns of one block."""
+    number = layout.block_of[columns[0]]
+    others = [i + 1 for i, c in enumerate(layout.blocks[number]) if c not in columns]
+    return blocks[number].sum(axis=tuple(others))
+
+
+def pair_shares(
+    layout: Layout, params: Mapping[str, Array], pairs: Iterable[Columns]
+) -> dict[Columns, NDArray[np.float64]]:
+    """The shares of pairs of columns."""
+    blocks = row_blocks(layout, params)
+    singles = [
+        np.asarray(_reduced(layout, blocks, (c,)), np.float64) for c in range(len(layout.sizes))
+    ]
+    result = dict[Columns, NDArray[np.float64]]()
+    for a, b in pairs:
+        if layout.inside((a, b)):
+            result[a, b] = np.asarray(_reduced(layout, blocks, (a, b)), np.float64).mean(0)
+        else:
+            result[a, b] = singles[a].T @ singles[b] / layout.rows
+    return result
+
+
+def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
+    blocks = row_blocks(layout, params)
+    columns = range(len(layout.sizes))
+    singles = [_reduced(layout, blocks, (c,)) for c in columns]
+    ones = jnp.concatenate(singles, axis=1)
+    loss = (goal.ones_weight * jnp.square(ones.mean(0) - goal.ones)).sum()
+    gram = ones.T @ ones / layout.rows
+    loss += (goal.outer_weight * jnp.square(gram - goal.outer)).sum()
+    for asked in layout.inner:
+        apart = _reduced(layout, blocks, asked).mean(0) - goal.inner[name_of(asked)]
+        loss += (goal.inner_weight[name_of(asked)] * jnp.square(apart)).sum()
+    if layout.pairs:
+        cells = []
+        for a, b in layout.pairs:
+            if layout.inside((a, b)):
+                both = _reduced(layout, blocks, (a, b))
+            else:
+                both = singles[a][:, :, None] * singles[b][:, None, :]
+            cells.append(both.reshape(layout.rows, -1))
+        shares = jnp.concatenate(cells, axis=1).T @ ones / layout.rows
+        loss += (goal.product_weight * jnp.square(shares - goal.product)).sum()
+    return loss
+
+
+@partial(jax.jit, static_argnums=0)
+def fitted(
+    layout: Layout, params: Arrays, goal: Goal, steps: jax.Array, rate: jax.Array
+) -> tuple[Arrays, jax.Array]:
+    """The parameters after `steps` updates, whose size falls to 0 at the end, and their loss."""
+    transform = optax.scale_by_adam(b2=_FORGET, eps=1e-12)
+
+    def update(step: jax.Array, carry: _Carry) -> _Carry:
+        values, moments = carry
+        gradient = jax.grad(lambda p: _loss(layout, p, goal))(values)
+        along, moments = transform.update(gradient, moments)
+        now = rate * jnp.minimum(1.0, 2.0 * (1 - step / steps))
+        return jax.tree.map(lambda p, d: p - now * d, values, along), moments
+
+    end, _ = jax.lax.fori_loop(0, steps, update, (params, transform.init(params)))
+    return end, _loss(layout, end, goal)

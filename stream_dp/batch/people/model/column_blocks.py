@@ -1,0 +1,34 @@
+"""Blocks of strongly dependent columns, which each row of the mixture models jointly."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..measure.residual_counts import Columns
+from ..measure.targets import Targets
+
+MOST_CELLS = 1_000  # of a block, where triples are measured
+MOST_CELLS_OF_PAIRS = 4_000  # where they are not: rows are then few, and blocks hold what matters
+DEPENDENT = 0.15  # total variation of a pair from independence
+
+
+def column_blocks(targets: Targets) -> tuple[Columns, ...]:
+    """The blocks, each with its columns in increasing order; every column is in one.
+
+    Blocks are merged greedily by the noisy total variation of their most dependent pair, as far as
+    it is above DEPENDENT and the merged block has no more cells than is set.
+    """
+    most = MOST_CELLS_OF_PAIRS if targets.of_pairs else MOST_CELLS
+    sizes = targets.sizes
+    block = {c: frozenset({c}) for c in range(len(sizes))}
+    variation = {
+        pair: float(np.abs(estimate.values).sum() / 2)
+        for pair, estimate in targets.dependence.items()
+    }
+    for (first, second), apart in sorted(variation.items(), key=lambda item: (-item[1], item[0])):
+        merged = block[first] | block[second]
+        if apart > DEPENDENT and prod(sizes[c] for c in merged) <= most:
+            block |= dict.fromkeys(merged, merged)
+    return tuple(sorted(tuple(sorted(columns)) for columns in set(block.values())))

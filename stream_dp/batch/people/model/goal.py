@@ -1,0 +1,81 @@
+"""What a mixture of blocks is fitted to: the shares of pairs and triples, and their weights.
+
+A triple's shares are those that its pairs imply, plus its measured interaction. The interaction is
+not shrunk: the model has far fewer parameters than the triples have cells, so the fit averages
+their noise. Weights are in proportion to the inverse variance of a cell's noise.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from ..measure.residual_counts import Columns
+from ..measure.targets import Table, Targets
+from .block_mixture import Goal, Layout, name_of
+
+FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
+
+
+def mixture_goal(layout: Layout, targets: Targets) -> Goal:
+    """The goal of one-ways, pairs and the triples that were measured."""
+    values, offsets = layout.offsets[-1], layout.offsets
+    finest = (FINEST / targets.people) ** 2
+    least = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
+
+    def weight(columns: Columns) -> np.float32:
+        return np.float32(least / max(targets.interactions[columns].variance, finest))
+
+    def cells(column: int) -> slice:
+        return slice(offsets[column], offsets[column + 1])
+
+    ones = np.concatenate(targets.one_ways).astype(np.float32)
+    ones_weight = np.repeat([weight((c,)) for c in range(len(layout.sizes))], layout.sizes)
+    outer, outer_weight = (np.zeros((values, values), np.float32) for _ in range(2))
+    product, product_weight = (np.zeros((layout.pair_cells, values), np.float32) for _ in range(2))
+    inner, inner_weight = {}, {}
+    for columns in layout.inner:
+        if columns not in targets.interactions:  # a pair that nobody asked for
+            shape = [layout.sizes[c] for c in columns]
+            inner[name_of(columns)] = np.zeros(shape, np.float32)
+            inner_weight[name_of(columns)] = np.float32(0)
+            continue
+        wanted = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)
+        inner[name_of(columns)] = wanted.astype(np.float32)
+        inner_weight[name_of(columns)] = weight(columns)
+    for columns in targets.dependence:
+        if not layout.inside(columns):
+            place = cells(columns[0]), cells(columns[1])
+            outer[place], outer_weight[place] = targets.pair(columns), weight(columns)
+    for columns, (pair, single) in layout.split.items():
+        order = [columns.index(c) for c in (*pair, single)]
+        shares = np.transpose(triple_shares(targets, columns), order)
+        first = layout.pairs[pair]
+        rows = slice(first, first + shares.shape[0] * shares.shape[1])
+        product[rows, cells(single)] = shares.reshape(-1, shares.shape[2])
+        product_weight[rows, cells(single)] = weight(columns)
+    return Goal(
+        ones=ones,
+        ones_weight=ones_weight,
+        outer=outer,
+        outer_weight=outer_weight,
+        product=product,
+        product_weight=product_weight,
+        inner=inner,
+        inner_weight=inner_weight,
+    )
+
+
+def triple_shares(targets: Targets, columns: Columns) -> Table:
+    """The shares of three columns: those of their pairs, and the interaction as measured."""
+    sizes = targets.sizes
+    shares = targets.interactions[columns].values + 1 / prod(sizes[c] for c in columns)
+    for ways, sign in ((1, -1), (2, 1)):
+        for part in combinations(columns, ways):
+            marginal = targets.one_ways[part[0]] if ways == 1 else targets.pair(part)
+            shape = [sizes[c] if c in part else 1 for c in columns]
+            others = prod(sizes[c] for c in columns if c not in part)
+            shares = shares + sign * marginal.reshape(shape) / others
+    return shares

@@ -1,0 +1,241 @@
+"""A graphical model of noisy interactions of columns, exact on a junction tree.
+
+With interactions v_A of variance s_A and I_A(p) those of a distribution p, the model maximises
+    w H(p) - sum over A of |I_A(p) - v_A|^2 / (2 s_A),
+where w is the weight of entropy. Its dual is the minimum over t of
+    log Z(t) - sum <t_A, v_A> + w sum s_A |t_A|^2 / 2,  p in proportion to exp(sum t_A),
+smooth and convex, solved by L-BFGS (McKenna, Sheldon, Miklau 2019, "Graphical-model based
+estimation and inference for differential privacy", arXiv 1901.09136, of which this is the dual).
+What is not measured is as independent as it may be. The tree grows with the pairs that rounds pick,
+and the solution of one round starts the next. The model sees noisy answers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from ...data.domain import Int64Array
+from ...rounds.phases import NoisyAnswers
+from ..known import Known
+from ..measure.residual_counts import Columns, Residuals, centred
+from ..measure.targets import Interaction, Targets
+from ..people_table import People
+from .beliefs import Beliefs
+from .bin_points import spread
+from .chi_squared import reduced_chi_squared
+from .junction_tree import JunctionTree, Table
+from .people_draw import draw_clique
+from .tree_growth import grown_tree
+
+
+class Solver(NamedTuple):
+    """How the dual is solved.
+
+    entropy: the weight of entropy.
+    steps: of L-BFGS, at most.
+    scaled: whether its variables are scaled by the cells' shares, which helps where noise is large.
+    """
+
+    entropy: float
+    steps: int
+    scaled: bool
+
+
+OF_ROUNDS = Solver(50.0, 200, scaled=True)  # declared rounds
+OF_FEW_PAIRS = Solver(10.0, 200, scaled=True)  # little budget: entropy must not outweigh columns
+OF_MARGINALS = Solver(100.0, 500, scaled=False)  # listed marginals
+
+
+@dataclass(frozen=True, eq=False)
+class TreeModel:
+    """See `loop.Model`.
+
+    residuals: what it learns from.
+    base: sets of columns that its tree holds from the beginning.
+    known: what it learns from besides.
+    people: how many there are, public or noisy.
+    solver: of the dual.
+    logits: by set of columns, the dual's solution.
+    tree, marginals: its tree and the marginals of the cliques; None before anything is learnt.
+    """
+
+    residuals: Residuals
+    base: tuple[Columns, ...] = ()
+    known: tuple[Known, ...] = ()
+    people: int = 1
+    solver: Solver = OF_ROUNDS
+    logits: Mapping[Columns, Table] = field(default_factory=dict)
+    tree: JunctionTree | None = None
+    marginals: tuple[Table, ...] = ()
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        """(n,) expected counts of the cells of pairs, numbered as the entries of residuals."""
+        assert self.tree is not None
+        residuals = self.residuals
+        result = np.zeros(int(rows.max()) + 1)
+        for first, joint in Beliefs(self.tree).pairs(self.marginals):
+            for second, shares in joint.items():
+                number = residuals.numbers.get((first, second))
+                if number is not None and residuals.starts[number + 1] <= len(result):
+                    cells = slice(residuals.starts[number], residuals.starts[number + 1])
+                    result[cells] = shares.reshape(-1)
+        return result[rows] * self.people
+
+    def learn(self, measured: NoisyAnswers) -> tuple[TreeModel, float]:
+        targets = Targets.of(self.residuals, measured, self.known)
+        picked = [self.residuals.sets[i] for i in measured.candidates]
+        pairs = tuple(dict.fromkeys(a for a in picked if len(a) == 2))
+        tree = grown_tree(targets.sizes, self.base, pairs)
+        wanted = {
+            a: one
+            for a, one in targets.interactions.items()
+            if any({*a} <= {*clique} for clique in tree.cliques)
+        }
+        fit = _Fit.of(tree, wanted, targets.one_ways, self.solver)
+        start = [
+            self.logits[a]
+            if a in self.logits
+            else _logits(targets.one_ways[a[0]])
+            if len(a) == 1
+            else np.zeros(one.values.shape)
+            for a, one in wanted.items()
+        ]
+        vector = fit.solved(np.concatenate([part.reshape(-1) for part in start]))
+        tables = fit.marginals(vector)[0]
+        logits = dict(zip(wanted, fit.split(vector), strict=True))
+        model = replace(
+            self, people=targets.people, logits=logits, tree=tree, marginals=tuple(tables)
+        )
+        return model, fit.misfit(tables)
+
+    def sample(self, seed: int) -> People:
+        assert self.tree is not None
+        rng, tree = np.random.default_rng(seed), self.tree
+        codes = np.empty((self.people, len(tree.sizes)), np.int64)
+        for clique, table in enumerate(self.marginals):
+            draw_clique(rng, tree.cliques[clique], tree.separators[clique], table, codes)
+        codes = codes[rng.permutation(self.people)]
+        domain = self.residuals.domain
+        numbers = {c: spread(rng, codes[:, c], of) for c, of in domain.numbers.items()}
+        return People(domain, codes, numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The dual of one fit.
+
+    beliefs: of the tree.
+    sets: of columns, with interactions; each lies in a clique.
+    holders: by set, its clique.
+    values, variances: (n,) interactions as shares, and the variances of their noise.
+    scale: (n,) of the dual's variables, so that their curvatures are alike: about the square root
+        of a cell's share, whose variance under the model is the dual's curvature.
+    entropy: (n,) its weight times the variances.
+    steps: of L-BFGS, at most.
+    ends: by set, where its values end.
+    """
+
+    beliefs: Beliefs
+    sets: tuple[Columns, ...]
+    holders: tuple[int, ...]
+    values: Table
+    variances: Table
+    scale: Table
+    entropy: Table
+    steps: int
+    ends: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        tree: JunctionTree,
+        wanted: Mapping[Columns, Interaction],
+        singles: Sequence[Table],
+        solver: Solver,
+    ) -> _Fit:
+        """singles: the shares of single columns."""
+        shapes = [one.values.shape for one in wanted.values()]
+        variances = np.repeat([one.variance for one in wanted.values()], list(map(prod, shapes)))
+        entropy, scale = solver.entropy * variances, np.ones(len(variances))
+        if solver.scaled:
+            shares = np.concatenate([_about(a, one, singles) for a, one in wanted.items()])
+            scale = np.sqrt(shares + entropy)
+        return _Fit(
+            beliefs=Beliefs(tree),
+            sets=tuple(wanted),
+            holders=tuple(tree.holder(columns) for columns in wanted),
+            values=np.concatenate([one.values.reshape(-1) for one in wanted.values()]),
+            variances=variances,
+            scale=scale,
+            entropy=entropy,
+            steps=solver.steps,
+            ends=tuple(np.cumsum(list(map(prod, shapes))).tolist()),
+        )
+
+    def split(self, vector: Table) -> list[Table]:
+        """By set, its part of a vector, one axis for each column."""
+        sizes = self.beliefs.tree.sizes
+        parts = np.split(vector, self.ends[:-1])
+        return [
+            part.reshape([sizes[c] for c in a]) for a, part in zip(self.sets, parts, strict=True)
+        ]
+
+    def marginals(self, vector: Table) -> tuple[list[Table], float]:
+        tree = self.beliefs.tree
+        potentials = [np.zeros(shape) for shape in self.beliefs.shapes]
+        for a, holder, part in zip(self.sets, self.holders, self.split(vector), strict=True):
+            potentials[holder] += tree.spread(part, a, holder)
+        return self.beliefs.marginals(potentials)
+
+    def interactions(self, tables: list[Table]) -> Table:
+        tree = self.beliefs.tree
+        own = (tree.reduced(tables[h], h, a) for a, h in zip(self.sets, self.holders, strict=True))
+        return np.concatenate([centred(table).reshape(-1) for table in own])
+
+    def solved(self, start: Table) -> Table:
+        """The minimum of the dual."""
+
+        def loss(scaled: Table) -> tuple[float, Table]:
+            vector = self.unscaled(scaled)
+            tables, total = self.marginals(vector)
+            pull = self.entropy * vector
+            value = total - float(vector @ self.values) + float(vector @ pull) / 2
+            return value, (self.interactions(tables) - self.values + pull) / self.scale
+
+        options = {"maxiter": self.steps, "ftol": 1e-10, "gtol": 1e-7}
+        end = minimize(loss, start * self.scale, jac=True, method="L-BFGS-B", options=options)
+        return self.unscaled(end.x)
+
+    def unscaled(self, scaled: Table) -> Table:
+        """The dual's variables, which sum to 0 along every axis."""
+        parts = self.split(scaled / self.scale)
+        return np.concatenate([centred(part).reshape(-1) for part in parts])
+
+    def misfit(self, tables: list[Table]) -> float:
+        """Chi squared of what was measured over its degrees of freedom."""
+        sizes = self.beliefs.tree.sizes
+        apart = np.square(self.interactions(tables) - self.values) / self.variances
+        free = sum(prod(sizes[c] - 1 for c in a) for a in self.sets)
+        return reduced_chi_squared(apart.sum(), free)
+
+
+def _about(columns: Columns, one: Interaction, singles: Sequence[Table]) -> Table:
+    """About what the shares of a marginal's cells are."""
+    shares = singles[columns[0]]
+    for c in columns[1:]:
+        shares = np.multiply.outer(shares, singles[c])
+    if len(columns) > 1:
+        shares = shares + one.values
+    return np.maximum(shares, 0).reshape(-1)
+
+
+def _logits(shares: Table) -> Table:
+    logits = np.log(np.maximum(shares, 1e-6))
+    centred_: Table = logits - logits.mean()
+    return centred_

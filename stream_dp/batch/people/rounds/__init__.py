@@ -1,1 +1,0 @@
-"""Tables of people whose pairs are picked in rounds, and the graphical model of them."""

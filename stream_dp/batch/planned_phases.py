@@ -1,0 +1,81 @@
+"""What a data set will measure, from its declaration alone: candidates, cells and their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from .rounds.annealing import Annealed
+from .rounds.phases import Candidates, Everything, Phase, Rounds
+
+
+@dataclass(frozen=True)
+class PlannedPhase:
+    """A phase of a fit, or one that noisy answers may choose.
+
+    title: what it measures, in words.
+    rho: its part of the budget.
+    candidates: how many there are.
+    queries: the cells of all of them.
+    picked: how many of the candidates it measures, at most.
+    least, most: the standard deviations of a cell's noise, in people or groups: of the candidate
+        with the least, and with the most.
+    """
+
+    title: str
+    rho: Fraction
+    candidates: int
+    queries: int
+    picked: int
+    least: float
+    most: float
+
+    @staticmethod
+    def of(
+        title: str, phase: Phase, workload: Candidates, deviations: Sequence[float]
+    ) -> PlannedPhase:
+        """deviations: by candidate of the phase, of one cell."""
+        picked = len(phase.candidates)
+        if isinstance(phase, Rounds | Annealed):
+            picked = phase.rounds * phase.picks
+        return PlannedPhase(
+            title=title,
+            rho=phase.rho,
+            candidates=len(phase.candidates),
+            queries=int(np.diff(workload.starts)[list(phase.candidates)].sum()),
+            picked=picked,
+            least=min(deviations),
+            most=max(deviations),
+        )
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        some = f"{self.picked:,} of " if self.picked < self.candidates else ""
+        spread = f"{self.least:.1f}"
+        if f"{self.most:.1f}" != spread:
+            spread += f" to {self.most:.1f}"
+        return (
+            f"{self.title}: {some}{_several(self.candidates, 'candidate', 'candidates')},"
+            f" {_several(self.queries, 'query', 'queries')};"
+            f" standard deviation of a cell {spread}"
+        )
+
+
+def _several(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def counted_phases(phases: Sequence[Phase], workload: Candidates) -> tuple[PlannedPhase, ...]:
+    """Phases that measure counts as they are."""
+    planned = []
+    for phase in phases:
+        variances = phase.variances(workload)
+        deviations = [math.sqrt(v) for v in variances.values()]
+        title = "measured at once" if isinstance(phase, Everything) else "picked and measured"
+        planned.append(PlannedPhase.of(title, phase, workload, deviations))
+    return tuple(planned)

@@ -1,0 +1,270 @@
+"""The loop of all methods: phases of measurements, each decided once, and a model that learns.
+
+Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
+section "Adaptive Measurements". This version adds exact discrete noise, entire marginals as
+candidates, and phases (`phases.py`).
+
+Round 0 is the seed of all random numbers of post-processing. A phase `Everything` is one round that
+measures all of its candidates. A phase `Rounds` picks K candidates a round, one after the other,
+that the model answers badly (`noise.noisy_top`, an exact exponential mechanism), and measures each
+of them once with independent discrete Gaussian noise. It picks no candidate that is measured
+already. The candidates and answers of a round are recorded together before either is used. The
+model learns from all answers so far before anything is picked, and at the end.
+
+Cost: exactly the sum of the phases' parts, as the costs of rounds add up under zCDP even if later
+rounds depend on earlier ones (Bun and Steinke 2016, Lemma 2.3).
+- A measurement costs what its candidates state for their relation: D2 / (2 s2) for squared L2
+  sensitivity D2 and noise of variance s2 (`zcdp.gaussian_rho`), or less where several together
+  change by less than the sum of each.
+- K picks from scores that change by at most D, with Gumbel noise of squared scale b2, cost
+  K D^2 / (2 b2) (`zcdp.selection_rho`). A score is a sum of |count - c|, less a public number,
+  where the integers c depend on earlier rounds only. So it changes by at most the L1 change of the
+  counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import UserError
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import NoiseSource, exact_variance
+
+from ..data.domain import Int64Array
+from ..synthesizer import FitContext, begun_rounds, first_seed
+from .annealing import Annealed
+from .phases import Candidates, Everything, NextPhase, NoisyAnswers, Phase, fixed_phases
+
+__all__ = ["NoisyAnswers"]
+
+D = TypeVar("D")  # what a release looks at: people, or groups and their members
+S = TypeVar("S", covariant=True)
+W = TypeVar("W", bound=Candidates)
+
+
+class Model(Protocol[S]):
+    """A distribution of data: a frozen value that sees noisy answers only."""
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        """(n,) expected counts of the workload's rows. Only phases of rounds ask for it."""
+
+    def learn(self, measured: NoisyAnswers) -> tuple[Model[S], float]:
+        """A model that fits these answers better, and its error on them.
+
+        The error is about 1 if the model misses only the noise.
+        """
+
+    def sample(self, seed: int) -> S: ...
+
+
+@dataclass(frozen=True)
+class AdaptiveMethod(Generic[W, S]):
+    """What a method brings to the loop.
+
+    title: the method in words.
+    workload: what may be measured.
+    phase: the phases, one after the other.
+    rounds: of all phases, at most.
+    start: the first model, from a seed.
+    """
+
+    title: str
+    workload: W
+    phase: NextPhase
+    rounds: int
+    start: Callable[[int], Model[S]]
+
+    @staticmethod
+    def of(
+        title: str,
+        workload: W,
+        phases: Sequence[Phase],
+        start: Callable[[int], Model[S]],
+    ) -> AdaptiveMethod[W, S]:
+        """A method whose phases depend on no answer."""
+        rounds = sum(phase.rounds for phase in phases)
+        return AdaptiveMethod(
+            title,
+            workload=workload,
+            phase=fixed_phases(phases),
+            rounds=rounds,
+            start=start,
+        )
+
+
+@dataclass(frozen=True)
+class AdaptiveFit(Generic[W, S]):
+    """A fitted model and the rounds that it comes from; see `synthesizer.FittedModel`.
+
+    picked: the candidates of each round.
+    answers: all that was measured.
+    error: of the model on these answers.
+    """
+
+    title: str
+    workload: W
+    picked: tuple[tuple[int, ...], ...]
+    answers: NoisyAnswers
+    model: Model[S]
+    error: float
+
+    @property
+    def measurements(self) -> Measurements:
+        texts = self.workload.texts(self.answers.rows)
+        return Measurements(texts, self.answers.values, self.answers.variances)
+
+    @property
+    def notes(self) -> Mapping[str, int | float | str]:
+        """Public numbers. The error is chi squared over its degrees of freedom, if it is known."""
+        error = {"error_on_measurements": self.error} if math.isfinite(self.error) else {}
+        return {
+            "rounds": len(self.picked),
+            "candidates": self.workload.candidates,
+            "measured": sum(map(len, self.picked)),
+            **error,
+        }
+
+    def sample(self, seed: int) -> S:
+        return self.model.sample(seed)
+
+
+def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -> AdaptiveFit[W, S]:
+    """Fits a model in phases of measurements, whose parts of rho are its cost.
+
+    Raises UserError where the transcript holds rounds of something else.
+    """
+    workload, transcript = method.workload, context.transcript
+    rounds = begun_rounds(context)
+    model, error = method.start(first_seed(rounds)), float("nan")
+    confidential = _Data(data, workload, context.source)
+    picked: list[tuple[int, ...]] = []
+    answers = NoisyAnswers.none()
+    phase, place = method.phase(0, answers), 0
+    while phase is not None:
+        number = len(picked) + 1
+        if number == len(rounds):
+            variances = phase.variances(workload)
+            chosen = confidential.chosen(phase, variances, model, answers.candidates)
+            made = confidential.measure(chosen, variances, phase)
+            rounds.append(transcript.record(number, made))
+        phase, chosen, values = _decoded_round(rounds[number], workload, phase, answers.candidates)
+        variances = phase.variances(workload)
+        picked.append(chosen)
+        answers = answers.joined(workload, chosen, values, variances)
+        following: Phase | None = phase.after(workload, chosen)
+        if following is None:
+            place += 1
+            following = method.phase(place, answers)
+        if not isinstance(following, Everything):
+            before = model
+            model, error = model.learn(answers)
+            if isinstance(following, Annealed) and isinstance(phase, Annealed):
+                rows = workload.rows(chosen)
+                learnt = float(np.abs(model.answers(rows) - before.answers(rows)).sum())
+                following = following.judged(learnt, _noise(workload, chosen, variances))
+        context.progress(number, max(method.rounds, number), error)
+        phase = following
+    return AdaptiveFit(
+        title=method.title,
+        workload=workload,
+        picked=tuple(picked),
+        answers=answers,
+        model=model,
+        error=error,
+    )
+
+
+def _noise(workload: Any, chosen: Sequence[int], variances: Mapping[int, Fraction]) -> float:
+    """What the noise in candidates moves the counts by that a model answers, in sum."""
+    each = (workload.noise(i, exact_variance(variances[i]) ** 0.5) for i in chosen)
+    return float(sum(each))
+
+
+@dataclass
+class _Data:
+    """The confidential side: the only code here that reads the data, and only to draw a round."""
+
+    data: Any
+    workload: Any
+    source: NoiseSource
+
+    @cached_property
+    def counts(self) -> Callable[[Sequence[int]], Int64Array]:
+        """Gives the exact counts of candidates."""
+        counts: Callable[[Sequence[int]], Int64Array] = self.workload.counter(self.data)
+        return counts
+
+    @cached_property
+    def judged(self) -> Callable[[Sequence[int]], Int64Array]:
+        """Gives the exact counts that a model's answers are about."""
+        judged: Callable[[Sequence[int]], Int64Array] = self.workload.judged(self.data)
+        return judged
+
+    def chosen(
+        self,
+        phase: Phase,
+        variances: Mapping[int, Fraction],
+        model: Model[Any],
+        measured: Sequence[int],
+    ) -> Sequence[int]:
+        """The candidates of a phase's next round."""
+        if isinstance(phase, Everything):
+            return phase.candidates
+        # All of the phase's candidates in every round, so that a compiled model keeps its shape.
+        every = phase.candidates
+        answers = model.answers(self.workload.rows(every))
+        exact = {v: exact_variance(v) ** 0.5 for v in set(variances.values())}
+        deviations = [exact[variances[i]] for i in every]
+        scores = self.workload.scores(every, self.judged(every), answers, deviations)
+        if isinstance(phase, Annealed):
+            return phase.picked(self.workload, scores, measured, self.source)
+        before = set(measured)
+        left = [place for place, i in enumerate(every) if i not in before]
+        top = self.source.top(scores[left], phase.picks, phase.scale(self.workload))
+        return [every[left[place]] for place in top]
+
+    def measure(
+        self, candidates: Sequence[int], variances: Mapping[int, Fraction], phase: Phase
+    ) -> bytes:
+        """A round as recorded: the candidates, their noisy answers, and how far noise has fallen.
+
+        Noise is drawn before the counts are read.
+        """
+        sizes = np.diff(self.workload.starts)
+        demand = [(variances[i], int(sizes[i])) for i in candidates]
+        noise = np.concatenate(self.source.draw(demand).noise)
+        values = self.counts(candidates) + noise
+        level = [phase.level] if isinstance(phase, Annealed) else []
+        return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes(), *level))
+
+
+def _decoded_round(
+    data: bytes, workload: Candidates, phase: Phase, measured: Sequence[int]
+) -> tuple[Phase, tuple[int, ...], Int64Array]:
+    """The phase as it was in a round, and the candidates and answers of that.
+
+    measured: the candidates of all rounds before it.
+    Raises UserError unless it is such a round.
+    """
+    shape: Any = tuple[list[int], bytes]
+    if isinstance(phase, Annealed):
+        shape = tuple[list[int], bytes, int]
+    try:
+        chosen, encoded, *level = msgspec.msgpack.decode(data, type=shape)
+        values = np.frombuffer(encoded, "<i8").astype(np.int64)
+        if isinstance(phase, Annealed):
+            phase = phase.at(*level)
+    except (msgspec.MsgspecError, ValueError):
+        chosen, values = [], np.zeros(0, np.int64)
+    if not phase.allows(chosen, measured) or len(values) != len(workload.rows(chosen)):
+        raise UserError("the job's transcript is not of what its release declares")
+    return phase, tuple(chosen), values

@@ -1,0 +1,251 @@
+"""The phases of a fit: what each may measure, its part of rho, and the noise that follows from it.
+
+A phase measures all of its candidates at once, with declared weights (`Everything`), or in rounds
+that each pick the candidates that the model answers worst (`Rounds`). A later phase may depend on
+the noisy answers of earlier ones: costs add up under zCDP even then (Bun and Steinke 2016, Lemma
+2.3). Everything here is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.privacy.noise import exact_variance
+from stream_dp.privacy.zcdp import selection_rho
+
+from ..data.domain import Int64Array
+
+if TYPE_CHECKING:
+    from .annealing import Annealed
+
+SELECTION = Fraction(1, 10)
+
+
+class Candidates(Protocol):
+    """What may be measured of some data: candidates, each of one or several integer counts.
+
+    starts: (candidates + 1,) candidate i has the counts of rows starts[i] to starts[i + 1].
+    domain: what the counts are about.
+    """
+
+    @property
+    def starts(self) -> Int64Array: ...
+    @property
+    def domain(self) -> Any: ...
+
+    @property
+    def candidates(self) -> int:
+        """How many there are."""
+
+    def rows(self, candidates: Sequence[int]) -> Int64Array:
+        """The rows of the counts of some candidates, in their order."""
+
+    @property
+    def squared(self) -> Sequence[int]:
+        """By candidate, the squared L2 sensitivity of its counts alone."""
+
+    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
+        """The exact rho of measuring candidates together, with noise of these variances."""
+
+    def counter(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact counts of candidates, in their order. Confidential."""
+
+    def texts(self, rows: Int64Array) -> tuple[str, ...]:
+        """The counts in words."""
+
+
+class Ranked(Candidates, Protocol):
+    """Candidates that can be picked by how badly a model answers them."""
+
+    @property
+    def sensitivity(self) -> int:
+        """The largest change of any score by one person."""
+
+    def judged(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
+        """The function that gives the exact counts that models answer. Confidential."""
+
+    def scores(
+        self,
+        candidates: Sequence[int],
+        true: Int64Array,
+        model: NDArray[np.float64],
+        deviations: Sequence[float],
+    ) -> Int64Array:
+        """(candidates,) integer scores, high where the model answers badly.
+
+        true, model: the exact counts of these candidates and the model's answers, in their order.
+        deviations: by candidate, the standard deviation of the noise in a measured count.
+        """
+
+
+@dataclass(frozen=True)
+class NoisyAnswers:
+    """Everything measured so far.
+
+    candidates: what was measured, in order; one that is measured again stands there again.
+    rows: (n,) rows of the counts.
+    values: (n,) their noisy answers.
+    variances: (n,) parameters of the discrete Gaussian noise in each.
+    ends: for each measured candidate, the position after its last count.
+    """
+
+    candidates: tuple[int, ...]
+    rows: Int64Array
+    values: Int64Array
+    variances: tuple[Fraction, ...]
+    ends: tuple[int, ...]
+
+    @staticmethod
+    def none() -> NoisyAnswers:
+        return NoisyAnswers(
+            (), rows=np.zeros(0, np.int64), values=np.zeros(0, np.int64), variances=(), ends=()
+        )
+
+    def joined(
+        self,
+        workload: Candidates,
+        candidates: Sequence[int],
+        values: Int64Array,
+        variances: Mapping[int, Fraction],
+    ) -> NoisyAnswers:
+        """These answers and those of another round."""
+        sizes = np.diff(workload.starts)[list(candidates)].tolist()
+        added = tuple(
+            variances[i] for i, n in zip(candidates, sizes, strict=True) for _ in range(n)
+        )
+        ends = (len(self.rows) + np.cumsum(sizes, dtype=np.int64)).tolist()
+        return NoisyAnswers(
+            (*self.candidates, *candidates),
+            rows=np.concatenate([self.rows, workload.rows(candidates)]),
+            values=np.concatenate([self.values, values]),
+            variances=self.variances + added,
+            ends=(*self.ends, *ends),
+        )
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """(n,) exact variances of the noise, which are below those parameters."""
+        exact = {v: exact_variance(v) for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
+
+
+@dataclass(frozen=True)
+class Everything:
+    """A phase that measures all of its candidates at once.
+
+    rho: its part of the budget.
+    candidates: their numbers.
+    weights: by candidate, the variance of its noise, up to a common factor.
+    Raises ValueError unless all are positive.
+    """
+
+    rho: Fraction
+    candidates: tuple[int, ...]
+    weights: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if self.rho <= 0 or not self.candidates or min(self.weights) <= 0:
+            raise ValueError("a phase needs a budget, candidates and positive weights")
+
+    @property
+    def rounds(self) -> int:
+        return 1
+
+    def variances(self, workload: Candidates) -> dict[int, Fraction]:
+        """By candidate, the variance of its noise: all together cost rho exactly."""
+        scale = workload.cost(self.candidates, self.weights) / self.rho
+        return {i: w * scale for i, w in zip(self.candidates, self.weights, strict=True)}
+
+    def after(self, workload: Candidates, picked: Sequence[int]) -> None:
+        """The phase after this round: none."""
+
+    def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
+        """Whether a round after those that measured some candidates may have measured these."""
+        return tuple(picked) == self.candidates
+
+    def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
+        """The rho of the phase's round."""
+        variances = self.variances(workload)
+        return workload.cost(picked, [variances[i] for i in picked])
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """A phase of rounds that pick candidates, one after the other, and measure them.
+
+    rho: its part of the budget, split equally among all measurements and, apart, all picks.
+    candidates: the numbers of those to pick from; none is picked twice.
+    rounds: how many rounds there are.
+    picks: candidates that a round picks.
+    selection: the part of rho that pays for picking.
+    Raises ValueError where they leave nothing to do, or more than there is.
+    """
+
+    rho: Fraction
+    candidates: tuple[int, ...]
+    rounds: int
+    picks: int
+    selection: Fraction = SELECTION
+
+    def __post_init__(self) -> None:
+        if self.rho <= 0 or not 0 < self.selection < 1:
+            raise ValueError("rho must be positive, and parts of it between 0 and 1")
+        if self.rounds < 1 or self.picks < 1 or self.rounds * self.picks > len(self.candidates):
+            raise ValueError("there must be a round, a pick in it, and a candidate for each pick")
+
+    @property
+    def each(self) -> Fraction:
+        """The rho of one candidate: of its pick and its measurement."""
+        return self.rho / (self.rounds * self.picks)
+
+    def variances(self, workload: Candidates) -> dict[int, Fraction]:
+        """By candidate, the variance of its noise: each costs the same."""
+        measuring = (1 - self.selection) * self.each
+        squared = workload.squared
+        variances = {s: Fraction(s) / (2 * measuring) for s in set(squared)}
+        return {i: variances[squared[i]] for i in self.candidates}
+
+    def scale(self, workload: Ranked) -> Fraction:
+        """The squared scale of a pick's Gumbel noise."""
+        return workload.sensitivity**2 / (2 * self.selection * self.each)
+
+    def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
+        """The rounds that are left after one."""
+        left = self.rounds - 1
+        return replace(self, rounds=left, rho=self.each * self.picks * left) if left else None
+
+    def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
+        """Whether a round after those that measured some candidates may have picked these."""
+        new = {*picked} & {*self.candidates} - {*measured}
+        return len(new) == len(picked) == self.picks
+
+    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
+        """The rho of a round that picked and measured these."""
+        variances = self.variances(workload)
+        measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
+        return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
+
+
+Phase: TypeAlias = "Everything | Rounds | Annealed"
+
+
+def spent(phases: Sequence[Phase], workload: Ranked, picked: Sequence[Sequence[int]]) -> Fraction:
+    """The exact rho of rounds that measured these candidates, phase after phase."""
+    each = [phase for phase in phases for _ in range(phase.rounds)]
+    costs = (phase.cost(workload, round_) for phase, round_ in zip(each, picked, strict=True))
+    return sum(costs, Fraction(0))
+
+
+# The phase of a number, from 0, given all answers of the phases before it; None after the last.
+NextPhase = Callable[[int, NoisyAnswers], "Phase | None"]
+
+
+def fixed_phases(phases: Sequence[Phase]) -> NextPhase:
+    """Phases that depend on no answer."""
+    return lambda number, answers: phases[number] if number < len(phases) else None

@@ -1,0 +1,330 @@
+"""Sizes of groups by region, from a table of counts, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from stream_dp.answers.answer import Answer
+from stream_dp.answers.size_answers import MeasuredRegion
+from stream_dp.arrow_tables import ArrowStream, arrow_table
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.study.field_types import Probability, Rho
+from stream_dp.study.size_changes import RELATIONS
+
+from ..data.hierarchy_tables import missing_columns, text_column
+from ..synthesizer import FitContext
+from .histogram import Sizes
+from .merging import Merge
+from .methods import METHODS
+from .regions import Regions
+from .sizes_fit import FittedLevels, fit_levels
+from .sizes_plan import DEFAULT_CHOICE, LevelPlan, SizesPlan, default_methods, omniscient_error
+
+MOST_SIZE = 10**6  # the largest cap of sizes
+MOST_ENTRIES = 1 << 32  # values that a level measures
+ALL = "all"  # the name of the root's level
+
+Numbers = Fraction | int | str
+
+
+@dataclass(frozen=True)
+class FittedSizes:
+    """The groups of every region by size. fitted: what was measured, and how."""
+
+    fitted: FittedLevels
+
+    @property
+    def rho(self) -> Fraction:
+        """What it cost."""
+        return self.fitted.plan.rho
+
+    @cached_property
+    def levels(self) -> pa.Table:
+        """A row for each level, the root's first, of public numbers.
+
+        level: its name. regions, groups: their numbers. method: what was measured, declared or
+        chosen. rho: its cost. deviation: of the noise in a value. omniscient: the mean error of a
+        region, as an earth mover's distance, if it had been known which of the published sizes
+        occur and nothing else (Kuo et al. 2018, section 6): a yardstick, no promise.
+        """
+        plan = self.fitted.plan
+        rows = []
+        for i, (name, level) in enumerate(zip(self._names, self.fitted.levels, strict=True)):
+            deviation = plan.levels[i].variance(level.method) ** 0.5
+            regions = self.fitted.sizes[i]
+            distinct = sum(len(region.size) for region in regions)
+            rows.append(
+                {
+                    "level": name,
+                    "regions": len(regions),
+                    "groups": int(plan.regions.counts[i].sum()),
+                    "method": level.method,
+                    "rho": str(plan.levels[i].rho),
+                    "deviation": deviation,
+                    "omniscient": omniscient_error(distinct, deviation) / len(regions),
+                }
+            )
+        return pa.Table.from_pylist(rows)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (ALL, *self.fitted.plan.regions.columns)
+
+    @cached_property
+    def sizes(self) -> pa.Table:
+        """The numbers of groups: level, a column for each level below the root, size, groups.
+
+        Columns of levels below a region's own are null. In every region the groups add up to its
+        public number, and those of its children to its own.
+        """
+        levels = self.fitted.sizes
+        return self._table(
+            [[len(region.size) for region in level] for level in levels],
+            size=np.concatenate([region.size for level in levels for region in level]),
+            groups=np.concatenate([region.groups for level in levels for region in level]),
+        )
+
+    @cached_property
+    def measurements(self) -> pa.Table:
+        """The noisy values: level, columns of levels as in `sizes`, entry, value, variance.
+
+        Entries of a histogram and of cumulative counts are sizes from 0 on, those of sorted sizes
+        are ranks from 0 on. Levels with over a million values are left out.
+        """
+        plan = self.fitted.plan
+        values = [level.values or () for level in self.fitted.levels]
+        flat = [part for level in values for part in level]
+        variances = [
+            np.full(len(part), declared.variance(level.method))
+            for declared, level, parts in zip(plan.levels, self.fitted.levels, values, strict=True)
+            for part in parts
+        ]
+        none = np.zeros(0, np.int64)
+        return self._table(
+            [[len(part) for part in level] for level in values],
+            entry=np.concatenate([none, *(np.arange(len(part)) for part in flat)]),
+            value=np.concatenate([none, *flat]),
+            variance=np.concatenate([none.astype(float), *variances]),
+        )
+
+    def _table(self, rows: Sequence[Sequence[int]], **columns: np.ndarray) -> pa.Table:
+        """A table with the names of regions, given the rows of each region of each level."""
+        regions = self.fitted.plan.regions
+        repeats = [np.array(counts, np.int64) for counts in rows]
+        names = {"level": np.repeat(self._names, [int(counts.sum()) for counts in repeats])}
+        for place, column in enumerate(regions.columns):
+            names[column] = np.concatenate(
+                [
+                    np.repeat(
+                        np.array([p[place] if place < len(p) else None for p in paths], object),
+                        counts,
+                    )
+                    for paths, counts in zip(regions.levels, repeats, strict=True)
+                    if len(counts)
+                ]
+            )
+        text = {name: pa.array(values, pa.string()) for name, values in names.items()}
+        return pa.table({**text, **{name: pa.array(values) for name, values in columns.items()}})
+
+    def answer(self, query: str, *region: str) -> Answer:
+        """The answer to a query about a region, given its path from the top; by default the root.
+
+        Queries: `size 3`, `at-least 3`, `quantile 1/2`, `mean`, `skewness`. Raises UserError.
+        """
+        plan, depth = self.fitted.plan, len(region)
+        paths = plan.regions.levels[depth] if depth < plan.regions.depth else ()
+        if region not in paths:
+            raise UserError(f"region {'/'.join(region)}: there is no such region")
+        place, level = paths.index(region), self.fitted.levels[depth]
+        return MeasuredRegion(
+            size=self.fitted.sizes[depth][place].size,
+            groups=self.fitted.sizes[depth][place].groups,
+            largest=plan.largest,
+            method=level.method,
+            values=level.values[place] if level.values is not None else None,
+            variance=plan.levels[depth].variance(level.method),
+        ).answer(query, region=region)
+
+
+def fit_sizes(
+    counts: ArrowStream,
+    *,
+    regions: Sequence[str],
+    neighbours: str,
+    largest: int,
+    rho: Numbers | None = None,
+    epsilon: Numbers | None = None,
+    methods: Sequence[str | Sequence[str]] | None = None,
+    parts: Sequence[int] | None = None,
+    choice: Numbers = DEFAULT_CHOICE,
+    merge: Merge = "spread",
+    simulation_seed: int | None = None,
+) -> FittedSizes:
+    """How many groups have each size, for every region of a tree, consistent at every level.
+
+    Protects which group a person is in, and where people come and go also whether somebody is there
+    at all. How many groups each region has, groups of nobody included, is public. Each call is
+    charged anew; there is no ledger here.
+
+    counts: columns `size` and `groups`, and those of the regions: so many groups of that size; of
+        pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
+    regions: the columns that name a region, from the top down; all regions together are the root.
+    neighbours: `add_remove` or `replace_one`.
+    largest: a public cap: larger groups count as groups of this size.
+    rho: the cost, or
+    epsilon: the same as pure differential privacy, with double-geometric noise.
+    methods: for each level, the root's first: `histogram`, `sorted`, `cumulative` (L1) or
+        `cumulative-squares` (L2), or several, among which one is chosen privately. By default
+        `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
+    parts: of the budget, by level; equal by default.
+    choice: the part of a level's budget that a choice among methods costs.
+    merge: how levels become one: `spread`, by what all measurements say together, or `weighted` and
+        `plain` as Kuo et al. 2018.
+    simulation_seed: for simulations only: repeatable noise, which protects nobody.
+
+    Raises UserError.
+
+    >>> import pyarrow, stream_dp
+    >>> blocks = pyarrow.table({
+    ...     "county": ["north", "north", "south"], "size": [0, 2, 5], "groups": [60, 30, 10]})
+    >>> fitted = stream_dp.fit_sizes(
+    ...     blocks, regions=["county"], neighbours="add_remove", largest=20, rho="1/2",
+    ...     simulation_seed=1)
+    >>> fitted.sizes.column_names, fitted.rho
+    (['level', 'county', 'size', 'groups'], Fraction(1, 2))
+    >>> fitted.answer("at-least 1", "north").value <= 90
+    True
+    """
+    if neighbours == "replace_in_place":
+        raise UserError(
+            "neighbours: under 'replace_in_place' the groups and their sizes are no secret, so"
+            " there is nothing to protect; take 'add_remove' or 'replace_one'"
+        )
+    if neighbours not in RELATIONS:
+        raise UserError(f"neighbours: must be one of {', '.join(RELATIONS)}")
+    if not isinstance(largest, int) or not 1 <= largest <= MOST_SIZE:
+        raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
+    tree, leaves = counted_regions(arrow_table(counts, "counts"), regions)
+    levels = _levels(
+        tree,
+        neighbours,
+        rho=rho,
+        epsilon=epsilon,
+        methods=methods,
+        parts=parts,
+        choice=choice,
+    )
+    if merge not in ("spread", "weighted", "plain"):
+        raise UserError("merge: must be spread, weighted or plain")
+    plan = SizesPlan(tree, largest, levels, merge)
+    require_feasible(plan)
+    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
+    return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
+
+
+def require_feasible(plan: SizesPlan) -> None:
+    """Raises UserError where a level has too many values to measure."""
+    for depth, level in enumerate(plan.levels):
+        most = max(plan.entries(depth, method) for method in level.methods)
+        if most > MOST_ENTRIES:
+            name = (ALL, *plan.regions.columns)[depth]
+            raise UserError(f"methods: {most} values to measure at level '{name}'; take 'sorted'")
+
+
+def _levels(
+    tree: Regions,
+    neighbours: str,
+    *,
+    rho: Numbers | None,
+    epsilon: Numbers | None,
+    methods: Sequence[str | Sequence[str]] | None,
+    parts: Sequence[int] | None,
+    choice: Numbers,
+) -> tuple[LevelPlan, ...]:
+    """The plan of each level. Raises UserError."""
+    if (rho is None) == (epsilon is None):
+        raise UserError("rho, epsilon: give one of the two")
+    depth = tree.depth
+    name, pure = ("rho", False) if epsilon is None else ("epsilon", True)
+    total = _number(name, rho if epsilon is None else epsilon, Rho)
+    share = _number("choice", choice, Probability)
+    parts = parts if parts is not None else [1] * depth
+    if len(parts) != depth or any(not isinstance(p, int) or p < 1 for p in parts):
+        raise UserError(f"parts: give {depth} whole numbers from 1 on, the root's first")
+    declared = methods if methods is not None else default_methods(tree)
+    chosen = [(m,) if isinstance(m, str) else tuple(m) for m in declared]
+    if len(chosen) != depth or any(not m or len({*m}) < len(m) for m in chosen):
+        raise UserError(f"methods: give {depth} of them, the root's first")
+    if any(method not in METHODS for m in chosen for method in m):
+        raise UserError(f"methods: each must be one of {', '.join(METHODS)}")
+    if pure and any(len(m) > 1 for m in chosen):
+        raise UserError("methods: a choice among several needs rho in place of epsilon")
+    return tuple(
+        LevelPlan(neighbours, m, total * part / sum(parts), pure=pure, choice=share)
+        for m, part in zip(chosen, parts, strict=True)
+    )
+
+
+def _number(name: str, value: Numbers | None, kind: Any) -> Fraction:
+    try:
+        number: Fraction = TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        text = error.errors(include_input=False, include_url=False)[0]["msg"]
+        raise UserError(f"{name}: {text.removeprefix('Value error, ')}") from None
+    return number
+
+
+def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, list[Sizes]]:
+    """The tree and the sizes of its smallest regions.
+
+    counts: columns `size` and `groups`, and those of the regions: so many groups of that size.
+    Raises UserError.
+    """
+    reserved = {"level", "size", "groups", "entry", "value", "variance"}
+    if not columns or len({*columns}) < len(columns) or reserved & {*columns}:
+        raise UserError("regions: name at least one column, each once, and none that is reserved")
+    lines = missing_columns("counts", counts.column_names, [*columns, "size", "groups"])
+    if lines:
+        raise UserError(lines)
+    texts = [text_column(counts, name) for name in columns]
+    lines = [
+        f"counts: {text.null_count} rows without '{name}'"
+        for name, text in zip(columns, texts, strict=True)
+        if text.null_count
+    ]
+    numbers = {}
+    for name, most in (("size", 1 << 31), ("groups", 1 << 40)):
+        column = counts[name]
+        if not pa.types.is_integer(column.type) or column.null_count:
+            lines.append(f"counts: '{name}' must be whole numbers")
+            continue
+        numbers[name] = column.to_numpy().astype(np.int64)
+        if len(column) and not 0 <= numbers[name].min() <= numbers[name].max() < most:
+            lines.append(f"counts: '{name}' must not be negative, nor {most} or more")
+    if lines:
+        raise UserError(lines)
+    if not len(counts):
+        raise UserError("counts: no rows")
+    coded = [text.dictionary_encode() for text in texts]
+    codes = np.stack([c.indices.to_numpy() for c in coded], axis=1)
+    paths, place = np.unique(codes, axis=0, return_inverse=True)
+    order = np.argsort(place.ravel(), kind="stable")
+    ends = np.searchsorted(place.ravel()[order], np.arange(len(paths) + 1))
+    values = [c.dictionary.to_pylist() for c in coded]
+    leaves = {
+        tuple(v[code] for v, code in zip(values, path.tolist(), strict=True)): Sizes.of(
+            numbers["size"][order[first:end]], numbers["groups"][order[first:end]]
+        )
+        for path, first, end in zip(paths, ends[:-1], ends[1:], strict=True)
+    }
+    tree = Regions.of(columns, {path: sizes.total for path, sizes in leaves.items()})
+    return tree, [leaves[path] for path in tree.leaves]

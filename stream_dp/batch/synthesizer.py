@@ -1,0 +1,178 @@
+"""The interface of batch synthesizers: models fitted to groups and members in recorded rounds.
+
+Round 0 is a seed; every later round is a choice of queries with their noisy answers, the only
+results that depend on the data. A round is recorded in a transcript before it is used, durably and
+only once. Everything after the rounds is post-processing, whose random numbers come from the seed.
+A fit that is interrupted therefore continues from its transcript, and gives the same data set on
+the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from stream_dp.errors import UserError
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import NoiseSource
+from stream_dp.study import Attribute, Study
+from stream_dp.study.group_releases import BatchRelease, Groups
+
+from .data.domain import Column, Domain, Roles
+from .people.known import Known
+
+__all__ = [
+    "FitContext",
+    "FitTranscript",
+    "FittedModel",
+    "ProgressCallback",
+    "Synthesizer",
+    "begun_rounds",
+    "first_seed",
+    "release_domain",
+]
+
+D = TypeVar("D")  # what a release looks at: people, or groups and their members
+S = TypeVar("S", covariant=True)
+R = TypeVar("R", contravariant=True)  # the release's declaration
+
+
+class FitTranscript(Protocol):
+    """The recorded rounds of one job."""
+
+    def rounds(self) -> list[bytes]:
+        """The rounds recorded so far, from round 0 on."""
+
+    def record(self, number: int, data: bytes) -> bytes:
+        """Records round `number` and returns what is recorded for it, durably.
+
+        Where another worker recorded the round first, that is the other worker's data. The caller
+        uses only what is returned, never `data` itself.
+        """
+
+
+# Called after every round with the number of rounds so far, the number of all rounds, and the
+# model's error on the noisy answers: about 1 if the model misses only their noise, nan if unknown.
+# May raise an exception to end a fit.
+ProgressCallback = Callable[[int, int, float], None]
+
+
+@dataclass
+class MemoryTranscript:
+    """A transcript in memory, lost with the process: for tests and experiments on public data."""
+
+    recorded: list[bytes] = field(default_factory=list)
+
+    def rounds(self) -> list[bytes]:
+        return list(self.recorded)
+
+    def record(self, number: int, data: bytes) -> bytes:
+        if number == len(self.recorded):
+            self.recorded.append(data)
+        return self.recorded[number]
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """What a fit works with besides its data.
+
+    source: draws the privacy noise.
+    transcript: keeps the rounds; by default in memory.
+    progress: called after every round; by default nothing is reported.
+    known: of tables of people, what other releases have published of the same people and columns.
+        It is the same whenever a fit goes on.
+    """
+
+    source: NoiseSource
+    transcript: FitTranscript = field(default_factory=MemoryTranscript)
+    progress: ProgressCallback = lambda done, rounds, error: None
+    known: tuple[Known, ...] = ()
+
+
+FORMAT = b"1"  # of recorded rounds; round 0 states it
+_SEED = 32  # bytes
+
+
+def begun_rounds(context: FitContext) -> list[bytes]:
+    """Returns the rounds recorded so far; draws round 0, a seed and FORMAT, if there is none.
+
+    Raises UserError if round 0 states another format.
+    """
+    rounds = context.transcript.rounds()
+    if not rounds:
+        # From the source's random bits, so that a seeded simulation can be repeated.
+        seed = context.source.draw([]).coins.bytes(_SEED)
+        rounds.append(context.transcript.record(0, seed + FORMAT))
+    if rounds[0][_SEED:] != FORMAT:
+        raise UserError(
+            "the job's rounds have a format that this version of stream-dp does not know: finish"
+            " the job with the version that began it, or give it up with 'stream-dp jobs --abandon'"
+        )
+    return rounds
+
+
+def first_seed(rounds: list[bytes]) -> int:
+    """The seed of round 0."""
+    return int.from_bytes(rounds[0][:_SEED], "big")
+
+
+class FittedModel(Protocol[S]):
+    """A fitted model.
+
+    title: the method in words.
+    measurements: the noisy answers that it was fitted to.
+    notes: public numbers about the fit.
+    """
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def measurements(self) -> Measurements: ...
+    @property
+    def notes(self) -> Mapping[str, int | float | str]: ...
+    def sample(self, seed: int) -> S: ...
+
+
+class Synthesizer(Protocol[D, R]):
+    """Fits a model: `release.rho`-zCDP for one person, under the relation of what it looks at.
+
+    A hierarchy is protected under `replace_in_place`, people under the relation of their domain.
+    """
+
+    def __call__(self, data: D, release: R, context: FitContext, /) -> FittedModel[D]: ...
+
+
+def release_domain(study: Study, release: BatchRelease) -> Domain:
+    """The columns of a batch release. Raises UserError."""
+    assert study.groups is not None
+    return declared_domain(study.groups, study.attributes, release)
+
+
+def declared_domain(
+    groups: Groups, attributes: Mapping[str, Attribute], release: BatchRelease
+) -> Domain:
+    """The columns of a batch release, given its groups and attributes by name.
+
+    Of people the role comes first, where groups declare roles.
+    """
+    people = tuple(Column(name, tuple(attributes[name].symbols)) for name in release.attributes)
+    of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
+    if groups.roles is None:
+        return Domain(of_groups, people, groups.most)
+    members = roles_domain(groups)
+    return Domain(of_groups, (*members.person, *people), groups.most, members.roles)
+
+
+def roles_domain(groups: Groups) -> Domain:
+    """The domain of members of whom only the role is known. The groups must declare roles."""
+    declared = groups.roles
+    assert declared is not None
+    roles = Roles(
+        column=declared.column,
+        head=declared.head,
+        spouse=declared.spouse,
+        child=declared.child,
+        children=declared.children,
+    )
+    return Domain((), (Column(declared.column, declared.values),), groups.most, roles)

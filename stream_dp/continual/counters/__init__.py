@@ -1,0 +1,1 @@
+"""Stream counters: prefix sums of a stream, their factorizations and exact costs."""

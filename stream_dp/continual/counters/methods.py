@@ -1,0 +1,53 @@
+"""How the counters of each kind are made: the `METHOD` of the module with the kind's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+
+from stream_dp.study import CounterKind
+
+from .stream_counters import Counter
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterMethod:
+    """How the counters of one kind are made.
+
+    title: the algorithm and its source, as certificates have it
+    of_length: gives the counter of n steps
+    longest: the largest n, None without a limit
+    candidate: whether the counter competes where a study declares none. Such a study's counter
+        follows from its declaration, so a kind never becomes a candidate after a release.
+    whole_matrices: whether the matrices are whole numbers by definition, so that every machine has
+        the same; otherwise they are stored when a study begins
+    whole_sums: whether sums are whole numbers
+    nested: whether a shorter counter is the last rows and columns of a longer one
+    endless_column2: gives a bound of `Counter.column2` for every length; None for a counter whose
+        noise depends on the horizon. The entries of such a counter's matrix must be 0 or more,
+        and its first rows must not depend on the length.
+    """
+
+    title: str
+    of_length: Callable[[int], Counter]
+    longest: int | None = None
+    candidate: bool = False
+    whole_matrices: bool = False
+    whole_sums: bool = False
+    nested: bool = True
+    endless_column2: Callable[[], Fraction] | None = None
+
+
+@cache
+def counter_method(kind: CounterKind) -> CounterMethod:
+    """The method of a kind."""
+    method: CounterMethod = import_module(f"{__package__}.{kind}").METHOD
+    return method
+
+
+def counter(kind: CounterKind, length: int) -> Counter:
+    """The counter of this kind with `length` steps."""
+    return counter_method(kind).of_length(length)

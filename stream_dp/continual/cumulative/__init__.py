@@ -1,0 +1,1 @@
+"""Cumulative releases: how many people had an event at least b times so far."""

@@ -1,0 +1,297 @@
+"""The cumulative synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 2.
+
+For every b a stream counter follows S_b, the number of people with the event in at least b
+periods so far. The noisy sums are made monotone in b and in time, and rounded. As many synthetic
+rows of running total b - 1 get the event as S_b rises. `cumulative_design.py` has the
+measurements and their cost, `cumulative_panel.py` the algorithms on the panel's rows.
+
+Number of rows. Under replacement the number of people is public. Under add_remove the number of
+synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
+(`present`) the number of rows is a declared cap, and counter 0 follows S_0, the people who have
+entered: S_0 rows enter, and only rows that have entered get the event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from stream_dp.errors import UserError
+from stream_dp.panel import Columns
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Draw, exact_variance
+from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
+
+from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
+from ..counters.factorizations import MOST_GAMMA2
+from ..counters.methods import counter_method
+from ..counters.stream_counters import ONCE, Floats
+from ..stored_design import NONE, StoredDesign
+from .cumulative_design import CumulativeDesign, PlacedCounter
+from .cumulative_panel import in_order, monotone, random_rises
+from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
+
+ABSENT = 2  # the panel's code of a row that has not entered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cumulative(CumulativeDesign):
+    """Algorithm 2 of Bun et al. 2024 for one event.
+
+    rows: the public or declared number of synthetic people, None where it is measured
+    failure: beta, the probability with which `error_bound` may be exceeded
+    ordered: whether the panel's sums of a period are made to fall with b together before each is
+        clamped; otherwise each is clamped by itself, as in the paper
+
+    Cost. A person of running total b at period t_b changes entry t_b of counter b's stream by 1.
+    Let E_b be that counter's integer matrix and s_b its noise variance. The periods together cost
+      add_remove: the maximum over t_1 < t_2 < .. of sum_b |column t_b of E_b|^2 / (2 s_b);
+      replace_one, replace_in_place: the maximum over two such paths t, t' of
+        sum_b |column t_b - column t'_b|^2 / (2 s_b).
+    Both maxima are exact (`history_costs.py` has the dynamic programme and its proof), and the
+    noise is scaled so that they are rho. A counter without a horizon is charged an upper bound. A
+    number of people that is measured once has squared sensitivity 1 and costs `size_share` of
+    rho.
+    """
+
+    rows: int | None
+    failure: Fraction = Fraction(1, 20)
+    ordered: bool = True
+
+    padding: ClassVar[int] = 0
+    bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
+
+    def __post_init__(self) -> None:
+        longest = self.method.longest
+        if longest is not None and self.horizon > longest:
+            raise UserError(
+                f"counter '{self.counter}': it is defined for up to {longest} periods, not"
+                f" {self.horizon}; leave it out, and the best of the others is chosen"
+            )
+        if self.present and self.rows is None:
+            raise UserError("rows: where people come and go, declare a cap on their number")
+
+    def best(self, counter: CounterKind | None = None) -> Cumulative:
+        """The mechanism whose worst sum has the smallest variance, or that of a declared counter.
+
+        Above MOST_GAMMA2 periods that is 'normalised': the variance of 'sqrt' is at least 1.09
+        times as large there under every relation, and that of trees is larger still. Comparing
+        them would take as long as all the rest of a long study's plan.
+        """
+        # Of equally good kinds the one that is declared last is chosen.
+        kinds = [kind for kind in reversed(CounterKind) if counter_method(kind).candidate]
+        if self.stored is not None:
+            kinds = [self.stored.counter]
+        elif counter is not None:
+            kinds = [counter]
+        elif self.horizon > MOST_GAMMA2:
+            kinds = [CounterKind.NORMALISED]
+        choices = [replace(self, counter=kind) for kind in kinds]
+        if len(choices) == 1:
+            return choices[0]
+        return min(choices, key=lambda choice: choice.worst_sum_variance)
+
+    @classmethod
+    def declared(
+        cls,
+        study: Study,
+        release: CumulativeRelease | JointRelease,
+        rho: Fraction,
+        stored: StoredDesign = NONE,
+    ) -> Cumulative:
+        """The totals of a release at this cost, with trees.
+
+        stored: what was computed when the study began
+        """
+        first, last = study.span(release)
+        return cls(
+            horizon=last - first + 1,
+            rho=rho,
+            neighbours=study.neighbours,
+            rows=study.size if release.rows is None else release.rows,
+            failure=release.failure,
+            moves=release.where is not None,
+            stored=stored.counters,
+        )
+
+    @classmethod
+    def of(
+        cls, study: Study, release: CumulativeRelease, stored: StoredDesign = NONE
+    ) -> Cumulative:
+        """The mechanism of a release, with the best counter if the release declares none."""
+        totals = replace(
+            cls.declared(study, release, release.rho, stored),
+            size_share=release.size_share or Fraction(0),
+            present=release.rows is not None and release.size_share is not None,
+            ordered=release.ordered is not False,
+        )
+        return totals.best(release.counter)
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        return StoredDesign(counters=self.budget.as_stored())
+
+    @property
+    def title(self) -> str:
+        who = ", with people who enter" * self.present
+        return f"cumulative, {self.method.title}{who}"
+
+    @property
+    def values(self) -> tuple[int | str, ...]:
+        """The panel's symbols: no event, the event, and a row that has not entered."""
+        return (0, 1, "absent") if self.present else (0, 1)
+
+    @property
+    def error_bound(self) -> float:
+        """With probability 1 - beta no noisy S_b, b = 1..t, t = 1..T, has a larger error.
+
+        A union bound over T (T + 1) / 2 subgaussian sums (and T of people, where they enter).
+        Making them monotone never raises the largest error (Bun et al. 2024, Lemma 4.2, and
+        `in_order`) unless the number of rows is too small. Sums that are not integers are rounded
+        for the panel, which adds at most 0.5.
+        """
+        cells = self.horizon * (self.horizon + 1) // 2 + self.horizon * self.present
+        half = 0.0 if self.method.whole_sums else 0.5
+        return half + math.sqrt(2 * self.worst_sum_variance * math.log(2 * cells / self.failure))
+
+    @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        who = " and those who have entered" * self.present
+        capped = self.rows is not None and not self.present
+        capped = capped and (self.neighbours == "add_remove" or self.moves)
+        return (
+            f"sums{who} are made to rise with time and fall with b: one that is held back is off to"
+            f" one side, all of them by at most {self.error_bound:.0f} but for the declared failure"
+            + "; its rows are a cap on the people, so shares of them are too small"
+            * capped
+        )
+
+    def init(self) -> CumulativeState:
+        return first_state(self)
+
+    def observe(
+        self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[CumulativeState, Floats]:
+        """Measures one period; the panel is left out.
+
+        Returns the next state, in which `sums` and `totals` are still those before, and the
+        unbiased S_1..S_t.
+
+        state: after the period before
+        counts: as in `recorded`
+        noise: as `demand` asks
+        """
+        after = self.answered(self.recorded(state, counts), state.period + 1, noise)
+        return after, self.sums(after)
+
+    def recorded(self, state: CumulativeState, counts: Counts) -> CumulativeState:
+        """The state with the next period's entries in its streams, before they are measured.
+
+        counts: (T + 1,) int64, people whose total went from b - 1 to b, for b = 1..T, then those
+            who enter (without `present`: at t = 1 the number of people, later unused)
+        """
+        streams = state.streams.copy()
+        streams[:, state.period] = counts
+        return replace(state, period=state.period + 1, streams=streams)
+
+    def answered(self, state: CumulativeState, t: int, noise: Sequence[Counts]) -> CumulativeState:
+        """The state with the noisy answers of period t, which is at most the state's period."""
+        noisy = state.noisy.copy()
+        true_rows = self.measure(state.streams, t)
+        noisy[self.row_positions[t - 1]] = true_rows + np.concatenate(noise)
+        return replace(state, noisy=noisy)
+
+    def sums(self, state: CumulativeState) -> Floats:
+        """The unbiased S_1..S_t at the state's period."""
+        t = state.period
+        return np.array([each.sum(state.noisy, t) for each in self.placed_counters[:t]])
+
+    def measured(self, state: CumulativeState, t: int) -> Measurements:
+        """The measurements at t, row by row: integers in units of 1 / scale of a person.
+
+        Counter 3 at t = 7 measures "counter 3 node 7", or several rows that are numbered from 1:
+        "counter 3 node 7.2". Counter 0 follows the people who have entered; "people" is the
+        number of people where it is measured once.
+        """
+        queries: list[str] = []
+        variances = []
+        for placed in self.active(t):
+            rows = placed.rows(t)
+            size = rows.stop - rows.start
+            name = f"counter {placed.threshold} node {t}"
+            names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
+            queries += ["people"] if placed.counter is ONCE else names
+            variances += [placed.variance] * size
+        values = state.noisy[self.row_positions[t - 1]]
+        return Measurements(tuple(queries), values, tuple(variances))
+
+    def estimates(self, state: CumulativeState) -> Estimates:
+        """S_1..S_t at the state's period t, then the number of people where it is measured."""
+        t = state.period
+        counters = self.placed_counters[:t]
+        queries = [f"total at-least {placed.threshold}" for placed in counters]
+        if (people := self._people(t)) is not None:
+            counters, queries = (*counters, people), [*queries, "people"]
+        values = np.array([placed.sum(state.noisy, t) for placed in counters])
+        variances = [
+            placed.counter.gains[t - placed.start] * exact_variance(placed.variance)
+            for placed in counters
+        ]
+        return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
+
+    def _people(self, t: int) -> PlacedCounter | None:
+        """The counter of S_0 if it has a sum at t."""
+        placed = self.people
+        return placed if placed is not None and t <= placed.counter.length else None
+
+    def step(
+        self, state: CumulativeState, counts: Counts, draw: Draw
+    ) -> tuple[CumulativeState, Step]:
+        """Measures one period and adds its column to the panel. counts: as in `recorded`."""
+        observed, sums = self.observe(state, counts, draw.noise)
+        t, before, totals = observed.period, state.sums, state.totals
+        rounded_sums = np.rint(sums).astype(np.int64)
+        estimates = self.estimates(observed)
+        noisy_people = round(estimates.values[t]) if estimates.values.size > t else 0
+        if t == 1:
+            rows = max(0, noisy_people) if self.rows is None else self.rows
+            totals = np.full(rows, -1 if self.present else 0)
+            before = np.append([0 if self.present else rows], before[1:])
+        entered = before
+        if self.present:
+            first = min(max(noisy_people, int(before[0])), totals.shape[0])
+            entered = np.append([first], before[1:])
+            entries = np.array([first - before[0], *([0] * self.horizon)])
+            totals = totals + random_rises(totals + 1, entries, draw.coins) * (totals < 0)
+        fitted = in_order(sums, estimates.errors[:t] ** 2) if self.ordered else sums
+        after = monotone(np.rint(fitted).astype(np.int64), entered)
+        column = random_rises(totals, after[1:] - before[1:], draw.coins)
+        symbols = np.where(totals < 0, ABSENT, column)
+        notes = {"moved_by_monotonization": int(np.abs(after[1 : t + 1] - rounded_sums).sum())}
+        if self.present:
+            notes["entries_moved"] = abs(int(after[0]) - noisy_people)
+        step = Step(
+            columns=symbols[:, None].astype(np.uint8),
+            measurements=self.measured(observed, t),
+            estimates=estimates,
+            notes=notes,
+        )
+        return replace(observed, sums=after, totals=totals + column), step
+
+    def dump(self, state: CumulativeState) -> bytes:
+        return packed_totals(state, self, (state.period,))
+
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> CumulativeState:
+        """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
+        totals = event_totals(panel, (1,))
+        if self.present and panel is not None:
+            totals[panel.column(len(panel.periods) - 1) == ABSENT] = -1
+        state, rows = unpacked_totals(dumps, self, totals, lambda t: (t,))
+        check_panel_fits(panel, state.period, rows)
+        return state

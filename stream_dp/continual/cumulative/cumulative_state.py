@@ -1,0 +1,108 @@
+"""What a cumulative release remembers from period to period, and its bytes in the journal.
+
+Later rows of a counter look at all true entries, so the state grows with the square of the periods.
+The journal has what each period adds to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent
+
+from ..base import Counts, pack_state, unpack_state
+from .cumulative_design import CumulativeDesign
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class CumulativeState:
+    """What the next period needs.
+
+    period: the last completed period
+    streams: (T + 1, T) true entries of counters 1..T and of counter 0 by period (confidential)
+    noisy: (all rows,) measured integers, counter after counter, 0 where not yet measured
+    sums: (T + 1,) monotone S_0..S_T
+    totals: (rows,) each row's running total, -1 before it has entered
+    """
+
+    period: int
+    streams: NDArray[np.int64]
+    noisy: NDArray[np.int64]
+    sums: NDArray[np.int64]
+    totals: NDArray[np.int64]
+
+
+def first_state(design: CumulativeDesign) -> CumulativeState:
+    """The state before the first period."""
+    horizon = design.horizon
+    return CumulativeState(
+        period=0,
+        streams=np.zeros((horizon + 1, horizon), np.int64),
+        noisy=np.zeros(design.all_rows, np.int64),
+        sums=np.zeros(horizon + 1, np.int64),
+        totals=np.zeros(0, np.int64),
+    )
+
+
+def packed_totals(
+    state: CumulativeState, design: CumulativeDesign, measured: Sequence[int]
+) -> bytes:
+    """What the state's period adds, as bytes: its true entries, and the noisy answers.
+
+    measured: the periods that were measured at the state's period
+    """
+    t = state.period
+    return pack_state(
+        STATE_VERSION,
+        t,
+        entries=state.streams[[*range(t), design.horizon], t - 1],
+        noisy=state.noisy[_positions(design, measured)],
+        rows=np.array(state.totals.shape[0]),
+    )
+
+
+def unpacked_totals(
+    dumps: Sequence[bytes],
+    design: CumulativeDesign,
+    totals: Counts,
+    measured: Callable[[int], Sequence[int]],
+) -> tuple[CumulativeState, int]:
+    """The state from the bytes of every period so far, and how many rows it has.
+
+    totals: (rows,) each row's running total, from the released panel
+    measured: the periods that were measured at a period
+
+    Raises Inconsistent for bytes that are not this release's.
+    """
+    state, rows, horizon = first_state(design), 0, design.horizon
+    for t, data in enumerate(dumps, 1):
+        positions = _positions(design, measured(t)) if t <= horizon else np.zeros(0, np.int64)
+        period, arrays = unpack_state(
+            data, STATE_VERSION, entries=(t + 1,), noisy=positions.shape, rows=()
+        )
+        if period != t or t > horizon:
+            raise Inconsistent("journal: the state is another period's; restore a backup")
+        state.streams[[*range(t), horizon], t - 1] = arrays["entries"]
+        state.noisy[positions] = arrays["noisy"]
+        rows = int(arrays["rows"])
+    sums = panel_sums(totals, horizon)
+    return CumulativeState(len(dumps), state.streams, state.noisy, sums, totals), rows
+
+
+def panel_sums(totals: NDArray[np.int64], horizon: int) -> Counts:
+    """The panel's own S_0..S_T. totals: (rows,) running totals, below 0 before an entry."""
+    by_total = np.bincount(totals[totals >= 0], minlength=horizon + 1)
+    sums: Counts = by_total[::-1].cumsum()[::-1].astype(np.int64)
+    return sums
+
+
+def _positions(design: CumulativeDesign, measured: Sequence[int]) -> NDArray[np.int64]:
+    """Where the answers of some periods are among all rows."""
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *(design.row_positions[s - 1] for s in measured)])

@@ -1,0 +1,1 @@
+"""Joint releases: one panel for window patterns and cumulative totals."""

@@ -1,0 +1,335 @@
+"""One panel for both query classes: window patterns and running totals of one event.
+
+A window mechanism and a cumulative one measure as they would alone, each with its part of rho.
+At each step their targets are combined in one panel:
+
+- t = k: the panel's histogram is the nearest possible one to the estimates of patterns and to the
+  sums S_1..S_k at once, each in the metric of its noise.
+- t > k: a row's cell is (last k - 1 symbols z, total b), and its new symbol moves both a pattern
+  and a sum: what all cells get is the nearest possible again (`joint_fit.py`). How far the panel is
+  from both is published.
+
+The panel begins at t = k with k columns; the sums of earlier periods are measured then, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.panel import Columns, window_symbols
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Draw
+from stream_dp.study import JointRelease, Study
+
+from ..base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
+from ..cumulative.cumulative import Cumulative
+from ..cumulative.cumulative_state import (
+    CumulativeState,
+    packed_totals,
+    panel_sums,
+    unpacked_totals,
+)
+from ..splits import round_to_sums
+from ..stored_design import NONE, StoredDesign
+from ..window.fitted_targets import LEAST
+from ..window.panel_fit import nearest_on_simplex
+from ..window.window import FixedWindow, WindowObservation
+from ..window.window_state import WindowState
+from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
+
+Floats = NDArray[np.float64]
+WINDOW_SHARE = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class JointState:
+    """The two mechanisms' states.
+
+    windows: with the rows' last symbols
+    totals: with the rows' running totals and the panel's own sums
+    """
+
+    windows: WindowState
+    totals: CumulativeState
+
+    @property
+    def period(self) -> int:
+        return self.windows.period
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A window release and a cumulative release in one panel.
+
+    window: the window mechanism, not padded
+    totals: the cumulative mechanism, of the same horizon and relation
+    events: the codes of the symbols that are the event
+
+    Cost: the sum of the costs of both mechanisms, which state their own (composition of zCDP, Bun
+    and Steinke 2016). In a closed population the sum is exact under add_remove, where every history
+    costs the window mechanism the same at every step if it is present. Under replacement
+    (replace_one, replace_in_place) it is an upper bound, as different pairs of histories may be
+    the worst for the two mechanisms.
+    """
+
+    window: FixedWindow
+    totals: Cumulative
+    events: tuple[int, ...]
+
+    @classmethod
+    def of(cls, study: Study, release: JointRelease, stored: StoredDesign = NONE) -> Joint:
+        """The two mechanisms of a release, with their parts of rho.
+
+        stored: what was computed when the study began
+
+        Where no part is declared each gets half: on a simulated poverty panel both are then better
+        than the paper's two panels of twice the budget (`benchmarks/panels.py`).
+        """
+        share = release.window_share or WINDOW_SHARE
+        window = FixedWindow.declared(study, release, release.rho * share, stored)
+        totals = Cumulative.declared(study, release, release.rho * (1 - share), stored)
+        window = window.best(strategy=study.strategy(release), padded=False)
+        totals = totals.best(release.counter)
+        return cls(window, totals, study.event_codes(release))
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        window, totals = self.window.as_stored(), self.totals.as_stored()
+        return StoredDesign(counters=totals.counters, presence=window.presence)
+
+    @property
+    def title(self) -> str:
+        return f"one panel for two: {self.window.title}; {self.totals.title}"
+
+    @property
+    def values(self) -> tuple[int | str, ...]:
+        return self.window.values
+
+    @property
+    def rho(self) -> Fraction:
+        return self.window.rho + self.totals.rho
+
+    @property
+    def horizon(self) -> int:
+        return self.window.horizon
+
+    @property
+    def failure(self) -> Fraction:
+        return self.window.failure
+
+    @property
+    def padding(self) -> int:
+        return 0
+
+    @property
+    def worst_variance(self) -> Fraction:
+        return max(self.window.worst_variance, self.totals.worst_variance)
+
+    @property
+    def error_bound(self) -> float:
+        """The larger of both mechanisms' bounds, each of which holds with probability 1 - beta."""
+        return max(self.window.error_bound, self.totals.error_bound)
+
+    @property
+    def bounded(self) -> str:
+        return "of every pattern and sum, as estimated"
+
+    @property
+    def bias(self) -> str:
+        """How the panel's own answers are biased, in words."""
+        return f"patterns and sums are reconciled; {self.window.bias}"
+
+    @cached_property
+    def charges(self) -> tuple[Fraction, ...]:
+        k, sums = self.window.width, self.totals.charges
+        late = (*[Fraction(0)] * (k - 1), sum(sums[:k], Fraction(0)), *sums[k:])
+        return tuple(a + b for a, b in zip(self.window.charges, late, strict=True))
+
+    @cached_property
+    def _inside(self) -> NDArray[np.int64]:
+        """(q^k,): how many of a pattern's symbols are the event."""
+        symbols = window_symbols(np.arange(self.window.bins), self.window.q, self.window.width)
+        events: NDArray[np.int64] = np.isin(symbols, self.events).sum(axis=1)
+        return events
+
+    def demand(self, t: int) -> Demand:
+        sums = [vector for period in self._measured_at(t) for vector in self.totals.demand(period)]
+        return (*self.window.demand(t), *sums)
+
+    def _measured_at(self, t: int) -> range:
+        """The periods whose sums are measured at t: none before k, 1..k at k, then t's own."""
+        k = self.window.width
+        return range(0) if t < k else range(1, k + 1) if t == k else range(t, t + 1)
+
+    def init(self) -> JointState:
+        return JointState(self.window.init(), self.totals.init())
+
+    def step(self, state: JointState, counts: Counts, draw: Draw) -> tuple[JointState, Step | None]:
+        """Measures one period and adds its columns to the panel.
+
+        counts: those of the window mechanism, then those of `Cumulative.measure`
+        """
+        t, bins = state.period + 1, self.window.measurement.counts_size
+        own = len(self.window.demand(t))
+        windows, observation = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
+        observed = self.totals.recorded(state.totals, counts[bins:])
+        if observation is None:
+            return JointState(windows, observed), None
+        at = own
+        for period in self._measured_at(t):
+            size = len(self.totals.demand(period))
+            observed = self.totals.answered(observed, period, draw.noise[at : at + size])
+            at += size
+        sums = self.totals.sums(observed)
+        if t == self.window.width:
+            column, codes, panel, off = self._first(observation, sums, draw.coins)
+            totals = np.isin(column, self.events).sum(axis=1)
+        else:
+            column, codes, panel, off = self._extend(state, observation, sums, draw.coins)
+            totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
+        moved = self._moved(observation, panel, off)
+        after = JointState(
+            self.window.extended(windows, observation, codes, panel),
+            replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
+        )
+        raw = [
+            observation.measured,
+            *(self.totals.measured(observed, s) for s in self._measured_at(t)),
+        ]
+        estimates = [observation.estimates, self.totals.estimates(observed)]
+        return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
+
+    def _first(
+        self, observation: WindowObservation, sums: Floats, coins: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
+        """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
+
+        Returns the rows' first k symbols, their codes, how many have each, and how far its sums are
+        from theirs.
+        """
+        window, t, inside = self.window, self.window.width, self._inside
+        target, rows = observation.histogram, window.fit.size(observation.histogram)
+        fitted = nearest_first(
+            target,
+            rows,
+            window.fit.metric(t),
+            self._targets(t, sums),
+            events=inside,
+            absences=window.fit.absences(target, np.array([rows]), coins),
+        )
+        # Patterns with as many events in a row, so that the sums are rounded by less than 1.
+        order = np.lexsort((coins.random(window.bins), inside))
+        counts = np.empty(window.bins, np.int64)
+        counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
+        codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
+        reached = panel_sums(inside[codes], self.horizon)[1 : t + 1]
+        return window_symbols(codes, window.q, window.width), codes, counts, reached - sums
+
+    def _targets(self, t: int, sums: Floats) -> Sums:
+        """Targets of S_1..S_t with the variances of their noise."""
+        variances = [self.totals.variance(b, t) for b in range(1, t + 1)]
+        return Sums(sums, np.maximum(np.array(variances), LEAST))
+
+    def _moved(self, observation: WindowObservation, counts: Counts, off: Floats) -> dict[str, int]:
+        """How many rows the panel is from the estimates of patterns, and from those of sums."""
+        patterns = (counts - observation.histogram)[self.window.measured]
+        return {
+            "rows_moved_in_patterns": round(float(np.abs(patterns).sum())),
+            "rows_moved_in_totals": round(float(np.abs(off).sum())),
+        }
+
+    def _extend(
+        self,
+        state: JointState,
+        observation: WindowObservation,
+        sums: Floats,
+        coins: np.random.Generator,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
+        """The panel's column at t > k.
+
+        Returns the new symbols, the codes of the rows' last k, how many have each, and how far its
+        sums are from theirs.
+        """
+        window, t, events = self.window, state.period + 1, np.array(self.events)
+        tails, totals = state.windows.tails, state.totals.totals
+        assert tails is not None
+        shape = window.overlaps, t
+        cells = tails * t + totals
+        room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
+        before = state.windows
+        target = window.fit.target(t, observation.histogram, before.carry, before.panel)
+        rises = sums - state.totals.sums[1 : t + 1]
+        fitted = nearest_later(
+            room,
+            target,
+            window.fit.metric(t),
+            self._targets(t, rises),
+            events=events,
+            absences=window.fit.absences(target, room.sum(axis=1), coins),
+        )
+        moves = rounded_moves(fitted[:, :, events].sum(axis=2), room, coins)
+        order, starts = shuffled_groups(cells, room.size, coins)
+        happens = np.empty(cells.shape[0], np.int64)
+        place = np.arange(cells.shape[0]) - starts[cells[order]]
+        happens[order] = place < moves.ravel()[cells[order]]
+        column = self._symbols(tails, happens, fitted.sum(axis=1), coins)
+        codes = tails * window.q + column
+        counts = np.bincount(codes, minlength=window.bins)
+        return column[:, None].astype(np.uint8), codes, counts, moves.sum(axis=0) - rises
+
+    def _symbols(
+        self,
+        tails: NDArray[np.int64],
+        happens: NDArray[np.int64],
+        targets: Floats,
+        coins: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        """The new symbol of each row, (rows,).
+
+        tails: (rows,) codes of the last k - 1 symbols
+        happens: (rows,) 1 where the row gets the event
+        targets: (overlaps, q) rows of each overlap by new symbol
+        coins: for the choice of rows
+
+        Symbols inside the event, and outside it, are shared out as the targets have them.
+        """
+        overlaps, q = targets.shape
+        others = [x for x in range(q) if x not in self.events]
+        groups = tails * 2 + happens
+        sizes = np.bincount(groups, minlength=2 * overlaps).reshape(overlaps, 2)
+        parts = [
+            round_to_sums(
+                nearest_on_simplex(targets[:, own], sizes[:, i].astype(np.float64)),
+                sizes[:, i],
+                coins,
+            )
+            for i, own in enumerate((others, list(self.events)))
+        ]
+        order, _ = shuffled_groups(groups, 2 * overlaps, coins)
+        column = np.empty(tails.shape[0], np.int64)
+        symbols = np.tile(np.array([*others, *self.events]), overlaps)
+        column[order] = np.repeat(symbols, np.concatenate(parts, axis=1).ravel())
+        return column
+
+    def dump(self, state: JointState) -> bytes:
+        windows = self.window.dump(state.windows)
+        totals = packed_totals(state.totals, self.totals, self._measured_at(state.period))
+        return len(windows).to_bytes(8, "big") + windows + totals
+
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> JointState:
+        """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
+        ends = [8 + int.from_bytes(data[:8], "big") for data in dumps]
+        windows = self.window.load([d[8:end] for d, end in zip(dumps, ends, strict=True)], panel)
+        totals, _ = unpacked_totals(
+            [data[end:] for data, end in zip(dumps, ends, strict=True)],
+            self.totals,
+            event_totals(panel, self.events),
+            self._measured_at,
+        )
+        return JointState(windows, totals)

@@ -1,0 +1,228 @@
+"""One panel for patterns and sums: nearest to both in the metric of their noise.
+
+The rows of a panel fall into cells of which nothing more is known: at t = k all are in one, later
+those with the same last k - 1 symbols z and the same running total b are. Let x be the rows of each
+cell by what they get: a pattern at t = k, later a symbol. x is at or above 0 and sums to the
+cell's rows. It gives patterns p and sums S_b, and
+    minimises  |p - g|^2 / s + sum_b (S_b - y_b)^2 / v_b,
+the first in the metric of `panel_fit.py`, with g and y the targets and v the variances of the
+sums. Of several such x the method takes one that treats rows of different cells alike, as it starts
+from the same shares in all of them and moves each in proportion to its rows.
+
+Whole numbers then come from a linear programme whose matrix is totally unimodular: its vertices
+are integral. All of it is post-processing of noisy numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack
+
+from ..products import largest_eigenvalue, product
+from ..window.panel_fit import (
+    STILL,
+    Absences,
+    PatternMetric,
+    descended,
+    nearest_on_simplex,
+    nearest_panel,
+    projection_of,
+    with_present,
+)
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_FAR = 1000.0  # the cost of missing a margin by one, above any cost inside the margins
+_MOST_STEPS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Noisy sums of people with at least b events, b = 1..t.
+
+    values: (t,) their estimates; at t > k less what the panel has already
+    variances: (t,)
+    """
+
+    values: Floats
+    variances: Floats
+
+
+def nearest_first(
+    target: Floats,
+    rows: int,
+    metric: PatternMetric,
+    sums: Sums,
+    events: Ints,
+    absences: Absences | None = None,
+) -> Floats:
+    """The histogram (q^k,) of a panel at t = k.
+
+    target: (q^k,) the estimates of patterns
+    rows: of the panel
+    metric: of the patterns' noise
+    sums: S_1..S_k
+    events: (q^k,) how many events a pattern has
+    absences: where people come and go
+    """
+    total = np.array([float(rows)])
+    projected = projection_of(total, target.size, absences)
+    counted = (events >= np.arange(1, sums.values.size + 1)[:, None]).astype(np.float64)
+    scaled = counted / np.sqrt(sums.variances)[:, None]
+    most = metric.most + largest_eigenvalue(product(scaled, scaled.T))
+    others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
+
+    def after(point: Floats) -> Floats:
+        off = np.where(others, point - target, 0.0)
+        missed = (product(counted, point) - sums.values) / sums.variances
+        slope = metric.slope(off) + product(counted.T, missed)
+        return projected(point - slope / most)
+
+    fitted = descended(projected(target), after, _MOST_STEPS, still=_still(metric, sums))
+    if absences is not None:
+        fitted[absences.pattern] = rows - absences.others
+    return fitted
+
+
+def nearest_later(
+    room: Ints,
+    target: Floats,
+    metric: PatternMetric,
+    sums: Sums,
+    events: Ints,
+    absences: Absences | None = None,
+) -> Floats:
+    """The rows of each cell by new symbol at t > k, float64 (Z, B, q).
+
+    room: (Z, B) rows of each cell
+    target: (q^k,) the estimates of patterns
+    metric: of the patterns' noise
+    sums: how far S_1..S_B are to rise
+    events: the symbols that are the event
+    absences: where people come and go
+    """
+    overlaps, q = len(room), metric.q
+    ends, reached = room.sum(axis=1).astype(np.float64), room.sum(axis=0)
+    alone = nearest_panel(target, ends, metric, absences).reshape(overlaps, q)
+    if absences is not None:
+        # How many are present is that of patterns alone: the sums then move both ways from there,
+        # where clipping cells at 0 would add people.
+        target = target.reshape(overlaps, q).copy()
+        target[absences.pattern // q] = alone[absences.pattern // q]
+        target = target.ravel()
+    happens = np.isin(np.arange(q), events).astype(np.float64)
+    weights = len(events) * reached / sums.variances
+    pace = room / np.maximum(metric.most * ends[:, None] + weights, 1e-300)
+    flat = room.ravel().astype(np.float64)
+
+    def projected(cells: Floats) -> Floats:
+        return nearest_on_simplex(cells.reshape(-1, q), flat).ravel()
+
+    def after(point: Floats) -> Floats:
+        slope = metric.slope(point.sum(axis=1).ravel() - target).reshape(overlaps, 1, q)
+        missed = (product(point.sum(axis=0), happens) - sums.values) / sums.variances
+        moved = point - pace[:, :, None] * (slope + missed[:, None] * happens)
+        return projected(moved).reshape(point.shape)
+
+    shares = alone / np.maximum(ends, 1)[:, None]
+    start = room[:, :, None] * shares[:, None, :]
+    where = np.maximum(pace, 1e-300)[:, :, None]
+    fitted = descended(start, after, _MOST_STEPS, pace=where, still=_still(metric, sums))
+    if absences is None:
+        return fitted
+    return with_present(fitted.ravel(), projected, absences).reshape(fitted.shape)
+
+
+def _still(metric: PatternMetric, sums: Sums) -> float:
+    return STILL * math.sqrt(min(metric.variance, float(sums.variances.min())))
+
+
+def rounded_moves(moves: Floats, room: Ints, coins: np.random.Generator) -> Ints:
+    """Integers (Z, B) near real moves within 0..room whose margins are near those of the moves.
+
+    The margins are rounded at random without bias, to equal sums; a linear programme finds the
+    integers nearest to the moves (sum of absolute differences) with these margins.
+    """
+    total = int(np.floor(moves.sum() + coins.random()))
+    by_row = rounded_to_total(moves.sum(axis=1), room.sum(axis=1), total, coins)
+    by_column = rounded_to_total(moves.sum(axis=0), room.sum(axis=0), total, coins)
+    return _vertex(room, moves, (by_row, by_column), coins)
+
+
+def rounded_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
+    """Integers near the target, 0 <= x <= limit, that sum to `total` (as far as limits allow).
+
+    Systematic sampling of the fractional parts: if the target sums to the total, each entry is
+    rounded up with the probability of its fractional part.
+    """
+    low = np.floor(target)
+    steps = np.cumsum(target - low)
+    ups = np.diff(np.floor(np.append(0.0, steps) + coins.random()))
+    rounded: Ints = np.clip(low + ups, 0, limit).astype(np.int64)
+    gap = total - int(rounded.sum())
+    while gap:
+        free = np.flatnonzero(rounded < limit) if gap > 0 else np.flatnonzero(rounded > 0)
+        if free.size == 0:
+            break
+        changed = coins.permutation(free)[: abs(gap)]
+        rounded[changed] += np.sign(gap)
+        gap = total - int(rounded.sum())
+    return rounded
+
+
+def _vertex(
+    room: Ints,
+    ideal: Floats,
+    aims: tuple[Ints, Ints],
+    coins: np.random.Generator,
+) -> Ints:
+    """The integer moves nearest to `ideal` (sum of absolute differences) with the best margins.
+
+    room: (Z, B) rows in each cell
+    ideal: (Z, B) real moves
+    aims: the margins by row (Z,) and by column (B,)
+    coins: for ties
+
+    moves = base + up - down with base = floor(ideal); a margin may be missed at a high cost.
+    """
+    z, b = room.shape
+    place_z, place_b = np.nonzero(room)
+    n, cell = place_z.shape[0], np.arange(place_z.shape[0])
+    base = np.floor(ideal[place_z, place_b]).astype(np.int64)
+    limits = room[place_z, place_b]
+    fraction = ideal[place_z, place_b] - base
+    inside = csr_array(
+        (np.ones(2 * n), (np.append(place_z, z + place_b), np.tile(cell, 2))), shape=(z + b, n)
+    )
+    slack = csr_array(
+        (np.tile([1.0, -1.0], z + b), (np.repeat(np.arange(z + b), 2), np.arange(2 * (z + b)))),
+        shape=(z + b, 2 * (z + b)),
+    )
+    matrix = hstack([inside, -inside, slack], format="csr")
+    margins = np.concatenate(
+        [aims[0] - np.bincount(place_z, base, z), aims[1] - np.bincount(place_b, base, b)]
+    )
+    # Rounding up is the cheaper the larger the fraction; ties fall at random.
+    noise = 1e-3 * coins.random(2 * n)
+    cost = np.concatenate([1 - fraction, 0.5 + fraction]) + noise
+    cost = np.append(cost, np.full(2 * (z + b), _FAR))
+    bounds = np.concatenate(
+        [
+            np.stack([np.zeros(n), limits - base], axis=1),
+            np.stack([np.zeros(n), base], axis=1),
+            np.stack([np.zeros(2 * (z + b)), np.full(2 * (z + b), np.inf)], axis=1),
+        ]
+    )
+    solution = linprog(cost, A_eq=matrix, b_eq=margins, bounds=bounds, method="highs-ds")
+    if solution.x is None:  # no step may fail after its draw: accept slightly different margins
+        return np.clip(np.rint(ideal), 0, room).astype(np.int64)
+    change = np.rint(solution.x[:n] - solution.x[n : 2 * n]).astype(np.int64)
+    moves = np.zeros(room.shape, np.int64)
+    moves[place_z, place_b] = np.clip(base + change, 0, limits)
+    return moves

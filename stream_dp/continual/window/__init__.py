@@ -1,0 +1,1 @@
+"""Fixed-window releases: patterns of the last k periods."""

@@ -1,0 +1,185 @@
+"""Numbers of rows for a window release's panel, from its estimates.
+
+The panel is the nearest possible one to the estimates in the metric of their noise
+(`panel_fit.py`): of histograms this is step 3 of Bun et al. 2024, Algorithm 1, where nothing falls
+below 0. Where counts may fall below 0, the target of residuals is not the estimate alone:
+
+- What a pattern did not get for several periods is made up: a fifth of the carry is added, and the
+  carry grows by the estimate less the panel, but stays within four standard deviations.
+- Most people go on as they did: the target is a tenth of the way nearer to the panel in which the
+  rows of every overlap get symbols in the proportions of the last period, but by no more than a
+  tenth of a standard deviation, and the carry makes up for that, too.
+
+So neither can delay real changes. With padding the panel follows the estimates alone, with errors
+of rounding that are independent of them. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study import Strategy
+
+from ..base import Counts
+from ..splits import round_to_sums
+from .panel_fit import Absences, PatternMetric, nearest_panel
+from .window_design import WindowDesign
+
+Floats = NDArray[np.float64]
+
+LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
+CARRIED = 0.2  # of the carry, that is added to the target
+LEANING = 0.1  # of the way to the last period's proportions, and of a standard deviation
+REACH = 4.0  # standard deviations within which the carry stays
+
+
+@dataclass(frozen=True)
+class FittedTargets:
+    """How many rows of a panel get each pattern.
+
+    design: what is measured
+    padding: rows that are added to every pattern, 0 without padding
+    rows: the public number of people or the declared cap, None where the size is noisy
+    """
+
+    design: WindowDesign
+    padding: int
+    rows: int | None
+
+    @property
+    def carries(self) -> bool:
+        """Whether targets are more than the estimates: histograms have the paper's own panel."""
+        return self._residuals and not self.padding
+
+    @property
+    def _residuals(self) -> bool:
+        return self.design.strategy == Strategy.RESIDUALS
+
+    def metric(self, t: int) -> PatternMetric:
+        """Of the noise of the estimates at t."""
+        design = self.design
+        ahead = min(design.width - 1, design.horizon - t) if self._residuals else 0
+        return PatternMetric(
+            q=design.q,
+            bins=design.bins,
+            ahead=ahead,
+            exponent=design.measurement.exponent or Fraction(1),
+            variance=max(float(design.scale), LEAST),
+        )
+
+    def target(self, t: int, histogram: Floats, carry: Floats, panel: Counts | None) -> Floats:
+        """What the panel is to be near to at t: (q^k,).
+
+        histogram: (q^k,) the estimates
+        carry: (q^k,) what patterns did not get before; empty for histograms
+        panel: (q^k,) the panel's histogram at t - 1, None at t = k
+        """
+        wanted = histogram + self.padding
+        if not self.carries:
+            return wanted
+        wanted = wanted + CARRIED * carry
+        return wanted if panel is None else wanted + LEANING * self._lean(t, wanted, panel)
+
+    def _lean(self, t: int, wanted: Floats, panel: Counts) -> Floats:
+        """From the target to the panel with the proportions of the last period: (q^k,).
+
+        By at most a standard deviation of each pattern; 0 where there were no rows, and in the part
+        of k absences, of which one is not known.
+        """
+        design = self.design
+        cells, last = wanted.reshape(-1, design.q), panel.reshape(-1, design.q)
+        before, rows = last.sum(axis=1), panel.reshape(design.q, -1).sum(axis=0)
+        shares = last / np.maximum(before, 1)[:, None]
+        level = cells + ((rows - cells.sum(axis=1)) / design.q)[:, None]
+        known = before > 0
+        if design.absent_pattern is not None:
+            known[design.absent_pattern // design.q] = False
+        most = np.sqrt(design.bin_variances(t)).reshape(cells.shape)
+        lean = np.clip(rows[:, None] * shares - level, -most, most)
+        return np.where(known[:, None], lean, 0.0).ravel()
+
+    def size(self, histogram: Floats) -> int:
+        """The panel's number of rows: public, a cap, or the noisy number of people."""
+        design, extra = self.design, self.padding * self.design.bins
+        noisy = max(0, round(float(histogram.sum())) + extra)
+        if self.rows is None or (self._public and extra and not self._residuals):
+            return noisy  # the paper's padded panel, whose total is that of its noisy histogram
+        if self._public or design.absent is not None:
+            return self.rows + extra
+        return min(noisy, self.rows + extra)
+
+    @property
+    def _public(self) -> bool:
+        """Whether the number of people is public."""
+        design = self.design
+        return design.absent is None and design.neighbours != "add_remove"
+
+    def absences(
+        self, target: Floats, totals: Counts, coins: np.random.Generator
+    ) -> Absences | None:
+        """How many rows are to be absent, None where nobody comes and goes.
+
+        totals: as in `rows_of`
+        """
+        design, pattern = self.design, self.design.absent_pattern
+        if pattern is None or design.absent is None:
+            return None
+        part = pattern * totals.size // design.bins
+        blocks = target.reshape(totals.size, -1)
+        room, rest = int(totals[part]), int(totals.sum() - totals[part])
+        noisy = blocks[part].sum() - target[pattern]
+        others = np.clip(np.floor(noisy + coins.random()), 0, room)
+        if totals.size == 1:
+            # Of one period: who does not have the pattern is present.
+            present = float(others) if design.width == 1 else None
+            return Absences(
+                pattern, float(others), absent=design.absent, q=design.q, present=present
+            )
+        here = float(np.clip(np.delete(blocks, design.absent, axis=1).sum(), 0, room + rest))
+        others = np.clip(others, min(here - rest, room), here)
+        present = float(min(here, others + rest))
+        return Absences(pattern, float(others), absent=design.absent, q=design.q, present=present)
+
+    def rows_of(
+        self, t: int, target: Floats, totals: Counts, coins: np.random.Generator
+    ) -> tuple[Counts, dict[str, int]]:
+        """How many rows get each pattern at t, int64 (q^k,), and public notes about the fit.
+
+        totals: at t = k the number of rows; later those that end in each overlap
+        coins: for remainders
+        """
+        absences = self.absences(target, totals, coins)
+        fitted = nearest_panel(target, totals.astype(np.float64), self.metric(t), absences)
+        counts = round_to_sums(fitted.reshape(totals.size, -1), totals, coins).ravel()
+        return counts, self._notes(target, fitted, totals, absences)
+
+    def carried(self, t: int, histogram: Floats, carry: Floats, panel: Counts) -> Floats:
+        """The carry after t. panel: its histogram at t, (q^k,)."""
+        if not self.carries:
+            return carry
+        reach = REACH * np.sqrt(self.design.bin_variances(t))
+        after: Floats = np.clip(carry + histogram + self.padding - panel, -reach, reach)
+        if self.design.absent_pattern is not None:
+            after[self.design.absent_pattern] = 0
+        return after
+
+    def _notes(
+        self, target: Floats, fitted: Floats, totals: Counts, absences: Absences | None
+    ) -> dict[str, int]:
+        """How many counts the estimates alone would give below 0, and how many rows that moved."""
+        cells = target.reshape(totals.size, -1)
+        sums, known = totals.astype(np.float64), np.ones(cells.shape, bool)
+        if absences is not None:
+            known.ravel()[absences.pattern] = False
+            sums[absences.pattern * totals.size // self.design.bins] = absences.others
+        gap = (sums - (cells * known).sum(axis=1)) / np.maximum(known.sum(axis=1), 1)
+        linear = np.where(known, cells + gap[:, None], 0.0)
+        moved = np.where(known, np.abs(fitted.reshape(cells.shape) - linear), 0.0)
+        return {
+            "cells_below_zero": int((linear < -1e-6).sum()),
+            "rows_moved_by_repair": round(float(moved.sum())),
+        }

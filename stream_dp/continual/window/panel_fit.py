@@ -1,0 +1,227 @@
+"""What rows of a panel are possible, nearest to the estimates in the metric of their noise.
+
+A panel's histogram p must be at or above 0, and have given sums: at t = k of all patterns, later
+of the patterns with the same overlap, for rows keep their histories. Of those,
+    minimise  sum_{j <= J} d_j q^-j |M_j (p - g)|^2,
+M_j the sums over the j oldest symbols, J = min(k - 1, T - t), d_j = (j + 1)^p - j^p, g the target.
+q^-j M_j' M_j averages over the j oldest symbols, a projection; so with windows measured as
+residuals and weights of exponent p (`residual_costs.py`) this is the inverse covariance of the
+estimates on what is free: a sum over many patterns, which is measured well, is moved less than a
+single one. The eigenvalues are m^p for m = 1..J + 1. Histograms have noise of one variance: J = 0.
+
+The method is accelerated projected gradients with restarts (Beck and Teboulle 2009; O'Donoghue and
+Candes 2015) from the Euclidean projection, which is the answer already where nothing falls below 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from ..products import power, product
+
+Floats = NDArray[np.float64]
+
+ITERATIONS = 20
+STILL = 1e-3  # of a standard deviation: where no number moves by more, it is near enough
+_MOST_DENSE = 256  # patterns for which the metric is one matrix
+
+
+@dataclass(frozen=True)
+class PatternMetric:
+    """The inverse covariance of the estimates of patterns, on what is free.
+
+    q: the number of symbols
+    bins: q^k
+    ahead: J, in how many later windows what is new now will be seen; 0 for histograms
+    exponent: p of the weights
+    variance: s, the scale of the noise
+    """
+
+    q: int
+    bins: int
+    ahead: int
+    exponent: Fraction
+    variance: float
+
+    @property
+    def most(self) -> float:
+        """The largest eigenvalue."""
+        return float(power(self.ahead + 1, self.exponent)) / self.variance
+
+    def slope(self, off: Floats) -> Floats:
+        """The metric times (q^k,) distances: half the gradient of the squared distance."""
+        return self._times(off) / self.variance
+
+    @cached_property
+    def _times(self) -> Callable[[Floats], Floats]:
+        shares = np.diff(power(np.arange(self.ahead + 2), self.exponent))
+        return _metric(self.q, self.bins, tuple(shares.tolist()))
+
+
+def nearest_on_simplex(cells: Floats, sums: Floats) -> Floats:
+    """The nearest numbers at or above 0 with these row sums: (z, n) for (z, n) and (z,).
+
+    Euclidean; sums at or above 0.
+    """
+    if cells.shape[1] == 2:
+        pairs = np.empty(cells.shape)
+        pairs[:, 0] = np.minimum(np.maximum((cells[:, 0] - cells[:, 1] + sums) / 2, 0.0), sums)
+        pairs[:, 1] = sums - pairs[:, 0]
+        return pairs
+    falling = -np.sort(-cells, axis=1)
+    excess = (falling.cumsum(axis=1) - sums[:, None]) / np.arange(1, cells.shape[1] + 1)
+    active = np.maximum((falling > excess).sum(axis=1), 1)
+    shift = excess[np.arange(len(cells)), active - 1]
+    nearest: Floats = np.maximum(cells - shift[:, None], 0.0)
+    return nearest
+
+
+def descended(
+    start: Floats,
+    after: Callable[[Floats], Floats],
+    iterations: int,
+    *,
+    pace: Floats | float = 1.0,
+    still: float,
+) -> Floats:
+    """The nearest numbers by at most so many accelerated steps from `start`.
+
+    after: a projected gradient step
+    pace: how far a step goes along the gradient, of the shape of the numbers or one for all
+    still: where no number moves by more, it ends
+    """
+    fitted = ahead = start
+    speed = 1.0
+    for _ in range(iterations):
+        nearer = after(ahead)
+        step = nearer - fitted
+        if np.abs(step).max(initial=0.0) < still:
+            return nearer
+        if ((ahead - nearer) * step / pace).sum() > 0:  # it overshoots
+            speed = 1.0
+        faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
+        ahead = nearer + (speed - 1) / faster * step
+        fitted, speed = nearer, faster
+    return fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Absences:
+    """What a panel is to keep to where people come and go.
+
+    pattern: the code of k absences, of which nothing is known: it counts in no M_j
+    others: how many rows of its part do not have it; it gets the rest of them
+    absent, q: the symbol, and how many there are
+    present: how many rows in all are not absent now, a number that can be reached; None at t = k,
+        where it follows
+    """
+
+    pattern: int
+    others: float
+    absent: int
+    q: int
+    present: float | None
+
+
+Projection = Callable[[Floats], Floats]
+
+
+def projection_of(sums: Floats, bins: int, absences: Absences | None) -> Projection:
+    """The nearest possible histogram as a function of cells (q^k,).
+
+    sums: (z,) of z equal parts of the cells; the part of k absences without them
+    """
+    if absences is None:
+        return lambda cells: nearest_on_simplex(cells.reshape(len(sums), -1), sums).ravel()
+    own = sums.copy()
+    own[absences.pattern * len(sums) // bins] = absences.others
+
+    def projected(cells: Floats) -> Floats:
+        known = cells.copy()
+        known[absences.pattern] = -np.inf
+        return nearest_on_simplex(known.reshape(len(sums), -1), own).ravel()
+
+    return projected
+
+
+def with_present(fitted: Floats, projected: Projection, absences: Absences) -> Floats:
+    """The numbers moved so that as many rows are present as is known.
+
+    fitted: (.., q) by new symbol, as a flat array
+    projected: the nearest possible ones
+
+    Counts at or above 0 alone would let rare symbols add to those present, or to the absent, a
+    little at every period. All that are present are moved alike before they are projected.
+    """
+    here = np.ones(fitted.shape, bool).reshape(-1, absences.q)
+    here[:, absences.absent] = False
+    mask, present = here.ravel(), absences.present
+    assert present is not None
+
+    def missed(shift: float) -> float:
+        return float(projected(fitted + shift * mask)[mask].sum()) - present
+
+    # All present, or all absent: a shift is shared by the symbols of a part.
+    reach = absences.q * (float(fitted.max(initial=0.0)) + 1.0)
+    if not missed(-reach) < 0 < missed(reach):
+        return fitted
+    return projected(fitted + brentq(missed, -reach, reach, xtol=1e-3) * mask)
+
+
+def nearest_panel(
+    target: Floats, sums: Floats, metric: PatternMetric, absences: Absences | None = None
+) -> Floats:
+    """The histogram of a panel nearest to `target` in the metric of the noise.
+
+    target: (q^k,) the estimates, in the order of codes
+    sums: (z,) of the rows of target in z equal parts: one at t = k, later one for each overlap
+    """
+    projected = projection_of(sums.astype(np.float64), target.size, absences)
+    fitted = projected(target)
+    others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
+    clipped = fitted[others].min(initial=1.0) <= 0
+    if metric.ahead > 0 and clipped:
+
+        def after(point: Floats) -> Floats:
+            off = point - target
+            if absences is not None:
+                off[absences.pattern] = 0.0
+            return projected(point - metric.slope(off) / metric.most)
+
+        fitted = descended(fitted, after, ITERATIONS, still=STILL * math.sqrt(metric.variance))
+    if absences is not None:
+        if absences.present is not None and clipped:
+            fitted = with_present(fitted, projected, absences)
+        part = absences.pattern * len(sums) // target.size
+        fitted[absences.pattern] = sums[part] - absences.others
+    return fitted
+
+
+@lru_cache(maxsize=64)
+def _metric(q: int, bins: int, shares: tuple[float, ...]) -> Callable[[Floats], Floats]:
+    """The metric at s = 1 as a function of cells (q^k,)."""
+    weights = np.array(shares)
+    if bins > _MOST_DENSE:
+        return lambda cells: _in_metric(cells, q, weights)
+    matrix = np.array([_in_metric(row, q, weights) for row in np.eye(bins)])
+    return lambda cells: product(matrix.T, cells)
+
+
+def _in_metric(cells: Floats, q: int, shares: Floats) -> Floats:
+    """sum_j d_j q^-j M_j' M_j cells: (q^k,)."""
+    # From the most averaged to the least: what is averaged once more is averaged already.
+    means = [cells]
+    for _ in shares[1:]:
+        means.append(means[-1].reshape(q, -1).mean(axis=0))
+    total = np.zeros(1)
+    for share, mean in zip(shares[::-1], means[::-1], strict=True):
+        total = share * mean + np.tile(total, mean.size // total.size)
+    return total

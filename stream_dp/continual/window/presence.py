@@ -1,0 +1,259 @@
+"""Who is present, measured once: what an open population adds to `residuals.py`.
+
+One of the q symbols says that a person is absent, and k absences are never looked at. Residuals
+of who is present (all j in {0, q - 1}, the last row telling the absent from the others) would look
+at them; instead, for sets B of periods that one window covers, u_B is the number of people present
+at all periods of B. Of the presence patterns c of window t (c not empty),
+    N_c(t) = sum over B that contain c of (-1)^(|B| - |c|) u_B.
+All R histograms together, averaged over the (q - 1)^|c| patterns of present symbols, would give
+u the precision, in units of 1 / s,
+    X = sum_t sum_c (q - 1)^-|c| N_c(t)' N_c(t),
+    X[B, B'] = m (-1)^(|B| + |B'|) ((q / (q - 1))^|B and B'| - 1),
+m the number of windows that cover B and B'. Measured are C u, C the lower triangular factor with
+C'C = X in the order of the greatest period of B: so each number is measured once, when its period
+comes, and the estimates (C^-1 answers, by forward substitution) are as good at once as those of
+all histograms at the horizon. The factor of the inverse order is that of Cholesky from the last
+row up; it is banded as X is, and a row looks back to t - 2k + 2.
+
+C is computed in floating point and rounded to multiples of 2^-20, integers C~ = 2^20 C; what is
+measured is C~ u with noise of variance 4^20 s. Costs are of C~, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky_banded
+
+from ..base import Counts
+from ..products import product, solved_below
+from ..stored_design import unpacked_integers
+
+Floats = NDArray[np.float64]
+
+BITS = 20
+
+
+def presence_counts(symbols: NDArray[np.integer], t: int, width: int, absent: int) -> Counts:
+    """People by when they were present in the last 2k - 1 periods, as `Presence.measure` takes it.
+
+    symbols: (people, periods) codes
+    t: the last period looked at
+    width: k
+    absent: the code of those who are not there, or not yet
+    """
+    when = np.zeros(symbols.shape[0], np.int64)
+    for g in range(min(2 * width - 1, t)):
+        when |= (symbols[:, t - 1 - g] != absent).astype(np.int64) << g
+    return np.bincount(when, minlength=2 ** (2 * width - 1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Presence:
+    """The sets of periods of a window release of an open population, and the factor C~.
+
+    q: the number of symbols, the absent one among them
+    width: k, the periods of a window
+    horizon: T
+
+    Sets are in the order of their greatest period i, those of one period by the number whose bit g
+    says that i - 1 - g belongs to the set: min(2^(k-1), 2^(i-1)) sets.
+    stored: the factor that was computed when the study began; None where it is computed here
+    """
+
+    q: int
+    width: int
+    horizon: int
+    stored: bytes | None = None
+
+    @property
+    def reach(self) -> int:
+        """2k - 1, the periods that a row looks at."""
+        return 2 * self.width - 1
+
+    def size(self, period: int) -> int:
+        """How many sets have this greatest period."""
+        return int(2 ** (min(self.width, period) - 1))
+
+    @cached_property
+    def starts(self) -> Counts:
+        """Where the sets of periods 1..T begin, and where the last ends: (T + 1,)."""
+        sizes = [self.size(i) for i in range(1, self.horizon + 1)]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def _sets(self) -> tuple[Counts, Counts]:
+        """Of all sets: the greatest period i, and the set as a number whose bit g stands for
+        i - g."""
+        own = [
+            (i, 2 * np.arange(self.size(i), dtype=np.int64) + 1) for i in range(1, self.horizon + 1)
+        ]
+        greatest = np.concatenate([np.full(bits.size, i, np.int64) for i, bits in own])
+        return greatest, np.concatenate([bits for _, bits in own])
+
+    @property
+    def band(self) -> int:
+        """How many sets before its own a row reaches."""
+        return min(int(self.width * 2 ** (self.width - 1)), int(self.starts[-1])) - 1
+
+    def _coupled(self, gap: int) -> tuple[Counts, Counts, Counts, Counts]:
+        """Pairs of sets (late, early) whose greatest periods are `gap` apart and which meet:
+        their numbers, the windows that cover both, and how many periods they have in common."""
+        late, early = [], []
+        for i in range(gap + 1, self.horizon + 1):
+            a, b = np.meshgrid(
+                np.arange(self.starts[i - 1], self.starts[i]),
+                np.arange(self.starts[i - gap - 1], self.starts[i - gap]),
+                indexing="ij",
+            )
+            late.append(a.ravel())
+            early.append(b.ravel())
+        a, b = np.concatenate(late), np.concatenate(early)
+        greatest, bits = self._sets
+        shifted = bits[b] << gap
+        together = np.bitwise_count(bits[a] & shifted).astype(np.int64)
+        least = greatest[a] - np.frexp((bits[a] | shifted).astype(float))[1] + 1
+        windows = np.minimum(least + self.width - 1, self.horizon) - np.maximum(
+            greatest[a], self.width
+        )
+        kept = (together > 0) & (windows >= 0)
+        return a[kept], b[kept], windows[kept] + 1, together[kept]
+
+    @cached_property
+    def precision(self) -> tuple[Counts, Counts, NDArray[np.object_]]:
+        """X below the diagonal and on it: rows, columns, and entries times (q - 1)^k as whole
+        numbers of any length."""
+        q, k, bits = self.q, self.width, self._sets[1]
+        factors = np.array(
+            [(q**n - (q - 1) ** n) * (q - 1) ** (k - n) for n in range(k + 1)], object
+        )
+        rows, columns, entries = [], [], []
+        for gap in range(k):
+            a, b, windows, together = self._coupled(gap)
+            odd = (np.bitwise_count(bits[a]) ^ np.bitwise_count(bits[b])) & 1
+            sign = 1 - 2 * odd.astype(np.int64)
+            rows.append(a)
+            columns.append(b)
+            entries.append(windows.astype(object) * sign.astype(object) * factors[together])
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        kept = row >= column
+        return row[kept], column[kept], np.concatenate(entries)[kept]
+
+    @cached_property
+    def factor(self) -> Counts:
+        """C~ by diagonals: int64 (band + 1, n), entry [d, r] is that of row r and column r - d."""
+        if self.stored is not None:
+            return unpacked_integers(self.stored, self.band + 1, int(self.starts[-1]))
+        row, column, entries = self.precision
+        n, band = int(self.starts[-1]), self.band
+        flipped = np.zeros((band + 1, n))
+        values = (entries / (self.q - 1) ** self.width).astype(float)
+        # X in inverse order, its lower half by diagonals: Cholesky from the last row up.
+        flipped[row - column, n - 1 - row] = values
+        lower = cholesky_banded(flipped, lower=True)
+        rounded = np.zeros((band + 1, n), np.int64)
+        for d in range(band + 1):
+            rounded[d, d:] = np.rint(lower[d, : n - d][::-1] * 2.0**BITS)
+        return rounded
+
+    def rows(self, period: int) -> range:
+        """The rows that are measured for the sets with this greatest period."""
+        return range(int(self.starts[period - 1]), int(self.starts[period]))
+
+    def seen(self, period: int) -> range:
+        """The sets that those rows look at: with a greatest period among the last k."""
+        return range(int(self.starts[max(period - self.width, 0)]), int(self.starts[period]))
+
+    def matrix(self, period: int) -> Counts:
+        """Those rows of C~ on these sets: int64 (rows, sets seen)."""
+        rows, columns = self.rows(period), self.seen(period)
+        row, column = np.mgrid[rows.start : rows.stop, columns.start : columns.stop]
+        inside = (row >= column) & (row - column <= self.band)
+        entries = self.factor[np.where(inside, row - column, 0), row]
+        return np.where(inside, entries, 0)
+
+    def masks(self, period: int) -> Counts:
+        """The sets that its rows look at, as numbers whose bit g stands for `period` - g."""
+        seen = self.seen(period)
+        greatest, bits = (part[seen.start : seen.stop] for part in self._sets)
+        return bits << (period - greatest)
+
+    def measured_periods(self, t: int) -> range:
+        """The greatest periods of the sets that are measured at t >= k."""
+        return range(1, t + 1) if t == self.width else range(t, t + 1)
+
+    def measure(self, t: int, patterns: Counts) -> Counts:
+        """C~ u for the sets measured at t >= k: int64 (n,).
+
+        patterns: int64 (2^(2k - 1),), people by the periods at which they were present: bit g of
+            a pattern's number stands for period t - g
+        """
+        present = patterns.reshape([2] * self.reach)
+        for axis in range(self.reach):
+            # Sums over what contains a set: a period that is not asked about is free.
+            absent, here = np.split(present, 2, axis=axis)
+            present = np.concatenate([absent + here, here], axis=axis)
+        people = present.ravel()
+        return np.concatenate(
+            [self.matrix(i) @ people[self.masks(i) << (t - i)] for i in self.measured_periods(t)]
+        )
+
+    def solved(self, t: int, before: Floats, answers: Counts) -> Floats:
+        """The estimates of u for the sets with a greatest period among the last k at t.
+
+        before: the same at t - 1; nothing at t = k
+        answers: the noisy C~ u of the sets measured at t
+        """
+        known, at = before, 0
+        for i in self.measured_periods(t):
+            matrix = self.matrix(i)
+            size = self.size(i)
+            known = known[len(known) - (matrix.shape[1] - size) :]
+            own = answers[at : at + size] - product(matrix[:, : matrix.shape[1] - size], known)
+            new = solved_below(matrix[:, matrix.shape[1] - size :], own)
+            known, at = np.concatenate([known, new]), at + size
+        return known
+
+    def patterns(self, t: int, solved: Floats) -> Floats:
+        """N_c(t) for every c: (2^k,), bit g of c stands for t - g; 0 for nobody present, which is
+        not known."""
+        numbers: Floats = product(self._by_pattern(t), solved)
+        return numbers
+
+    def _by_pattern(self, t: int) -> Floats:
+        """The rows of N_c(t) on the sets seen at t: (2^k, sets seen)."""
+        masks, count = self.masks(t), int(2**self.width)
+        inside = np.flatnonzero(masks < count)
+        c = np.arange(count)[:, None]
+        above = (c & ~masks[inside]) == 0
+        odd = np.bitwise_count(c ^ masks[inside]) & 1
+        rows = np.zeros((count, masks.size))
+        rows[:, inside] = np.where(above & (c > 0), 1.0 - 2.0 * odd, 0.0)
+        return rows
+
+    def adjoint(self, t: int, weights: Floats) -> Floats:
+        """weights @ N(t) as coefficients on all answers up to t: (n_t, ..) for (2^k, ..)."""
+        seen, count = self.seen(t), int(self.starts[t])
+        left = np.zeros((count, *weights.shape[1:]))
+        left[seen.start :] = product(self._by_pattern(t).T, weights)
+        # Back substitution, column by column of the factor.
+        for row in range(count - 1, -1, -1):
+            left[row] /= self.factor[0, row]
+            reach = min(self.band, row)
+            own = self.factor[1 : reach + 1, row][::-1]
+            above = left[row - reach : row]
+            above -= own.reshape(-1, *[1] * (weights.ndim - 1)) * left[row]
+        return left
+
+    def covariance(self, t: int) -> Floats:
+        """Of the estimates of N(t), in units of s: (2^k, 2^k)."""
+        return _covariance(self, t)
+
+
+@lru_cache(maxsize=256)
+def _covariance(presence: Presence, t: int) -> Floats:
+    coefficients = presence.adjoint(t, np.eye(int(2**presence.width)))
+    return np.asarray(product(coefficients.T, coefficients)) * 4.0**BITS

@@ -1,0 +1,138 @@
+"""What windows measured as residuals cost at most in an open population, exactly.
+
+A history costs, by itself, what `residual_costs.py` says (with p = 1) less the residuals of who is
+present, plus |C~ u|^2 / 4^20 for the sets of periods at which it was present (`presence.py`), in
+units of 1 / (2 s). Both depend on when the person was present alone: with e(i) the squared length
+of the row that tells the absent from the others, divided by its variance, q e = q - 1 at absence
+and 1 / (q - 1) at presence, the residuals of components with least period l and greatest i that
+concern presence alone add up to
+    m(l, i) q^-k  qe(l) qe(i)  prod over the periods between of (1 + qe).
+C~ looks back 2k - 2 periods: a dynamic programme over the last 2k - 2 of them is exact. Without the
+rounding of C it is one for every window with somebody present, R at the horizon.
+
+Replacement: the worst pair is apart in every window, 2 R without the rounding, whose part in a
+pair's cost is at most sum |X - C~'C~ / 4^20|, for differences of u are -1, 0 or 1. That bound is
+for the horizon; a prefix costs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study import Neighbours
+
+from .presence import BITS, Presence
+
+Integers = NDArray[np.object_]  # whole numbers of any length
+
+
+@dataclass(frozen=True)
+class PresenceCosts:
+    """The costs of a window release of an open population.
+
+    presence: what is measured of who is present
+    direct: whether the number of those absent in all k periods is measured, too, in every window
+    """
+
+    presence: Presence
+    direct: bool
+
+    @property
+    def releases(self) -> int:
+        return self.presence.horizon - self.presence.width + 1
+
+    def prefix(self, neighbours: Neighbours) -> tuple[Fraction, ...]:
+        """The worst cost of the first 1, 2, .., R releases together, in units of 1 / (2 s).
+
+        Exact under add_remove, an upper bound under replacement, the same for every prefix.
+        """
+        if neighbours == "add_remove":
+            return self._alone
+        return (2 * self.releases + self._rounding,) * self.releases
+
+    @property
+    def _unit(self) -> int:
+        """Costs are whole multiples of its inverse."""
+        q, k = self.presence.q, self.presence.width
+        return int((q * (q - 1)) ** k << 2 * BITS)
+
+    @cached_property
+    def _alone(self) -> tuple[Fraction, ...]:
+        k, reach = self.presence.width, self.presence.reach
+        best: Integers = np.full(2 ** (reach - 1), -1, object)
+        best[0] = 0  # nobody is present before the first period
+        costs = []
+        for i, table in enumerate(self._tables(), 1):
+            # A state is the last 2k - 2 periods; with the new one they are 2k - 1 bits.
+            before = np.repeat(best, 2)
+            after = np.where(before < 0, -1, before + table)
+            best = np.maximum(*np.split(after, 2))
+            if i >= k:
+                costs.append(Fraction(int(best.max()), self._unit))
+        return tuple(costs)
+
+    def _tables(self) -> Iterator[Integers]:
+        """For periods 1..T, what is measured with that greatest period costs, by the last 2k - 1
+        periods: (2^(2k - 1),), bit g stands for g periods ago."""
+        presence = self.presence
+        q, k = presence.q, presence.width
+        patterns = np.arange(2**presence.reach)
+        for i in range(1, presence.horizon + 1):
+            masks = presence.masks(i)
+            sets = (patterns[:, None] & masks) == masks
+            answers = sets.astype(np.int64) @ presence.matrix(i).T
+            squares = (answers.astype(object) ** 2).sum(axis=1) * (q * (q - 1)) ** k
+            table = squares + self._others(i)[patterns % 2**k]
+            if self.direct and i >= k:
+                table = table + np.where(patterns % 2**k == 0, self._unit, 0).astype(object)
+            yield table
+
+    def _others(self, i: int) -> Integers:
+        """The cost of residuals that do not concern presence alone, with greatest period i, by the
+        last k periods: (2^k,)."""
+        q, k = self.presence.q, self.presence.width
+        patterns = np.arange(2**k)
+        present = (patterns[:, None] >> np.arange(k) & 1).astype(bool)
+        # Times q - 1: qe and 1 + qe of every period.
+        end = np.where(present, 1, (q - 1) ** 2).astype(object)
+        inner = np.where(present, q, q * (q - 1)).astype(object)
+        total = np.zeros(2**k, object)
+        for before in range(min(k, i)):
+            least = i - before
+            windows = min(least + k - 1, self.presence.horizon) - max(i, k) + 1
+            if before:
+                every = (q - 1) ** 2 * q ** (before - 1)
+                own = end[:, 0] * end[:, before] * inner[:, 1:before].prod(axis=1)
+            else:
+                every, own = q - 1, end[:, 0]
+            total += windows * (every * (q - 1) ** k - own * (q - 1) ** (k - before - 1))
+        shifted: Integers = total * 4**BITS
+        return shifted
+
+    @cached_property
+    def _rounding(self) -> Fraction:
+        """sum |X - C~'C~ / 4^20| over all entries."""
+        presence = self.presence
+        row, column, entries = presence.precision
+        n, band, unit = int(presence.starts[-1]), presence.band, (presence.q - 1) ** presence.width
+        total = 0
+        for d in range(band + 1):
+            # Entry (r, r - d) of C~'C~: the sum over rows below of products of their entries.
+            product = np.zeros(n - d, object)
+            for e in range(band + 1 - d):
+                upper = presence.factor[e, e:].astype(object)[d:] if d else presence.factor[e, e:]
+                lower = presence.factor[e + d, e + d :]
+                product[: n - d - e] += upper[: n - d - e].astype(object) * lower.astype(object)
+            own = row - column == d
+            product[column[own]] = product[column[own]] * unit - (entries[own] << 2 * BITS)
+            rest = np.ones(n - d, bool)
+            rest[column[own]] = False
+            product[rest] *= unit
+            total += int(np.abs(product).sum()) * (1 if d == 0 else 2)
+        return Fraction(total, unit << 2 * BITS)

@@ -1,0 +1,259 @@
+"""The fixed-window synthesizer: after Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1.
+
+It builds a panel from the measurements of `window_design.py`: at t = k rows with the noisy
+histogram, later one new symbol for every row (`fitted_targets.py`), so that the panel's histogram
+is as near to the noisy one as the released histories of its rows allow.
+
+Estimates are always unbiased: they are linear in the noisy answers, before any projection or
+rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.panel import Columns, Symbols, window_codes, window_symbols
+from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Draw
+from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
+
+from ..base import Counts, Estimates, Step, shuffled_groups
+from ..stored_design import NONE, StoredDesign
+from .fitted_targets import FittedTargets
+from .presence import presence_counts
+from .window_bounds import BoundedWindow
+from .window_state import WindowState, packed_window, unpacked_window
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WindowObservation:
+    """What a period measures.
+
+    answers: (n,) the noisy answers
+    measured: the same, with their queries and variances
+    histogram: (q^k,) the unbiased estimates; 0 for the pattern that is not measured
+    estimates: of every measured pattern
+    """
+
+    answers: Counts
+    measured: Measurements
+    histogram: Floats
+    estimates: Estimates
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedWindow(BoundedWindow):
+    """Algorithm 1 of Bun et al. 2024 for windows of k periods, or its variant with residuals.
+
+    The true counts of a period are the histogram (q^k,); with residuals where people come and go
+    or enter late, then the people by when they were present (`Presence.measure`).
+
+    Cost. All periods together cost rho, by the exact worst case over pairs of histories; of
+    residuals in an open population under replacement by an upper bound. With R = T - k + 1
+    releases and s the scale of the noise the worst case is R / (2 s) under add_remove and R / s
+    under replacement, for histograms of variance s and for residuals whose weights are the numbers
+    of windows (`window_costs.py`, `residual_costs.py`, `presence_costs.py`).
+    """
+
+    def __post_init__(self) -> None:
+        if self.absent is not None and self.rows is None:
+            raise ValueError("an open population needs a declared cap on its rows")
+
+    def best(self, *, strategy: Strategy | None = None, padded: bool | None = None) -> FixedWindow:
+        """The mechanism with the smallest error in theory, by strategy and padding.
+
+        strategy, padded: as declared, None where the best is chosen
+
+        Residuals have a smaller error than histograms in every shape. Where people come and go or
+        enter late they also measure who is present, in 2^(2k - 1) counts: histograms for wider
+        windows than `MOST_PRESENCE_WIDTH`. Counts are projected where `rows` is known: the true
+        histogram is among those projected onto, so the squared error of the first histogram falls;
+        where the number of people is public, the error of the total vanishes and no padding is
+        needed. Where it is private the total is noisy, and padding keeps answers unbiased.
+        """
+        best = Strategy.RESIDUALS if self.allows(Strategy.RESIDUALS) else Strategy.HISTOGRAM
+        if padded is None:
+            padded = self.rows is None
+        return replace(self, strategy=strategy or best, padded=padded)
+
+    @classmethod
+    def declared(
+        cls,
+        study: Study,
+        release: WindowRelease | JointRelease,
+        rho: Fraction,
+        stored: StoredDesign = NONE,
+    ) -> FixedWindow:
+        """The windows of a release at this cost, with residuals and padding.
+
+        stored: what was computed when the study began
+        """
+        alphabet = study.alphabet(release)
+        first, last = study.span(release)
+        return cls(
+            values=alphabet.values,
+            width=release.width,
+            horizon=last - first + 1,
+            rho=rho,
+            neighbours=study.neighbours,
+            failure=release.failure,
+            rows=study.size if release.rows is None else release.rows,
+            absent=None if release.rows is None else alphabet.absent,
+            blank=study.blank(release) if study.admits_late_entry(release) else None,
+            moves=release.where is not None,
+            stored=stored.presence,
+        )
+
+    @classmethod
+    def of(cls, study: Study, release: WindowRelease, stored: StoredDesign = NONE) -> FixedWindow:
+        """The mechanism of a release, with the best choices in theory for what it leaves out."""
+        windows = cls.declared(study, release, release.rho, stored)
+        return windows.best(strategy=study.strategy(release), padded=release.padded)
+
+    def as_stored(self) -> StoredDesign:
+        """What another machine may compute otherwise."""
+        return StoredDesign(presence=self.stored_presence())
+
+    @cached_property
+    def fit(self) -> FittedTargets:
+        """The numbers of rows that follow from the estimates."""
+        return FittedTargets(self, self.padding, self.rows)
+
+    @property
+    def title(self) -> str:
+        how = ", residuals" if self.strategy == Strategy.RESIDUALS else ""
+        rows = "" if self.padded else ", projected"
+        who = "" if self.absent is None else ", open population"
+        source = "Bun et al. 2024, Algorithm 1"
+        return f"fixed window{how}{rows}{who} ({'after ' if how or rows or who else ''}{source})"
+
+    def counts(self, symbols: Symbols, t: int) -> Counts:
+        """The true counts of a period, as `step` takes them, of known people.
+
+        symbols: (people, periods) codes, of at least t periods; before t = k all counts are 0
+        """
+        if t < self.width:
+            return np.zeros(self.measurement.counts_size, np.int64)
+        codes = window_codes(symbols[:, t - self.width : t], self.q)
+        histogram: Counts = np.bincount(codes, minlength=self.bins).astype(np.int64)
+        if self.measurement.counts_size == self.bins:
+            return histogram
+        assert self.left_out is not None
+        when = presence_counts(symbols, t, self.width, self.left_out)
+        return np.concatenate([histogram, when])
+
+    def functional(self, t: int, weights: Floats) -> tuple[list[tuple[int, Floats]], float]:
+        """The unbiased estimate of weights @ histogram at t >= k, from measurements up to t.
+
+        weights: (q^k,), 0 on the pattern that is not measured
+
+        Returns the coefficients on the measurements of each period, and the exact variance of the
+        estimate. Where the number of people n is public, the variance is least for the weights
+        less their mean, with n times the mean added to the estimate. Raises ValueError for a
+        weight on the pattern that is not measured.
+        """
+        absent_pattern = self.absent_pattern
+        if absent_pattern is not None and weights[absent_pattern]:
+            raise ValueError("nothing is known of the pattern that is not measured")
+        measurement, weights = self.measurement, weights.astype(float)
+        return list(measurement.answers_of(t, weights))[::-1], measurement.variance(t, weights)
+
+    def init(self) -> WindowState:
+        fitted = self.strategy == Strategy.RESIDUALS
+        known = self.measurement.init()
+        return WindowState(0, None, None, known, np.zeros(self.bins if fitted else 0))
+
+    def observe(
+        self, state: WindowState, counts: Counts, noise: Sequence[Counts]
+    ) -> tuple[WindowState, WindowObservation | None]:
+        """Measures one period; the panel is left out.
+
+        Returns the next state, in which `tails` and `panel` are still those before, and the answers
+        (None before t = k).
+
+        state: after the period before
+        counts: the true histogram, (q^k,) int64; ignored before t = k
+        noise: as `demand` asks
+        """
+        t = state.period + 1
+        if t < self.width:
+            return replace(state, period=t), None
+        answers = self.measure(t, counts) + np.concatenate(noise)
+        known = self.measurement.updated(t, state.known, answers)
+        histogram = self.measurement.histogram(t, known)
+        variances = tuple(v for v, size in self.demand(t) for _ in range(size))
+        errors = np.sqrt(self.bin_variances(t)[self.measured])
+        observation = WindowObservation(
+            answers,
+            Measurements(self.words(t), answers, variances),
+            histogram,
+            Estimates(self.bin_words, histogram[self.measured], errors),
+        )
+        kept = known if self.strategy == Strategy.RESIDUALS else state.known
+        return replace(state, period=t, known=kept), observation
+
+    def part_sizes(self, state: WindowState, observation: WindowObservation) -> Counts:
+        """The rows that patterns share: (1,) of the panel at t = k, later (overlaps,)."""
+        if state.panel is None:
+            return np.array([self.fit.size(observation.histogram)])
+        sizes: Counts = state.panel.reshape(self.q, -1).sum(axis=0)
+        return sizes
+
+    def extended(
+        self,
+        state: WindowState,
+        observation: WindowObservation,
+        codes: NDArray[np.int64],
+        panel: Counts,
+    ) -> WindowState:
+        """The state with the panel's rows.
+
+        codes: (rows,) of their last k symbols
+        panel: (q^k,) how many rows have each
+        """
+        carry = self.fit.carried(state.period, observation.histogram, state.carry, panel)
+        return replace(state, tails=codes % self.overlaps, panel=panel, carry=carry)
+
+    def step(
+        self, state: WindowState, counts: Counts, draw: Draw
+    ) -> tuple[WindowState, Step | None]:
+        """Measures one period and adds its columns to the panel. counts: as in `observe`."""
+        after, observation = self.observe(state, counts, draw.noise)
+        if observation is None:
+            return after, None
+        target = self.fit.target(after.period, observation.histogram, state.carry, state.panel)
+        sizes = self.part_sizes(state, observation)
+        targets, notes = self.fit.rows_of(after.period, target, sizes, draw.coins)
+        if state.tails is None:
+            codes = draw.coins.permutation(np.repeat(np.arange(self.bins), targets))
+            columns = window_symbols(codes, self.q, self.width)
+        else:
+            order, _ = shuffled_groups(state.tails, self.overlaps, draw.coins)
+            column = np.empty(state.tails.shape[0], np.int64)
+            column[order] = np.repeat(np.tile(np.arange(self.q), self.overlaps), targets)
+            columns = column[:, None].astype(np.uint8)
+            codes = state.tails * self.q + column
+        step = Step(columns, observation.measured, observation.estimates, notes)
+        return self.extended(after, observation, codes, targets), step
+
+    def dump(self, state: WindowState) -> bytes:
+        """The state as bytes, without its rows, which are in the released panel.
+
+        It has as many numbers at every period, so it is complete.
+        """
+        return packed_window(state, self)
+
+    def load(self, dumps: Sequence[bytes], panel: Columns | None) -> WindowState:
+        """The state from its last dump and the released panel.
+
+        Raises Inconsistent for bytes or a panel that are not this mechanism's.
+        """
+        return unpacked_window(dumps[-1], self, panel) if dumps else self.init()

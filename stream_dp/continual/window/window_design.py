@@ -1,0 +1,323 @@
+"""The measurements of a window release, their noise and their cost.
+
+Windows are measured as residuals (`residuals.py`, `open_residuals.py`), or as complete histograms
+(Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1).
+
+Weights. Under add_remove a component that m windows cover has the weight m^(3/4): every history
+costs the same, and this is within 2 % of the best for patterns and better for unions of them.
+Under replacement it is m: then no pair of histories costs more than with histograms. Where people
+come and go or enter late it is m under every relation (`residual_costs.py`, `presence_costs.py`).
+
+Privacy. The noise is scaled so that the worst cost of all periods over all pairs of neighbours is
+rho (`window_costs.py` for histograms); it is exact but for residuals of an open population under
+replacement, where it is an upper bound. The paper states sensitivity 1 but defines neighbours by
+replacement: at its noise replace_one costs 2 rho.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
+
+from ..base import Counts, Demand
+from ..stored_design import StoredPresence, fractions, packed_integers
+from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, pattern_words
+from .open_residuals import OpenResiduals
+from .presence import Presence
+from .presence_costs import PresenceCosts
+from .residual_costs import ResidualCosts
+from .residuals import Residuals
+from .window_costs import prefix_costs
+
+Floats = NDArray[np.float64]
+
+_ADDED, _REPLACED = Fraction(3, 4), Fraction(1)  # exponents of the weights
+_MOST_PERIODS = 64  # whose variances are computed for their mean and maximum
+
+
+@lru_cache(maxsize=64)
+def _presence_costs(
+    q: int, width: int, horizon: int, *, direct: bool, stored: bytes | None
+) -> PresenceCosts:
+    """One for each shape, as its factor and its costs are computed once."""
+    return PresenceCosts(Presence(q, width, horizon, stored), direct)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowDesign:
+    """The measurements of a window release and their noise.
+
+    values: the q symbols
+    width: k, the periods of a pattern
+    horizon: T, the number of periods
+    rho: the cost of all periods together under `neighbours`
+    neighbours: the neighbouring relation
+    strategy: what is measured, 'residuals' or 'histogram'
+    rows: the public number of people under replacement, otherwise a declared cap on the rows;
+        None: the panel's size is noisy
+    absent: the code of the symbol 'absent' where people come and go (then k absences are never
+        measured), otherwise None
+    blank: the code of the symbol that earlier periods are filled in with for people who enter
+        late, None where nobody can
+    moves: the release is of one stratum, and a person may be replaced by one of another stratum:
+        it costs at least twice a person's coming or going (`privacy/ledger.py` says why)
+    stored: what was computed when the study began; None where it is computed here
+
+    Raises ValueError for residuals of an open population whose windows are too wide.
+    """
+
+    values: tuple[int | str, ...]
+    width: int
+    horizon: int
+    rho: Fraction
+    neighbours: Neighbours
+    strategy: Strategy = Strategy.RESIDUALS
+    rows: int | None = None
+    absent: int | None = None
+    blank: int | None = None
+    moves: bool = False
+    stored: StoredPresence | None = None
+
+    @property
+    def q(self) -> int:
+        return len(self.values)
+
+    @property
+    def bins(self) -> int:
+        return int(self.q**self.width)
+
+    @property
+    def overlaps(self) -> int:
+        """How many patterns of k - 1 symbols there are."""
+        return int(self.q ** (self.width - 1))
+
+    @property
+    def releases(self) -> int:
+        """R = T - k + 1."""
+        return self.horizon - self.width + 1
+
+    @property
+    def left_out(self) -> int | None:
+        """The symbol that says that a person is not there, or not yet."""
+        return self.blank if self.absent is None else self.absent
+
+    @property
+    def absent_pattern(self) -> int | None:
+        """The code of the pattern of k absences, which is never measured."""
+        return None if self.absent is None else self.absent * (self.bins - 1) // (self.q - 1)
+
+    @cached_property
+    def measured(self) -> NDArray[np.int64]:
+        """The codes of the patterns that are estimated: all but k absences."""
+        every = np.arange(self.bins)
+        return every if self.absent is None else every[every != self.absent_pattern]
+
+    def allows(self, strategy: Strategy) -> bool:
+        """Whether the release could be measured so."""
+        closed = self.left_out is None
+        return strategy == Strategy.HISTOGRAM or closed or self.width <= MOST_PRESENCE_WIDTH
+
+    @property
+    def weights_words(self) -> str:
+        """The rule for the weights of residuals, in words."""
+        if self.left_out is None and self.neighbours == "add_remove":
+            return (
+                "of an interaction that m windows see m^(3/4): under add_remove every history costs"
+                " the same, and this is near the best for patterns and for unions of them"
+            )
+        why = "where people come and go" if self.absent is not None else "where people enter late"
+        if self.left_out is None:
+            why = "under replacement"
+        return (
+            f"of an interaction that m windows see m: {why} the cost is then that of a histogram of"
+            " every window"
+        )
+
+    @cached_property
+    def measurement(self) -> MeasurementStrategy:
+        """What is measured, with its noise."""
+        if self.strategy == Strategy.HISTOGRAM:
+            return Histograms(self.q, self.width, self.scale, self.absent_pattern)
+        if self.left_out is None:
+            own = self._closed_costs
+            people = None if own.total else self.rows
+            return self._residuals(exponent=own.exponent, total=own.total, people=people)
+        costs, inside = self._open_costs, self._residuals(exponent=_REPLACED, absent=self.left_out)
+        return OpenResiduals(inside, costs.presence, costs.direct)
+
+    def _residuals(
+        self,
+        *,
+        exponent: Fraction,
+        total: bool = False,
+        people: int | None = None,
+        absent: int | None = None,
+    ) -> Residuals:
+        """The residuals of these windows. Parameters are the fields of `Residuals`."""
+        return Residuals(
+            q=self.q,
+            width=self.width,
+            horizon=self.horizon,
+            exponent=exponent,
+            total=total,
+            scale=self.scale,
+            absent=absent,
+            people=people,
+        )
+
+    @cached_property
+    def _closed_costs(self) -> ResidualCosts:
+        total = self.neighbours == "add_remove" or self.rows is None or self.moves
+        exponent = _ADDED if self.neighbours == "add_remove" else _REPLACED
+        return ResidualCosts(
+            q=self.q, width=self.width, horizon=self.horizon, exponent=exponent, total=total
+        )
+
+    @cached_property
+    def _open_costs(self) -> PresenceCosts:
+        if self.width > MOST_PRESENCE_WIDTH:
+            raise ValueError(f"residuals of an open population: at most {MOST_PRESENCE_WIDTH} wide")
+        stored = None if self.stored is None else self.stored.factor
+        direct = self.absent is None
+        return _presence_costs(self.q, self.width, self.horizon, direct=direct, stored=stored)
+
+    @property
+    def _measures_presence(self) -> bool:
+        return self.strategy == Strategy.RESIDUALS and self.left_out is not None
+
+    def stored_presence(self) -> StoredPresence | None:
+        """What another machine may compute otherwise; None where all of it is exact."""
+        if not self._measures_presence:
+            return None
+        factor = self._open_costs.presence.factor
+        return StoredPresence(packed_integers(factor), tuple(str(cost) for cost in self.costs))
+
+    @cached_property
+    def costs(self) -> tuple[Fraction, ...]:
+        """The worst cost of the first 1..R releases together, in units of 1 / (2 s).
+
+        s: the scale of the noise; of histograms its variance.
+        """
+        if self.stored is not None and self._measures_presence:
+            return fractions(self.stored.costs)
+        moves = self.moves and self.neighbours != "add_remove"
+        if self.strategy == Strategy.RESIDUALS and self.left_out is None:
+            return self._closed_costs.prefix(self.neighbours, moves=moves)
+        if self.strategy == Strategy.RESIDUALS:
+            own = self._open_costs.prefix(self.neighbours)
+            alone = self._open_costs.prefix("add_remove")
+        else:
+            own, alone = (
+                prefix_costs(
+                    self.q, self.width, self.releases, relation, open_=self.absent is not None
+                )
+                for relation in (self.neighbours, "add_remove")
+            )
+        return tuple(max(a, 2 * b) for a, b in zip(own, alone, strict=True)) if moves else own
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """s, such that the cost of all periods is rho."""
+        return self.costs[-1] / (2 * self.rho)
+
+    @property
+    def charges(self) -> tuple[Fraction, ...]:
+        """Increments of the worst cost of periods 1..t; their sum is rho."""
+        costs = (Fraction(0), *self.costs)
+        each = [self.rho * (b - a) / costs[-1] for a, b in pairwise(costs)]
+        return (*[Fraction(0)] * (self.width - 1), *each)
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """Of every measured pattern at releases evenly spread over the horizon: (n, patterns)."""
+        periods = np.arange(self.width, self.horizon + 1)
+        if self.strategy == Strategy.HISTOGRAM:
+            periods = periods[:1]
+        near = np.linspace(0, periods.size - 1, min(periods.size, _MOST_PERIODS)).astype(int)
+        return np.stack([self.bin_variances(int(t))[self.measured] for t in periods[near]])
+
+    @cached_property
+    def worst_variance(self) -> Fraction:
+        """The largest noise variance of an unbiased answer to a pattern."""
+        if self.strategy == Strategy.HISTOGRAM:
+            return self.scale
+        return Fraction(float(self._variances.max()))
+
+    @cached_property
+    def mean_variance(self) -> float:
+        """The mean noise variance of a pattern over releases and measured patterns.
+
+        It holds for the estimates, and for the panel if no count falls below 0.
+        """
+        return (
+            float(self.scale)
+            if self.strategy == Strategy.HISTOGRAM
+            else float(self._variances.mean())
+        )
+
+    @cached_property
+    def total_variance(self) -> float:
+        """The variance of the number of people at t = k, as the estimates have it."""
+        weights = np.zeros(self.bins)
+        weights[self.measured] = 1
+        return self.measurement.variance(self.width, weights)
+
+    def bin_variances(self, t: int) -> Floats:
+        """The variance of every bin's unbiased answer at t >= k, (q^k,).
+
+        Computed from the variance of the discrete Gaussian, not from its parameter.
+        """
+        if t not in self._known_variances:
+            self._known_variances[t] = self.measurement.bin_variances(t)
+        return self._known_variances[t]
+
+    @cached_property
+    def _known_variances(self) -> dict[int, Floats]:
+        """By period, those that were asked for."""
+        return {}
+
+    def demand(self, t: int) -> Demand:
+        """The noise of the measurements at t, (variance, size) each."""
+        return () if t < self.width else self.measurement.demand(t)
+
+    def measure(self, t: int, counts: Counts) -> Counts:
+        """The true measurements at t, int64 (n,). counts: as `measurement` takes them."""
+        return np.zeros(0, np.int64) if t < self.width else self.measurement.measure(t, counts)
+
+    def matrix(self, t: int) -> list[HistogramRows]:
+        """The measurements at t >= k as rows on the histograms of periods up to t."""
+        return list(self.measurement.rows(t))
+
+    def query(self, code: int) -> str:
+        """The pattern of a bin, in the words of a query."""
+        (word,) = pattern_words(np.array([code]), self.q, self.width, self._symbols)
+        return word
+
+    @cached_property
+    def _symbols(self) -> list[str]:
+        return [shlex.quote(str(value)) for value in self.values]
+
+    @cached_property
+    def bin_words(self) -> tuple[str, ...]:
+        """The queries of the estimated patterns, in the order of their codes."""
+        return pattern_words(self.measured, self.q, self.width, self._symbols)
+
+    def words(self, t: int) -> tuple[str, ...]:
+        """The queries of the measurements at t."""
+        kind = t if t == self.width else self.width + 1
+        if kind not in self._words:
+            self._words[kind] = self.measurement.words(t, self._symbols)
+        return self._words[kind]
+
+    @cached_property
+    def _words(self) -> dict[int, tuple[str, ...]]:
+        """By t = k and later; those of every later period are the same."""
+        return {}

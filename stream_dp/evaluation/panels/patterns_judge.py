@@ -1,0 +1,228 @@
+"""Judge of patterns: compares the panel's and the estimates' last periods with the truth.
+
+raw: the release's unbiased estimates. panel: rows of the panel that answer the query, less
+the rows of the padding, if any. undebiased: the panel's plain share times the people.
+
+The padding fills every pattern of k symbols evenly, and is assumed to fill wider patterns evenly.
+In an open population nothing is published of people who are absent throughout the window: that
+pattern is not judged, and shares are of the people present.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from stream_dp.continual import FixedWindow
+from stream_dp.panel import Symbols
+from stream_dp.study import Strategy
+
+from .trial import Floats, Ints, QueryLabel, Steps, Trial, single_trial
+from .window_queries import JudgedQuery, judged_queries, narrowed, pattern_histograms, widest
+
+
+@dataclass(frozen=True, eq=False)
+class PatternsJudge:
+    """The judge of a window mechanism of width k on a known panel with R = T - k + 1 releases."""
+
+    mechanism: FixedWindow
+    # Bins first, if there are few enough to list.
+    queries: tuple[JudgedQuery, ...]
+    # The code of the pattern that is not judged, if any.
+    left_out: int | None
+    # The true histograms, (q^k,), at t = k..T.
+    histograms: tuple[Ints, ...]
+    # (queries, R); NaN before a query's first period.
+    truth: Floats
+    people: int
+    # The width of the widest query, in periods.
+    widest: int
+    # See `PanelJudge`.
+    suffix: str = ""
+
+    kind: ClassVar[str] = "window"
+
+    @property
+    def width(self) -> int:
+        return self.mechanism.width
+
+    @property
+    def first(self) -> int:
+        return self.mechanism.width
+
+    @property
+    def padding(self) -> int:
+        return self.mechanism.padding
+
+    @property
+    def bound(self) -> float:
+        return self.mechanism.error_bound
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The names of the answers.
+
+        Without padding, and with as many rows as people, plain shares are the panel's counts.
+        """
+        shares_differ = (
+            self.mechanism.padded or self.left_out is not None or self.mechanism.rows != self.people
+        )
+        return ("raw", "panel", "undebiased") if shares_differ else ("raw", "panel")
+
+    @property
+    def labels(self) -> tuple[QueryLabel, ...]:
+        return tuple(QueryLabel(query.text, query.kind, query.width) for query in self.queries)
+
+    @cached_property
+    def judged(self) -> Ints:
+        """The codes of the judged patterns."""
+        measured = self.mechanism.measured
+        codes: Ints = measured[measured != self.left_out]
+        return codes
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """The variances of bins, (R, judged patterns)."""
+        periods = range(self.first, self.mechanism.horizon + 1)
+        return np.array([self.mechanism.bin_variances(t)[self.judged] for t in periods])
+
+    @property
+    def cell_theory(self) -> float:
+        return math.sqrt(self._variances.mean())
+
+    @property
+    def independent(self) -> bool:
+        return self.mechanism.strategy == Strategy.HISTOGRAM
+
+    @property
+    def theory(self) -> Floats:
+        """Standard deviations; NaN for queries wider than k and for the unmeasured pattern."""
+        mechanism, deviations = self.mechanism, np.full(self.truth.shape, np.nan)
+        unmeasured = mechanism.absent_pattern
+        for i, query in enumerate(self.queries):
+            if query.kind == "bin":
+                deviations[i] = np.sqrt(self._variances[:, i])
+            elif query.width <= mechanism.width:
+                weights = query.over(mechanism.bins).astype(float)
+                if unmeasured is None or not weights[unmeasured]:
+                    periods = range(self.first, mechanism.horizon + 1)
+                    variances = [mechanism.functional(t, weights)[1] for t in periods]
+                    deviations[i] = np.sqrt(variances)
+        return np.where(np.isnan(self.truth), np.nan, deviations)
+
+    def judge(self, steps: Steps) -> Trial:
+        mechanism, q = self.mechanism, self.mechanism.q
+        errors = np.full((len(self.answers), *self.truth.shape), np.nan)
+        squares, worst = np.zeros(len(self.answers)), np.zeros(len(self.answers))
+        codes = np.zeros(0, np.int64)
+        for t, step in steps:
+            codes = codes if codes.size else np.zeros(step.columns.shape[0], np.int64)
+            for column in step.columns.T:
+                codes = (codes * q + column) % q**self.widest
+            histogram = np.bincount(codes, minlength=min(q**t, q**self.widest))
+            estimates = np.full(mechanism.bins, np.nan)
+            estimates[mechanism.measured] = step.estimates.values[: mechanism.measured.size]
+            index = t - self.first
+            bins = self._bins(estimates, narrowed(histogram, q, mechanism.width), index)
+            bin_errors = (bins - self.histograms[index])[:, self.judged]
+            squares += (bin_errors**2).sum(axis=1)
+            worst = np.maximum(worst, np.abs(bin_errors).max(axis=1))
+            errors[:, :, index] = self._query_answers(bins, histogram, t) - self.truth[:, index]
+        return single_trial(
+            errors,
+            cells=np.full(len(self.answers), self.judged.size * len(steps)),
+            cell_squares=squares,
+            cell_worst=worst,
+            steps=steps,
+        )
+
+    def _bins(self, estimates: Floats, rows: Ints, index: int) -> Floats:
+        """Returns the answers for every pattern, (answers, q^k).
+
+        estimates: the unbiased estimates, (q^k,), NaN for a pattern that is not measured.
+        rows: the panel's rows with each pattern, (q^k,).
+        index: of the period among the periods with a release.
+        """
+        padding = np.zeros(self.mechanism.bins)
+        padding[self.mechanism.measured] = self.mechanism.padding
+        answers: list[Floats] = [estimates, rows - padding]
+        if len(self.answers) > 2:
+            answers.append(np.asarray(rows * self._scale(rows, index), np.float64))
+        return np.stack(answers)
+
+    def _scale(self, rows: Ints, index: int) -> float:
+        """Returns the number of people a row; in an open population, of people present."""
+        if self.left_out is None:
+            return self.people / max(int(rows.sum()), 1)
+        true = self.histograms[index]
+        present = true.sum() - true[self.left_out]
+        return float(present / max(int(rows.sum() - rows[self.left_out]), 1))
+
+    def _query_answers(self, bins: Floats, histogram: Ints, t: int) -> Floats:
+        """Returns the answers to every query at t, (answers, queries).
+
+        bins: the answers for every pattern.
+        histogram: the panel's rows with each pattern of as many symbols as the widest query has.
+        """
+        mechanism = self.mechanism
+        answers = np.full((len(self.answers), len(self.queries)), np.nan)
+        listed = sum(query.kind == "bin" for query in self.queries)
+        answers[:, :listed] = bins[:, self.judged[:listed]]
+        for i, query in enumerate(self.queries[listed:], listed):
+            if query.width <= mechanism.width:
+                answers[:, i] = bins[:, query.over(mechanism.bins)].sum(axis=1)
+            elif query.width <= t:
+                rows = int(narrowed(histogram, mechanism.q, query.width)[query.mask].sum())
+                padding = mechanism.padding * mechanism.bins * query.patterns
+                answers[1, i] = rows - padding / mechanism.q**query.width
+                if len(self.answers) > 2:
+                    window_rows = narrowed(histogram, mechanism.q, mechanism.width)
+                    answers[2, i] = rows * self._scale(window_rows, t - self.first)
+        return answers
+
+
+def patterns_judge(
+    mechanism: FixedWindow,
+    symbols: Symbols,
+    *,
+    attribute: str,
+    code: int,
+    absent: int | None = None,
+    wide: bool = True,
+    suffix: str = "",
+) -> PatternsJudge:
+    """Makes the judge of a window mechanism on a known panel.
+
+    symbols: the panel, (people, T).
+    attribute: the name of the release's attribute, or of several joined by &.
+    code: the symbol of the named queries.
+    absent: the code of the symbol whose pattern of k is left out, also if the mechanism
+        measures it; None to judge all patterns.
+    wide: whether queries wider than k are asked as well.
+    suffix: see `PanelJudge`.
+    """
+    q, width = mechanism.q, mechanism.width
+    longest = widest(mechanism) if wide else width
+    left_out = None if absent is None else absent * (mechanism.bins - 1) // (q - 1)
+    bins = mechanism.measured[mechanism.measured != left_out]
+    queries = judged_queries(mechanism, attribute, code, bins=bins, longest=longest)
+    histograms = pattern_histograms(symbols, q, width, longest)
+    truth = np.full((len(queries), mechanism.releases), np.nan)
+    for i, query in enumerate(queries):
+        for index, histogram in enumerate(histograms):
+            if query.width <= index + width:
+                truth[i, index] = narrowed(histogram, q, query.width)[query.mask].sum()
+    return PatternsJudge(
+        mechanism=mechanism,
+        queries=queries,
+        left_out=left_out,
+        histograms=tuple(narrowed(histogram, q, width) for histogram in histograms),
+        truth=truth,
+        people=symbols.shape[0],
+        widest=longest,
+        suffix=suffix,
+    )

@@ -1,0 +1,137 @@
+"""Judge of totals: compares the number of periods with the event so far with the truth.
+
+raw: the release's unbiased estimates of S_b. panel: rows whose total is at least b. A panel
+that begins later than its first period gives the earlier periods' answers when they are released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual import Cumulative
+from stream_dp.panel import Symbols
+
+from .trial import Floats, Ints, QueryLabel, Steps, Trial, single_trial
+
+
+@dataclass(frozen=True, eq=False)
+class TotalsJudge:
+    """The judge of a cumulative mechanism on a known panel of T periods."""
+
+    mechanism: Cumulative
+    # Whether each symbol of the panel is the event, (symbols,).
+    is_event: NDArray[np.bool_]
+    # S_b at t, (T, T); NaN for b > t.
+    truth: Floats
+    # The number of estimates before the estimates of the sums.
+    skip: int = 0
+    # See `PanelJudge`.
+    suffix: str = ""
+
+    kind: ClassVar[str] = "cumulative"
+    answers: ClassVar[tuple[str, ...]] = ("raw", "panel")
+    first: ClassVar[int] = 1
+    width: ClassVar[None] = None
+    padding: ClassVar[None] = None
+    independent: ClassVar[bool] = False
+
+    @property
+    def bound(self) -> float:
+        return self.mechanism.error_bound
+
+    @property
+    def labels(self) -> tuple[QueryLabel, ...]:
+        thresholds = range(1, self.mechanism.horizon + 1)
+        return tuple(QueryLabel(f"total at-least {b}", "total", b) for b in thresholds)
+
+    @property
+    def cell_theory(self) -> float:
+        return math.sqrt(float(np.nanmean(self.theory**2)))
+
+    @cached_property
+    def theory(self) -> Floats:
+        """The standard deviation of the unbiased S_b at t; NaN for b > t."""
+        deviations = np.full(self.truth.shape, np.nan)
+        for t in range(1, self.mechanism.horizon + 1):
+            for b in range(1, t + 1):
+                deviations[b - 1, t - 1] = math.sqrt(self.mechanism.variance(b, t))
+        return deviations
+
+    def judge(self, steps: Steps) -> Trial:
+        errors = np.full((2, *self.truth.shape), np.nan)
+        totals = np.zeros(steps[0][1].columns.shape[0], np.int64)
+        for last, step in steps:
+            for t, column in enumerate(step.columns.T, last - step.columns.shape[1] + 1):
+                totals = totals + self.is_event[column]
+                errors[1, :t, t - 1] = at_least(totals, t)
+            errors[0, :last, last - 1] = step.estimates.values[self.skip : self.skip + last]
+        errors -= self.truth
+        return single_trial(
+            errors,
+            cells=(~np.isnan(errors)).sum(axis=(1, 2)),
+            cell_squares=np.nansum(errors**2, axis=(1, 2)),
+            cell_worst=np.nanmax(np.abs(errors), axis=(1, 2)),
+            steps=steps,
+        )
+
+
+def at_least(totals: Ints, t: int) -> Ints:
+    """Computes S_1..S_t of running totals of at most t."""
+    sums: Ints = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
+    return sums
+
+
+def total_increments(
+    symbols: Symbols, events: Iterable[int], absent: int | None
+) -> tuple[Ints, ...]:
+    """Counts, at each period, the people whose total reached b, b = 1..T, and the entries.
+
+    symbols: the panel, (people, T).
+    events: the codes of the event.
+    absent: the code of absence; None if all people are present from the start.
+    """
+    horizon = symbols.shape[1]
+    happened = np.isin(symbols, list(events))
+    totals = happened.cumsum(axis=1)
+    present = np.ones(symbols.shape, bool) if absent is None else symbols != absent
+    entered = present & (present.cumsum(axis=1) == 1)
+    return tuple(
+        np.append(
+            np.bincount(totals[happened[:, t], t], minlength=horizon + 1)[1:], entered[:, t].sum()
+        ).astype(np.int64)
+        for t in range(horizon)
+    )
+
+
+def totals_judge(
+    mechanism: Cumulative,
+    symbols: Symbols,
+    *,
+    events: tuple[int, ...],
+    q: int,
+    own_panel: bool = True,
+    skip: int = 0,
+    suffix: str = "",
+) -> TotalsJudge:
+    """Makes the judge of a cumulative mechanism on a known panel.
+
+    symbols: the panel, (people, T), with codes below q.
+    events: the codes of the event.
+    own_panel: whether the synthetic panel is the mechanism's own: 1 for the event, 0 without it, 2
+        for a row that has not entered. Otherwise its symbols are those of the known panel.
+    skip: the number of estimates before the estimates of the sums.
+    suffix: see `PanelJudge`.
+    """
+    totals = np.isin(symbols, events).cumsum(axis=1)
+    truth = np.full((mechanism.horizon, mechanism.horizon), np.nan)
+    for t in range(1, mechanism.horizon + 1):
+        truth[:t, t - 1] = at_least(totals[:, t - 1], t)
+    is_event = np.array([False, True, False]) if own_panel else np.isin(np.arange(q), events)
+    return TotalsJudge(mechanism, is_event, truth, skip=skip, suffix=suffix)

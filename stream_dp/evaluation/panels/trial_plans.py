@@ -1,0 +1,141 @@
+"""The trial plan of each release of a study on a known panel: its mechanism, counts and judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual import (
+    AnyMechanism,
+    FixedWindow,
+    mechanism,
+    patterns_part,
+    totals_part,
+)
+from stream_dp.errors import UserError
+from stream_dp.panel import Symbols
+from stream_dp.study import Release, Study, has_totals
+
+from .patterns_judge import PatternsJudge, patterns_judge
+from .totals_judge import total_increments, totals_judge
+from .trial import Ints, TrialPlan
+
+# By attribute, the symbol codes of a known panel with the missing rule applied, (people, T).
+Truth = Mapping[str, Symbols]
+
+
+def count_people(study: Study, truth: Truth) -> int:
+    """Counts the people of a panel. Raises UserError if the panel does not fit the study."""
+    problems = []
+    used = {n for r in study.releases for n in (*r.attributes, *(r.where or {}))}
+    for name in sorted(used):
+        if name not in truth:
+            problems.append(f"truth: attribute '{name}' is missing")
+            continue
+        symbols, periods = truth[name], study.periods.count
+        if symbols.ndim != 2 or symbols.shape[1] != periods or symbols.shape[0] == 0:
+            problems.append(
+                f"truth: attribute '{name}' must have a row a person, {periods} columns"
+            )
+        elif symbols.max() >= len(study.attributes[name].symbols):
+            problems.append(f"truth: attribute '{name}' has a code that is none of its symbols")
+    sizes = {truth[name].shape[0] for name in used if name in truth}
+    if len(sizes) > 1:
+        problems.append("truth: the attributes have different numbers of people")
+    elif sizes and study.size is not None and sizes != {study.size}:
+        problems.append(
+            f"truth: the study declares {study.size} people, the panel has {max(sizes)}"
+        )
+    if problems:
+        raise UserError(problems)
+    return int(max(sizes))
+
+
+def visible_symbols(study: Study, release: Release, truth: Truth) -> Symbols:
+    """Encodes a known panel for a release: codes in its alphabet, (people, its periods)."""
+    alphabet = study.alphabet(release)
+    codes: NDArray[np.uint8] = np.zeros(1, np.uint8)
+    for name, values in zip(alphabet.attributes, alphabet.symbols, strict=True):
+        codes = (codes * np.uint8(len(values)) + truth[name]).astype(np.uint8)
+    for name, value in (release.where or {}).items():
+        assert alphabet.absent is not None
+        inside = truth[name] == study.attributes[name].codes[value]
+        codes = np.where(inside, codes, np.uint8(alphabet.absent))
+    first, last = study.span(release)
+    return codes[:, first - 1 : last]
+
+
+def named_symbol(study: Study, release: Release) -> int:
+    """Returns the symbol of the named queries: the last answer of the alphabet."""
+    alphabet = study.alphabet(release)
+    return len(alphabet.values) - (1 if alphabet.absent is None else 2)
+
+
+def is_open(release: Release, absent: int | None) -> bool:
+    """Tells whether the population is open, so that permanent absence is not judged."""
+    return absent is not None and release.rows is not None
+
+
+def trial_plan(
+    study: Study,
+    release: Release,
+    symbols: Symbols,
+    *,
+    wide: bool = True,
+    leave_out_absent: bool | None = None,
+    override: AnyMechanism | None = None,
+) -> TrialPlan:
+    """Makes the trial plan of a release.
+
+    symbols: the result of `visible_symbols`.
+    wide: whether queries wider than the window are asked as well.
+    leave_out_absent: whether the pattern of absences is not judged; None: left out in an open
+        population.
+    override: the mechanism; None for the declared mechanism of the release.
+    """
+    simulated, alphabet = override or mechanism(study, release), study.alphabet(release)
+    if leave_out_absent is None:
+        leave_out_absent = is_open(release, alphabet.absent)
+
+    def window_judge(window: FixedWindow, suffix: str = "") -> PatternsJudge:
+        return patterns_judge(
+            window,
+            symbols,
+            attribute=alphabet.name,
+            code=named_symbol(study, release),
+            absent=alphabet.absent if leave_out_absent else None,
+            wide=wide,
+            suffix=suffix,
+        )
+
+    window, totals = patterns_part(simulated), totals_part(simulated)
+    if totals is None:
+        assert window is not None
+        judge = window_judge(window)
+        return TrialPlan(simulated, _window_counts(judge, symbols), (judge,))
+    assert has_totals(release)
+    events, q = study.event_codes(release), len(alphabet.values)
+    increments = total_increments(symbols, events, alphabet.absent)
+    if window is None:
+        sums = totals_judge(totals, symbols, events=events, q=q)
+        return TrialPlan(simulated, increments, (sums,))
+    patterns = window_judge(window, suffix=" patterns")
+    sums = totals_judge(
+        totals,
+        symbols,
+        events=events,
+        q=q,
+        own_panel=False,
+        skip=window.measured.size,
+        suffix=" totals",
+    )
+    counts = tuple(map(np.append, _window_counts(patterns, symbols), increments))
+    return TrialPlan(simulated, counts, (patterns, sums))
+
+
+def _window_counts(judge: PatternsJudge, symbols: Symbols) -> tuple[Ints, ...]:
+    """Returns the input of a window mechanism at every period."""
+    mechanism = judge.mechanism
+    return tuple(mechanism.counts(symbols, t) for t in range(1, mechanism.horizon + 1))

@@ -1,0 +1,100 @@
+"""A column of byte strings, stored as lists or Arrow arrays in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+class Texts(Sequence[bytes | None]):
+    """A growing sequence of byte strings and None.
+
+    Arrow arrays take a third of the memory of as many small Python objects. Python objects are made
+    when a caller first asks for them.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[Any] = []
+        self._objects: list[bytes | None] | None = None
+
+    def extend(self, strings: Iterable[bytes | None]) -> None:
+        """Appends byte strings. An array of `large_binary` or another `Texts` is stored without a
+        copy.
+        """
+        self._objects = None
+        if isinstance(strings, Texts):
+            self._pieces += [p if isinstance(p, pa.Array) else list(p) for p in strings._pieces]
+        elif isinstance(strings, pa.Array):
+            self._pieces.append(strings)
+        elif self._pieces and isinstance(self._pieces[-1], list):
+            self._pieces[-1].extend(strings)
+        else:
+            self._pieces.append(list(strings))
+
+    def array(self) -> pa.Array:
+        """Returns the column as an array of `large_binary`."""
+        pieces = [p if isinstance(p, pa.Array) else _array(p) for p in self._pieces]
+        if len(pieces) == 1:
+            return pieces[0]
+        return pa.concat_arrays(pieces) if pieces else _array([])
+
+    def objects(self) -> list[bytes | None]:
+        """Returns the column as a list, cached for later calls: callers must not change it."""
+        if self._objects is None:
+            lists = [p.to_pylist() if isinstance(p, pa.Array) else p for p in self._pieces]
+            self._objects = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+        return self._objects
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Returns the strings' lengths in bytes, 0 for None."""
+        lengths = [np.zeros(0, np.int64)]
+        for piece in self._pieces:
+            if isinstance(piece, pa.Array):
+                lengths.append(pc.fill_null(pc.binary_length(piece), 0).to_numpy())
+            else:
+                lengths.append(
+                    np.fromiter([len(string or b"") for string in piece], np.int64, len(piece))
+                )
+        return np.concatenate(lengths)
+
+    def nulls(self) -> list[int]:
+        """Returns the rows that are None."""
+        rows, start = list[int](), 0
+        for piece in self._pieces:
+            if isinstance(piece, pa.Array):
+                if piece.null_count:
+                    null_rows = piece.is_null().to_numpy(zero_copy_only=False).nonzero()[0]
+                    rows += (start + null_rows).tolist()
+            elif not all(piece):  # quicker than comparisons with None
+                rows += [start + row for row, string in enumerate(piece) if string is None]
+            start += len(piece)
+        return rows
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pieces))
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self.objects())
+
+    @overload
+    def __getitem__(self, row: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[bytes | None]: ...
+    def __getitem__(self, row: int | slice) -> bytes | list[bytes | None] | None:
+        return self.objects()[row]
+
+
+def _array(column: list[bytes | None]) -> pa.Array:
+    return pa.array(column, pa.large_binary())
+
+
+def packed(column: list[bytes | None]) -> tuple[pa.Array, int]:
+    """Returns the column as an array, and its size in bytes."""
+    array = _array(column)
+    return array, sum(buffer.size for buffer in array.buffers()[2:] if buffer is not None)

@@ -1,0 +1,328 @@
+"""Creates and checks topics on a Kafka cluster, and finds the first and last offsets."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time as clock_module
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+
+from stream_dp.errors import UserError
+
+from .log import LogError, Missing, Positions, TopicInfo, Unavailable
+from .probe import protocol_mismatch
+
+TIMEOUT = 30.0  # seconds that a broker may take to answer
+BROKER_BYTES = 1_048_588  # the largest record that brokers take by default
+_SOON = 0.05
+# Failures that may pass by themselves: a broker that restarts, a leader that moves.
+TRANSIENT_ERRORS = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._NOENT,  # of the leaders of partitions
+}
+_MOVING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._NOENT,
+}
+# A closed segment is compacted; markers of transactions stay for an hour.
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": "3600000",
+}
+_DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+_AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
+# Errors reach the caller through results; librdkafka's log may quote settings.
+_QUIET = logging.getLogger("stream_dp.quiet")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+_Client = TypeVar("_Client")
+_Answer = TypeVar("_Answer")
+
+
+def new_client(
+    kind: Callable[[dict[str, object]], _Client], settings: Mapping[str, object]
+) -> _Client:
+    """Makes a client of this kind. Raises UserError, which never quotes a setting's value."""
+    try:
+        return kind({**settings, "logger": _QUIET})
+    except (KafkaException, TypeError, ValueError) as error:
+        named = re.search(r'property:? "?([a-z][a-z0-9._]*)', str(error))
+        setting = f"'{named[1]}'" if named else "security.protocol, sasl.* or ssl.*"
+        raise UserError(f"kafka: the client refuses the setting {setting}") from None
+
+
+def error_text(error: KafkaException) -> str:
+    """Returns librdkafka's text of an error."""
+    return str(error.args[0].str())
+
+
+def log_error(failure: str, error: KafkaException) -> LogError:
+    """Makes the error to raise: Unavailable for a failure in TRANSIENT_ERRORS, else LogError."""
+    kind = Unavailable if error.args[0].code() in TRANSIENT_ERRORS else LogError
+    return kind(f"{failure}: {error_text(error)}")
+
+
+class Topics:
+    """Topics `PREFIX.NAME`.
+
+    timed: names of topics whose records carry the broker's append time.
+    latest: names of compacted topics.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        settings: Mapping[str, object],
+        replication: int,
+        timed: Iterable[str],
+        latest: Iterable[str] = (),
+    ) -> None:
+        self._prefix, self._replication = prefix, replication
+        self._timed, self._latest = frozenset(timed), frozenset(latest)
+        self._settings = settings
+        self._refusal, self._answered = "", False
+        self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
+        self._known: dict[str, int] = {}
+        self._created: set[str] = set()
+
+    def name(self, topic: str) -> str:
+        return f"{self._prefix}.{topic}"
+
+    def create(self, topics: Mapping[str, int]) -> None:
+        existing = self._cluster().topics
+        missing = [
+            NewTopic(
+                self.name(topic),
+                num_partitions=count,
+                replication_factor=self._replication,
+                config=self.config(topic),
+            )
+            for topic, count in topics.items()
+            if self.name(topic) not in existing
+        ]
+        if not missing:
+            return
+        self._created |= {new.topic for new in missing}
+        futures = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
+        for name, future in futures.items():
+            try:
+                future.result(TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise log_error(f"kafka: topic '{name}' was not created", error) from None
+        deadline = clock_module.monotonic() + TIMEOUT
+        while not all(self._led(topic) for topic in topics):
+            if clock_module.monotonic() > deadline:
+                raise Unavailable("kafka: the new topics do not appear")
+            clock_module.sleep(_SOON)
+
+    def _led(self, topic: str) -> bool:
+        """Tells whether every partition of a topic has a leader."""
+        metadata = self._cluster().topics.get(self.name(topic))
+        return metadata is not None and all(p.leader >= 0 for p in metadata.partitions.values())
+
+    def config(self, topic: str) -> dict[str, str]:
+        """Returns the settings that a topic must have.
+
+        No record is ever deleted; in a `latest` topic the broker drops records that a later one
+        replaces.
+        """
+        settings = {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "max.message.bytes": str(BROKER_BYTES),
+            "min.insync.replicas": str(max(1, self._replication - 1)),
+            "unclean.leader.election.enable": "false",
+            "message.timestamp.type": "LogAppendTime" if topic in self._timed else "CreateTime",
+            # A release bears its scheduled time, which lies ahead if a period is closed early.
+            "message.timestamp.after.max.ms": str((1 << 63) - 1),
+            "message.timestamp.before.max.ms": str((1 << 63) - 1),
+        }
+        return settings | _COMPACTED if topic in self._latest else settings
+
+    def faults(self, topics: Mapping[str, int]) -> list[str]:
+        """Describes how topics differ from the result of `create`, a line for each fault."""
+        problems = list[str]()
+        for topic, count in topics.items():
+            metadata = self._seen(topic)
+            if metadata is None:
+                problems.append(f"kafka: no topic '{self.name(topic)}'")
+                continue
+            copies = min((len(p.replicas) for p in metadata.partitions.values()), default=0)
+            problems += self._misplaced(topic, count, len(metadata.partitions), copies)
+            problems += self._misconfigured(topic, copies)
+        return problems
+
+    def _misplaced(self, topic: str, expected: int, count: int, copies: int) -> list[str]:
+        name, problems = self.name(topic), []
+        if count != expected:
+            problems.append(f"kafka: {name} has {count} partitions, not {expected}")
+        if copies < self._replication:
+            problems.append(
+                f"kafka: {name} has {copies} replicas, fewer than {self._replication};"
+                " say replication in [run] where that is meant"
+            )
+        return problems
+
+    def _misconfigured(self, topic: str, copies: int) -> list[str]:
+        name = self.name(topic)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+
+        def ask() -> dict[str, str]:
+            future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
+            return {key: entry.value for key, entry in future.result(TIMEOUT).items()}
+
+        settings = self._settled(f"{name} cannot be checked", ask)
+        problems = []
+        for key, expected in self.config(topic).items():
+            current = settings.get(key)
+            enough = key in _AT_LEAST and int(current or 0) >= int(expected)
+            # Reports may expire once a snapshot holds them; decisions must not.
+            free = topic in self._timed and key.startswith("retention.")
+            if current != expected and not enough and not free:
+                comparison = "at least " if key in _AT_LEAST else ""
+                problems.append(f"kafka: {name} has {key} = {current}, not {comparison}{expected}")
+        if (needed := int(settings.get("min.insync.replicas") or 0)) > copies:
+            problems.append(
+                f"kafka: {name} has min.insync.replicas = {needed} and {copies} replicas, so"
+                " nothing can be written to it"
+            )
+        return problems
+
+    def _cluster(self) -> Any:
+        deadline, wait = clock_module.monotonic() + TIMEOUT, 1.0
+        while True:
+            self._refusal = ""
+            try:
+                cluster = self._admin.list_topics(timeout=wait)
+                self._answered = True
+                return cluster
+            except KafkaException as error:
+                self._admin.poll(0)
+                # A single failure may be a broker that has just started.
+                if wait > 1 and not self._refusal and not self._answered:
+                    self._refusal = protocol_mismatch(self._settings)
+                if wait > 1 and self._refusal:
+                    raise LogError(f"kafka: no connection: {self._refusal}") from None
+                if clock_module.monotonic() > deadline:
+                    raise log_error("kafka: the cluster does not answer", error) from None
+                wait = min(2 * wait, TIMEOUT / 2)
+
+    def _note_refusal(self, error: KafkaError) -> None:
+        """Notes why a broker and this client distrust the other. The text holds no secret."""
+        text = str(error.str())
+        if error.code() in _DISTRUST or "SSL alert" in text:
+            self._refusal = text.partition(" (after ")[0]
+
+    def partitions(self, topic: str) -> int:
+        """Looks up the topic's number of partitions at the first call and returns it."""
+        if topic not in self._known:
+            metadata = self._seen(topic)
+            if metadata is None or metadata.error is not None:
+                raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
+            self._known[topic] = len(metadata.partitions)
+        return self._known[topic]
+
+    def _seen(self, topic: str) -> Any:
+        """Looks up a topic's metadata. Waits for a new topic until the broker knows it."""
+        deadline = clock_module.monotonic() + TIMEOUT
+        while True:
+            metadata = self._cluster().topics.get(self.name(topic))
+            late = clock_module.monotonic() > deadline
+            if metadata is not None or late or self.name(topic) not in self._created:
+                return metadata
+            clock_module.sleep(_SOON)
+
+    def _settled(self, failure: str, ask: Callable[[], _Answer]) -> _Answer:
+        """Repeats a request about an existing topic until every broker knows the topic.
+
+        While a topic is new, or its leader moves, some of the brokers do not know it.
+
+        failure: begins the text of the error that is raised otherwise.
+        """
+        deadline = clock_module.monotonic() + TIMEOUT
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
+                    raise log_error(f"kafka: {failure}", error) from None
+                clock_module.sleep(_SOON)
+                with suppress(KafkaException):  # the cached leaders may be out of date
+                    self._admin.list_topics(timeout=1.0)
+
+    def describe(self, topic: str) -> TopicInfo:
+        name = self.name(topic)
+        self._known.pop(topic, None)
+        count = self.partitions(topic)
+        described = self._settled(
+            f"{name} cannot be described",
+            lambda: self._admin.describe_topics(TopicCollection([name]))[name].result(TIMEOUT),
+        )
+        identity = f"{self._cluster().cluster_id}/{described.topic_id}"
+        return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
+
+    def cut(self, topic: str, time: float) -> Positions:
+        """Returns the first offset at or after a time, whether or not its transaction has ended."""
+        positions = self._offsets(topic, OffsetSpec.for_timestamp(round(time * 1000)))
+        if min(positions.values()) < 0:
+            ends = self._offsets(topic, OffsetSpec.latest())
+            positions = {
+                p: position if position >= 0 else ends[p] for p, position in positions.items()
+            }
+        return positions
+
+    def stable(self, topic: str) -> Positions:
+        """Returns the first offset of an open transaction, or the end."""
+        return self._offsets(topic, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+    def _offsets(
+        self,
+        topic: str,
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> Positions:
+        request = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
+        how = {"isolation_level": isolation, "request_timeout": TIMEOUT}
+
+        def ask() -> Positions:
+            futures = self._admin.list_offsets(request, **how)
+            return {tp.partition: f.result(TIMEOUT).offset for tp, f in futures.items()}
+
+        return self._settled(f"no positions of {topic}", ask)

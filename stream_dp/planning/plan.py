@@ -1,0 +1,351 @@
+"""The plan: every charge of a study to the end of its horizon, known before any report is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+from stream_dp.batch.kinds import planned_titles
+from stream_dp.continual import (
+    AnyMechanism,
+    Cumulative,
+    FixedWindow,
+    mechanism,
+    patterns_part,
+    totals_part,
+)
+from stream_dp.continual.stored_design import NONE, StoredDesign, packed_designs
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.certificate import invariants_words, relation_words
+from stream_dp.release.published_panels import bias_words
+from stream_dp.study import (
+    MOST_PRESENCE_WIDTH,
+    DataSetRelease,
+    Family,
+    Release,
+    SizesRelease,
+    Strategy,
+    Study,
+    has_patterns,
+)
+from stream_dp.study.families import DATA_SET_FAMILIES, Registry
+
+_MOST_DEVIATION = 10**6
+_MOST_ROWS = 2 * 10**8
+# Above these `check` warns that the guarantee is weak.
+_MOST_EPSILON, _MOST_DELTA = 10, Fraction(1, 1000)
+
+
+Facts = dict[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class PlannedPanel:
+    """A release of a panel in a plan. charges: rho by period."""
+
+    study: Study
+    release: Release
+    charges: tuple[Fraction, ...]
+    mechanism: AnyMechanism
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The mechanism and its errors in theory, by name."""
+        return _panel_facts(self.study, self.release, self.mechanism)
+
+
+@dataclass(frozen=True)
+class PlannedDataSets:
+    """A release of data sets in a plan. charges: rho by period."""
+
+    study: Study
+    release: DataSetRelease
+    charges: tuple[Fraction, ...]
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The mechanism, and how many data sets of what attributes there are, by name."""
+        return _data_set_facts(self.study, self.release)
+
+
+PlannedRelease = PlannedPanel | PlannedDataSets
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cost of each release of a study in every period, and its errors in theory.
+
+    study: as declared
+    stored: by release, what was computed when the study began; None before, when it is computed
+    """
+
+    study: Study
+    stored: Mapping[str, StoredDesign] | None = field(default=None, compare=False)
+
+    @cached_property
+    def releases(self) -> tuple[PlannedRelease, ...]:
+        """Continual releases, then data sets."""
+        return *self.panels, *(_batch(self.study, batch) for batch in self.study.batches or ())
+
+    @cached_property
+    def panels(self) -> tuple[PlannedPanel, ...]:
+        """The continual releases."""
+        study, stored = self.study, self.stored or {}
+        return tuple(
+            _planned(study, release, stored.get(release.name, NONE)) for release in study.releases
+        )
+
+    @property
+    def mechanisms(self) -> dict[str, AnyMechanism]:
+        """Of the continual releases, by name."""
+        return {p.release.name: p.mechanism for p in self.panels}
+
+    @property
+    def design(self) -> bytes:
+        """What another machine may compute otherwise, as a journal stores it."""
+        return packed_designs({name: own.as_stored() for name, own in self.mechanisms.items()})
+
+    def check(self) -> None:
+        """Raises UserError unless the plan fits the declared total, and its noise its panels."""
+        for release in self.study.releases:
+            _bounded(self.study, release, self.mechanisms[release.name])
+        ledger = self.ledger()
+        try:
+            for number in range(1, self.study.periods.count + 1):
+                ledger = ledger.charge(*self.charges(number))
+        except BudgetExceeded as error:
+            raise UserError(f"releases: {error}") from None
+
+    @property
+    def total(self) -> Fraction:
+        costs = {p.release.name: sum(p.charges, Fraction(0)) for p in self.releases}
+        return composed_cost(self.study.strata, costs)
+
+    def ledger(self) -> Ledger:
+        """A ledger of the study in which nothing is spent yet."""
+        return Ledger(self.study.rho, self.study.strata)
+
+    def charges(self, period: int) -> tuple[Charge, ...]:
+        """The charges of a period (from 1), in the order of the study's releases."""
+        return tuple(
+            Charge(p.release.name, period, p.charges[period - 1])
+            for p in self.releases
+            if p.charges[period - 1]
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One line for each declaration that makes the guarantee weak."""
+        study, lines = self.study, []
+        eps = epsilon(study.rho, study.delta)
+        if eps > _MOST_EPSILON:
+            lines.append(
+                f"study.rho: the whole budget is eps = {eps} at this delta, over {_MOST_EPSILON}:"
+                " what is promised to one person means little; lower it"
+            )
+        if study.delta > _MOST_DELTA:
+            lines.append(
+                f"study.delta: {float(study.delta):g} is over {float(_MOST_DELTA):g}: with about"
+                " that probability the eps is not kept; take far less than 1 in the number of"
+                " people, such as 1e-6"
+            )
+        return tuple(lines)
+
+    def as_dict(self) -> Json:
+        study = self.study
+        return {
+            "study": study.name,
+            "study_hash": study.hash,
+            "unit": study.unit,
+            "neighbours": study.neighbours,
+            "guarantee": relation_words(study),
+            "invariants": invariants_words(study),
+            "periods": list(study.periods.labels),
+            "releases": [
+                {
+                    "name": p.release.name,
+                    "kind": p.release.kind,
+                    "rho": str(sum(p.charges, Fraction(0))),
+                    "charges": {
+                        x: str(c) for x, c in zip(study.periods.labels, p.charges, strict=True)
+                    },
+                    **p.facts,
+                }
+                for p in self.releases
+            ],
+            "rho_planned": str(self.total),
+            "rho_total": str(study.rho),
+            "delta": str(study.delta),
+            "epsilon_planned": str(epsilon(self.total, study.delta)),
+            "epsilon_total": str(epsilon(study.rho, study.delta)),
+            "warnings": list(self.warnings),
+        }
+
+    def text(self) -> str:
+        study, labels = self.study, self.study.periods.labels
+        lines = [
+            f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}",
+            f"guarantee: {relation_words(study)}",
+            f"invariants: {invariants_words(study)}",
+        ]
+        for p in self.releases:
+            lines += ["", f"release {p.release.name} ({p.release.kind})"]
+            lines += [f"  {name.replace('_', ' ')}: {_round(v)}" for name, v in p.facts.items()]
+            lines.append("  charges in rho:")
+            lines += [
+                f"    {label:<10} {cost!s:>16} = {float(cost):.6g}"
+                for label, cost in zip(labels, p.charges, strict=True)
+            ]
+        spare = study.rho - self.total
+        lines += [
+            "",
+            f"total rho: {self.total} = {float(self.total):.6g} of {float(study.rho):.6g} declared"
+            + (f"; {float(spare):.6g} is not planned for" if spare else ""),
+            f"in (eps, delta) at delta = {float(study.delta):g}: eps = "
+            f"{epsilon(self.total, study.delta)}; of the whole budget "
+            f"{epsilon(study.rho, study.delta)}",
+            *(f"warning: {line}" for line in self.warnings),
+        ]
+        return "\n".join(lines)
+
+
+def _round(value: str | int | float) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def plan_study(study: Study) -> Plan:
+    """The plan of a study. Raises UserError if it does not fit the declared total."""
+    plan = Plan(study)
+    plan.check()
+    return plan
+
+
+def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
+    """Raises UserError for noise or panels so large that a step could fail after its draw."""
+    rows = release.rows or study.size or 0
+    deviation = math.sqrt(chosen.worst_variance)
+    window = patterns_part(chosen)
+    if window is not None:
+        rows += window.padding * window.bins
+        if window.rows is None:  # the noise of the total: six deviations of all bins together
+            rows += math.ceil(6 * math.sqrt(window.total_variance))
+    if deviation > _MOST_DEVIATION or rows > _MOST_ROWS:
+        raise UserError(
+            f"release '{release.name}': noise of standard deviation {deviation:.3g} and {rows}"
+            " rows: nothing would be left of the counts; raise its rho, or ask for less (at most"
+            f" {_MOST_ROWS} rows)"
+        )
+
+
+def _batch(study: Study, batch: DataSetRelease) -> PlannedDataSets:
+    """Each data set costs the release's rho, charged at the close of the period that it is due."""
+    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
+    return PlannedDataSets(study, batch, tuple(batch.rho if x else Fraction(0) for x in due))
+
+
+def _data_set_facts(study: Study, batch: DataSetRelease) -> Facts:
+    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
+    return {
+        "mechanism": "; or, as noisy counts decide, ".join(planned_titles(study, batch)),
+        "data_sets": sum(due),
+        "rho_of_each": str(batch.rho),
+        "attributes": _ATTRIBUTES[batch.family](study, batch),
+    }
+
+
+def _people_attributes(study: Study, release: DataSetRelease) -> str:
+    return ", ".join(release.names)
+
+
+def _households_attributes(study: Study, release: DataSetRelease) -> str:
+    of_groups = study.groups.attributes if study.groups is not None else ()
+    return ", ".join((*of_groups, *release.names))
+
+
+def _sizes_attributes(study: Study, release: SizesRelease) -> str:
+    return release.attribute or "none, from a table of counts"
+
+
+_ATTRIBUTES: Registry[Family, Callable[..., str]] = Registry(
+    "attributes of data sets in a plan",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: _people_attributes,
+        Family.HOUSEHOLDS: _households_attributes,
+        Family.SIZES: _sizes_attributes,
+    },
+)
+
+
+def _planned(study: Study, release: Release, stored: StoredDesign) -> PlannedPanel:
+    chosen = mechanism(study, release, stored)
+    first, last = study.span(release)
+    none = Fraction(0)
+    charges = (*[none] * (first - 1), *chosen.charges, *[none] * (study.periods.count - last))
+    return PlannedPanel(study, release, charges, chosen)
+
+
+def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
+    facts: Facts = {
+        "mechanism": chosen.title,
+        "noise_standard_deviation": math.sqrt(chosen.worst_variance),
+        "padding_rows_per_pattern": chosen.padding,
+        "error_bound": chosen.error_bound,
+        "error_bound_holds": (
+            f"{chosen.bounded}, at all periods with probability {float(1 - release.failure):g}"
+        ),
+        "panel_bias": bias_words(study, release, chosen),
+    }
+    window, totals = patterns_part(chosen), totals_part(chosen)
+    if window is not None:
+        facts |= _window_facts(window, release)
+    if totals is not None:
+        facts |= _sums_facts(totals)
+    if study.admits_late_entry(release):
+        once = " and is not in the number that a share is of" * (window is None)
+        facts["late_entry"] = (
+            f"a {study.unit} that first reports after the first release is counted, but adds no"
+            f" row to the panel{once}; where many enter late, declare missing = 'absent' and rows"
+        )
+    return facts
+
+
+def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
+    (other,) = {*Strategy} - {chosen.strategy}
+    spread = {chosen.strategy: math.sqrt(chosen.mean_variance)}
+    if chosen.allows(other):
+        spread[other] = math.sqrt(replace(chosen, strategy=other).mean_variance)
+    facts: Facts = {
+        "patterns": chosen.bins,
+        "deviation_of_a_pattern": spread[chosen.strategy],
+    }
+    if chosen.strategy == Strategy.RESIDUALS:
+        facts["weights"] = chosen.weights_words
+    if has_patterns(release) and release.strategy is None:
+        why = f"a pattern's deviation: {' and '.join(f'{s} {spread[s]:.1f}' for s in spread)}"
+        if other not in spread:
+            why += (
+                "; residuals where people come and go or enter late are made for a width of at"
+                f" most {MOST_PRESENCE_WIDTH}"
+            )
+        facts["strategy_chosen_from_theory"] = f"{chosen.strategy} ({why})"
+    return facts
+
+
+def _sums_facts(chosen: Cumulative) -> Facts:
+    facts: Facts = {
+        "counter": chosen.counter,
+        "deviation_of_a_sum": chosen.rmse,
+        "worst_sum_over_the_lower_bound_of_separate_counters": (f"{chosen.lower_bound_ratio:.3f}"),
+    }
+    if chosen.rows is not None:
+        facts["rows"] = chosen.rows
+    if chosen.size_share and not chosen.present:
+        facts["noise_standard_deviation_of_n"] = math.sqrt(chosen.size_variance)
+    return facts

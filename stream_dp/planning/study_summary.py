@@ -1,0 +1,152 @@
+"""What people ask of a study before it begins: who is protected, how much, how precise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain, islice, zip_longest
+from statistics import NormalDist
+
+from stream_dp.answers.examples import example_queries
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.certificate import guess_words, invariants_words, relation_words
+from stream_dp.study import Kind, Release, Study
+
+from .expected import ExpectedError, last_error
+from .plan import Plan
+from .table_summary import PlannedDataSet, planned_data_set
+
+_TYPICAL = 3
+_LEVEL = 0.95
+_HALF_WIDTH = NormalDist().inv_cdf((1 + _LEVEL) / 2)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A plan in short.
+
+    answers: typical ones, each at the last period of its release.
+    data_sets: what each release of data sets will measure.
+    """
+
+    plan: Plan
+    answers: tuple[ExpectedError, ...]
+    data_sets: tuple[PlannedDataSet, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The plan for machines, with the typical answers and what the budget means."""
+        study = self.plan.study
+        rows = [
+            {
+                "release": row.release,
+                "query": row.query,
+                "period": row.period,
+                "share_half_width": None if row.share is None else _HALF_WIDTH * row.share,
+                "count_half_width": _HALF_WIDTH * row.count,
+                "confidence": _LEVEL,
+            }
+            for row in self.answers
+        ]
+        return {
+            **self.plan.as_dict(),
+            "meaning": guess_words(study, self.plan.total),
+            "typical_answers": rows,
+            "data_sets": [planned.as_dict() for planned in self.data_sets],
+        }
+
+    def text(self, *, exact: bool = False) -> str:
+        """In words. exact: with the plan, every charge a fraction."""
+        study, plan = self.plan.study, self.plan
+        labels = study.periods.labels
+        eps = epsilon(plan.total, study.delta)
+        spare = study.rho - plan.total
+        lines = [
+            f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}",
+            "",
+            f"who is protected: one {study.unit}, with all that it reports in all periods",
+            f"  {relation_words(study)}",
+            f"  published exactly: {invariants_words(study)}",
+            "",
+            f"how much: eps = {float(eps):.3g} at delta = {float(study.delta):g}, for all releases"
+            f" together (rho = {float(plan.total):.6g} of {float(study.rho):.6g} declared"
+            + (f"; {float(spare):.6g} is not planned for)" if spare else ")"),
+            f"  {guess_words(study, plan.total)}",
+            *self._precision(exact),
+            *self._bias(),
+            "",
+            "what it costs:",
+            *(
+                f"  {p.release.name} ({p.release.kind}): rho = {_decimal(sum(p.charges))}; "
+                f"{p.facts['mechanism']}"
+                for p in plan.releases
+            ),
+            "",
+            plan.text() if exact else "every charge as a fraction, all parameters: --exact",
+        ]
+        if not exact:  # the plan has them
+            lines += [f"warning: {line}" for line in plan.warnings]
+        return "\n".join(lines)
+
+    def _precision(self, exact: bool) -> list[str]:
+        study = self.plan.study
+        lines = []
+        if self.answers:
+            lines += ["", "how precise, as 95% intervals of the privacy noise:"]
+            questions = [f"{row.release}: {row.query} at {row.period}" for row in self.answers]
+            wide = max(map(len, questions))
+            lines += [
+                f"  {question:<{wide}}  {_half_width(row, study.unit)}"
+                for question, row in zip(questions, self.answers, strict=True)
+            ]
+            private = any(row.share is None for row in self.answers)
+            assumed = f", and shares of an assumed number of {study.unit}s" * private
+            lines.append(f"  other questions, periods and errors{assumed}: stream-dp plan")
+        for planned in self.data_sets:
+            lines += ["", *planned.lines(exact=exact)]
+        if self.data_sets:
+            lines.append(
+                "  errors of data sets depend on the data: stream-dp evaluate measures them"
+            )
+        return lines
+
+    def _bias(self) -> list[str]:
+        biased = [p for p in self.plan.releases if "panel_bias" in p.facts]
+        if not biased:
+            return []
+        lines = ["", "what to expect of the synthetic panels' own answers:"]
+        return lines + [f"  {p.release.name}: {p.facts['panel_bias']}" for p in biased]
+
+
+def summary(plan: Plan) -> Summary:
+    """The summary of a plan, with the errors to expect of three typical answers."""
+    study = plan.study
+    answers = tuple(last_error(study, *asked) for asked in typical_queries(study))
+    data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
+    return Summary(plan, answers, data_sets)
+
+
+def typical_queries(study: Study) -> list[tuple[str, str]]:
+    """Three releases with a query each; several of one release where there are less than three."""
+    asked = [[(release.name, q) for q in _telling(study, release)] for release in study.releases]
+    in_turn = chain.from_iterable(zip_longest(*asked))
+    return list(islice((one for one in in_turn if one is not None), _TYPICAL))
+
+
+def _telling(study: Study, release: Release) -> Sequence[str]:
+    """Examples of a release, with events in several periods before patterns."""
+    examples = example_queries(study, release)
+    if release.kind is Kind.WINDOW and release.width == 1:
+        return examples[:1]
+    return sorted(examples, key=lambda query: not query.startswith(("at-least", "total")))
+
+
+def _half_width(row: ExpectedError, unit: str) -> str:
+    count = f"+-{_HALF_WIDTH * row.count:,.0f} {unit}s"
+    if row.share is None:
+        return count
+    return f"+-{_HALF_WIDTH * row.share:.2%} of {unit}s, {count}"
+
+
+def _decimal(rho: Fraction | int) -> str:
+    return f"{float(rho):.6g}"

@@ -1,0 +1,64 @@
+"""What a release of data sets will measure, under which promise, before there is any data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from stream_dp.batch.kinds import LOOKED_AT, planned_phases
+from stream_dp.batch.planned_phases import PlannedPhase
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.study import DataSetRelease, Study
+from stream_dp.study.families import TABLES
+
+
+@dataclass(frozen=True)
+class PlannedDataSet:
+    """One release. number: how many data sets it has; phases: of each one's fit."""
+
+    study: Study
+    release: DataSetRelease
+    number: int
+    phases: tuple[PlannedPhase, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        release, kind = self.release, self.release.synthesizer
+        every = self.release.rho * self.number
+        return {
+            "name": release.name,
+            "kind": release.kind,
+            "data_sets": self.number,
+            "rho_of_each": str(release.rho),
+            "epsilon_of_each": str(epsilon(release.rho, self.study.delta)),
+            "epsilon_of_all": str(epsilon(every, self.study.delta)),
+            "looks_at": LOOKED_AT[release.family],
+            "relations_proved": list(kind.relations),
+            "settings": release.model_dump(mode="json", include=set(kind.settings)),
+            "tables": list(TABLES[release.family]),
+            "phases": [{**asdict(phase), "rho": str(phase.rho)} for phase in self.phases],
+        }
+
+    def lines(self, *, exact: bool) -> Iterator[str]:
+        """In words. exact: with what the kind declares of itself."""
+        release, kind, delta = self.release, self.release.synthesizer, self.study.delta
+        each = float(epsilon(release.rho, delta))
+        yield (
+            f"data set {release.name} ({release.kind}): {self.number} of them, each with"
+            f" rho = {float(release.rho):.6g}, eps = {each:.3g} at delta = {float(delta):g}"
+        )
+        yield from (f"  {phase.text}" for phase in self.phases)
+        if exact:
+            tables = ", ".join(TABLES[release.family])
+            yield f"  looks at: {LOOKED_AT[release.family]}; publishes: {tables}"
+            yield f"  its cost is proved under: {', '.join(kind.relations)}"
+            declared = self.release.model_dump(
+                mode="json", include=set(kind.settings), exclude_none=True
+            )
+            settings = (f"{name} = {declared[name]}" for name in kind.settings if name in declared)
+            yield f"  settings: {', '.join(settings) or 'none'}"
+
+
+def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
+    """Raises UserError for a workload that is too large."""
+    number = sum(release in study.due(n) for n in range(1, study.periods.count + 1))
+    return PlannedDataSet(study, release, number, planned_phases(study, release))

@@ -1,0 +1,49 @@
+"""The reasons for rejecting a report or a cell, such as lateness.
+
+A reason never quotes the report. `report_judging.py` decides on each report alone, and
+`population.py` on cells that the close rejects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Reason = Literal[
+    "unreadable",
+    "person",
+    "period",
+    "late",
+    "attribute",
+    "value",
+    "range",
+    "step",
+    "full",
+    "fixed",
+]
+
+REASONS: dict[Reason, str] = {
+    "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
+    " that are not text, or a row of a file that does not fit its header",
+    "person": "the person's id is empty, too long or not text",
+    "period": "the period is not one of the study's",
+    "late": "the period is closed",
+    "attribute": "no such attribute is declared",
+    "value": "not one of the attribute's values",
+    "range": "the number is below the attribute's least or above its most",
+    "step": "the number is no multiple of the attribute's step",
+    "full": "no place in the population: its declared size, or the table of members, is full",
+    "fixed": "the person has another value of a fixed attribute, for good",
+}
+
+
+@dataclass(frozen=True)
+class RejectedRecord:
+    """A record with rejected cells.
+
+    row: its index in the batch.
+    cells: by reason, the number of rejected cells.
+    """
+
+    row: int
+    cells: dict[Reason, int]

@@ -1,0 +1,363 @@
+"""Decodes reports, the answers of a person for a period, in batches into columns of cells.
+
+A report is JSON, `{"person": "p1", "period": "2021-01", "values": {"poverty": 1}}`; `null` clears
+a value. Unusable content is rejected for one of a few reasons, which never quote the report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import Stored, memory_bytes
+from stream_dp.log.records import Records
+from stream_dp.study import Study
+
+from .cells import EMPTY, Cells
+from .hashing import Hasher
+from .rejection_reasons import Reason, RejectedRecord
+from .report_judging import (
+    LONGEST_ID,
+    NOT_SAID,
+    REFUSED,
+    Judge,
+    JudgedReport,
+    plain_text,
+    whole_refusal,
+)
+from .templates import divide
+
+CHANGED_INPUT = (
+    "run.input: it has changed since a period was closed that has to be read again, for its"
+    " snapshot is gone; restore the [run.input] of then, or the snapshot"
+)
+
+_SHARED = 4  # reports a template, in the mean: with fewer, templates gain nothing
+LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes` counts them
+
+
+class SchemaUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A schema that reports of a period were read with.
+
+    sha256: of its JSON with sorted keys.
+    since: by partition, the first offset at which it was known, if it was looked up before in vain;
+        a partition that is left out knew it from the start.
+    """
+
+    sha256: str
+    since: dict[int, int] = {}
+
+    def known_at(self, partition: int, offset: int) -> bool:
+        """Tells whether it was known when the record at an offset was read."""
+        return offset >= self.since.get(partition, 0)
+
+
+class ReadAs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The mapping and the schemas that the records of a period were read with.
+
+    mapping: the hash of the mapping.
+    schemas: by schema id, the schemas in use.
+    """
+
+    mapping: str
+    schemas: dict[int, SchemaUse] = {}
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The common content of several reports beside the id, a column for each template.
+
+    period: the period's number, 0 for a period outside of the study.
+    code: by attribute, the code of its value, NOT_SAID or REFUSED.
+    """
+
+    period: NDArray[np.int64]
+    code: NDArray[np.signedinteger]
+
+    def accepted(self, closed: int) -> NDArray[np.bool_]:
+        """Marks templates with at least one cell and with only accepted cells.
+
+        closed: the last closed period.
+        """
+        told = (self.code != REFUSED).all(axis=0) & (self.code != NOT_SAID).any(axis=0)
+        accepted: NDArray[np.bool_] = told & (self.period > closed)
+        return accepted
+
+
+class Decoder:
+    """Decodes the reports of a study. key: the secret key of the hashes of ids."""
+
+    def __init__(self, study: Study, key: bytes) -> None:
+        self._hasher = Hasher(key)
+        self._judge = Judge(study)
+        cell = str | int | None | msgspec.UnsetType
+        values = msgspec.defstruct(
+            "Values",
+            [(f"a{i}", cell, msgspec.UNSET) for i in range(len(study.attributes))],
+            rename={f"a{i}": name for i, name in enumerate(study.attributes)},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        report = msgspec.defstruct(
+            "Report",
+            [("person", str | int), ("period", str | int), ("values", values)],
+            gc=False,
+        )
+        self._decode = msgspec.json.Decoder(report).decode
+
+    def ids(self, persons: Sequence[str]) -> Sequence[str]:
+        """Normalises ids by the study's rule, which merges several spellings of an id."""
+        return self._judge.ids(persons)
+
+    def hashes(self, ids: Sequence[str]) -> NDArray[np.uint64]:
+        """Returns the two halves of the 128-bit keyed BLAKE2b hash of every id, (n, 2)."""
+        return self._hasher.hashes(binary_column([person.encode() for person in ids]))
+
+    def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
+        """Decodes records into cells and rejected records.
+
+        closed: the last closed period; cells for it or an earlier period are late.
+        """
+        columns = Records.of(records)
+        sized = sized_records(columns)
+        cells, usable = self._decode_by_template(columns, sized, closed)
+        undecoded = np.ones(len(columns), bool)
+        undecoded[usable] = False
+        if not undecoded.any():
+            return cells, []
+        typed, rejected = self._decode_by_record(
+            columns, sized, np.flatnonzero(undecoded).tolist(), closed
+        )
+        return Cells.joined([cells, typed]), rejected
+
+    def _decode_by_template(
+        self, records: Records, sized: NDArray[np.bool_], closed: int
+    ) -> tuple[Cells, NDArray[np.int64]]:
+        """Decodes reports that share templates, if all of their cells are accepted.
+
+        sized: which records have a value, and are not too large.
+
+        Returns the cells, and the rows of the records.
+        """
+        record_rows, values = np.flatnonzero(sized), records.values
+        if record_rows.size < len(values):
+            texts = list(map(values.objects().__getitem__, record_rows.tolist()))
+            divided = divide(binary_column(texts))
+        else:
+            divided = divide(values.array())
+        count = len(divided.templates)
+        if _SHARED * count > divided.rows.size:
+            return EMPTY, np.zeros(0, np.int64)
+        period = np.zeros(count, np.int64)
+        code = np.full((len(self._judge.names), count), REFUSED, self._judge.code_type)
+        for number, template in enumerate(divided.templates):
+            if (read := self._template(*template)) is not None:
+                period[number], code[:, number] = read
+        ids, lengths = divided.ids, divided.lengths
+        if self._judge.changes_ids:
+            normal = self.ids([person.decode() for person in ids.to_pylist()])
+            ids = binary_column([person.encode() for person in normal])
+            lengths = np.fromiter(map(len, normal), np.int64, len(normal))
+        templates, rows = Templates(period, code), record_rows[divided.rows]
+        accepted = templates.accepted(closed)[divided.template]
+        accepted &= (lengths > 0) & (lengths <= LONGEST_ID)
+        if not accepted.all():
+            ids = ids.filter(pa.array(accepted))
+        rows = rows[accepted]
+        cells = self.cells_of_templates(templates, divided.template[accepted], ids, records, rows)
+        return cells, rows
+
+    def cells_of_templates(
+        self,
+        templates: Templates,
+        template: NDArray[np.int64],
+        ids: pa.Array,
+        records: Records,
+        rows: NDArray[np.int64],
+    ) -> Cells:
+        """Returns the cells of accepted reports, each a template with an id.
+
+        template: by report, the number of its template.
+        ids: by report, the id as bytes, an array of `large_binary`.
+        rows: by report, the row of its record.
+        """
+        hashes, codes = self._hasher.hashes(ids), templates.code[:, template]
+        attribute, row_of = np.nonzero(codes != NOT_SAID)
+        return Cells(
+            hi=hashes[row_of, 0],
+            lo=hashes[row_of, 1],
+            period=templates.period.astype(np.uint16)[template[row_of]],
+            attribute=attribute.astype(np.uint16),
+            code=codes[attribute, row_of],
+            partition=np.array(records.partitions, np.uint16)[rows[row_of]],
+            offset=np.array(records.offsets, np.int64)[rows[row_of]],
+        )
+
+    def _template(self, head: bytes, tail: bytes) -> tuple[int, list[int]] | None:
+        """Decodes the bytes before and after the id of reports: the period and the codes.
+
+        Returns None unless two probes in place of the id come back as the id.
+        """
+        try:
+            reports: list[Any] = [self._decode(head + probe + tail) for probe in (b"x", b"y")]
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        if [report.person for report in reports] != ["x", "y"]:
+            return None
+        report = reports[0]
+        find = enumerate(self._judge.find)
+        codes = [find_code(getattr(report.values, f"a{i}"), REFUSED) for i, find_code in find]
+        return self._judge.period(report.period), codes
+
+    def _decode_by_record(
+        self, records: Records, sized: NDArray[np.bool_], rows: list[int], closed: int
+    ) -> tuple[Cells, list[RejectedRecord]]:
+        """Decodes the records in these rows, record by record; see `decode`."""
+        reports: list[Any] = []
+        report_rows: list[int] = []
+        irregular: list[int] = []
+        decode, values, usable = self._decode, records.values.objects(), sized.tolist()
+        for row in rows:
+            try:
+                if usable[row]:
+                    reports.append(decode(values[row]))  # type: ignore[arg-type]
+                    report_rows.append(row)
+                    continue
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                pass
+            irregular.append(row)
+        cells, rejected = self._typed(reports, report_rows, records, closed)
+        decoded = [cells]
+        for row in irregular:
+            cells_of_record, reasons = self._irregular(records[row], closed)
+            decoded.append(cells_of_record)
+            if reasons:
+                rejected.append(RejectedRecord(row, dict(reasons)))
+        return Cells.joined(decoded), rejected
+
+    def close_period(self) -> ReadAs | None:
+        """Returns how records were read since the last close; None for plain reports."""
+        return None
+
+    @property
+    def unknown(self) -> frozenset[int]:
+        """The unknown schema ids that records named since the last close."""
+        return frozenset()
+
+    def repeat(self, read_as: ReadAs | None) -> None:
+        """Decodes from now on in the way of a closed period. Raises Inconsistent."""
+        if read_as is not None:
+            raise Inconsistent(CHANGED_INPUT)
+
+    def go_on(self, periods: Sequence[ReadAs | None]) -> None:
+        """Decodes from now on the input after these closed periods. Raises Inconsistent."""
+
+    def _typed(
+        self, reports: list[Any], report_rows: list[int], records: Records, closed: int
+    ) -> tuple[Cells, list[RejectedRecord]]:
+        """Decodes reports with declared attributes and plain values, column by column."""
+        count = len(reports)
+        persons = self.ids(
+            [r.person if r.person.__class__ is str else plain_text(r.person) or "" for r in reports]
+        )
+        number = self._judge.period
+        period = np.fromiter((number(r.period) for r in reports), np.int64, count)
+        sound = np.fromiter((0 < len(p) <= LONGEST_ID for p in persons), bool, count)
+        kind = self._judge.code_type
+        code = np.empty((len(self._judge.names), count), kind)
+        for i, find in enumerate(self._judge.find):
+            name = f"a{i}"
+            code[i] = np.fromiter(
+                (find(getattr(r.values, name), REFUSED) for r in reports), kind, count
+            )
+        present = code != NOT_SAID
+        usable = sound & (period > closed) & present.any(axis=0)
+        good = usable & (code != REFUSED) & present
+        rejected = []
+        for row in np.flatnonzero(~usable | ((code == REFUSED).any(axis=0))):
+            reasons = whole_refusal(
+                bool(sound[row]), int(period[row]), closed, int(present[:, row].sum())
+            )
+            if reasons is None:
+                reasons = Tally(
+                    self._judge.fault(i, getattr(reports[row].values, f"a{i}"))
+                    for i in np.flatnonzero(code[:, row] == REFUSED).tolist()
+                )
+            rejected.append(RejectedRecord(report_rows[row], dict(reasons)))
+        hashes = self.hashes(persons)
+        partition = np.fromiter(map(records.partitions.__getitem__, report_rows), np.uint16, count)
+        offset = np.fromiter(map(records.offsets.__getitem__, report_rows), np.int64, count)
+        attribute, row_of = np.nonzero(good)
+        cells = Cells(
+            hi=hashes[row_of, 0],
+            lo=hashes[row_of, 1],
+            period=period[row_of].astype(np.uint16),
+            attribute=attribute.astype(np.uint16),
+            code=code[attribute, row_of],
+            partition=partition[row_of],
+            offset=offset[row_of],
+        )
+        return cells, rejected
+
+    def _irregular(self, record: Stored, closed: int) -> tuple[Cells, Tally[Reason]]:
+        """Decodes a report that the typed decoder refuses into cells and rejections by reason."""
+        if (
+            record.headers is None
+            or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
+        ):
+            return EMPTY, Tally({"unreadable": 1})
+        try:
+            report = msgspec.json.decode(record.value or b"")
+            person, period, values = report["person"], report["period"], report["values"]
+        except (msgspec.DecodeError, TypeError, KeyError, ValueError, RecursionError):
+            return EMPTY, Tally({"unreadable": 1})
+        if not isinstance(values, dict):
+            return EMPTY, Tally({"unreadable": 1})
+        judged = self._judge.report(person, period, values, closed)
+        return self.cells_of_report(judged, record.partition, record.offset), judged.reasons
+
+    def cells_of_report(self, judged: JudgedReport, partition: int, offset: int) -> Cells:
+        """Returns the accepted cells of a report, whose record has this position."""
+        if not judged.codes:
+            return EMPTY
+        n = len(judged.codes)
+        hashes = np.repeat(self.hashes([judged.person]), n, axis=0)
+        return Cells(
+            hi=hashes[:, 0],
+            lo=hashes[:, 1],
+            period=np.full(n, judged.period, np.uint16),
+            attribute=np.array([a for a, _ in judged.codes], np.uint16),
+            code=np.array([c for _, c in judged.codes], self._judge.code_type),
+            partition=np.full(n, partition, np.uint16),
+            offset=np.full(n, offset, np.int64),
+        )
+
+
+def sized_records(records: Records) -> NDArray[np.bool_]:
+    """Marks records with a value, readable headers, and at most LARGEST_REPORT bytes."""
+    keys, values, headers = records.keys, records.values, records.headers
+    sized: NDArray[np.bool_] = values.lengths() + keys.lengths() <= LARGEST_REPORT
+    sized[records.empty()] = False
+    if headers.count(()) < len(records):
+        for row in np.flatnonzero(sized).tolist():
+            several = headers[row]
+            sized[row] = several is not None and (
+                memory_bytes(keys[row], values[row], several) <= LARGEST_REPORT
+            )
+    return sized
+
+
+def binary_column(column: Sequence[bytes | None]) -> pa.Array:
+    """Converts byte strings to an array of `large_binary`."""
+    return pa.array(column, pa.large_binary())
+
+
+DecoderMaker = Callable[[Study, bytes], Decoder]

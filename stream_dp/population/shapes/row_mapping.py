@@ -1,0 +1,177 @@
+"""Maps rows of columns to reports, and to reports that clear what a row said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from stream_dp.study import Study
+from stream_dp.study.input_shapes import Input
+
+Row: TypeAlias = Mapping[str, object]
+
+
+class Odd(Enum):
+    """Stands for a value that is no text, no whole number and not null: nothing accepts it."""
+
+    VALUE = "odd"
+
+
+_PLAIN = {str, int, type(None)}
+Said: TypeAlias = str | int | Odd | UnsetType | None  # UNSET for what a record does not have
+
+
+class MappedReport(NamedTuple):
+    """A report as a record of another shape has it.
+
+    person: the person's id.
+    said: the period, then the value of every attribute of the study.
+    undeclared: how many values have names that are no attributes of the study.
+    """
+
+    person: Said
+    said: tuple[Said, ...]
+    undeclared: int = 0
+
+    @property
+    def readable(self) -> bool:
+        """Whether the record has a person and a period."""
+        return self.person is not UNSET and self.said[0] is not UNSET
+
+    def values(self, names: tuple[str, ...]) -> Mapping[str, Said]:
+        """Returns the values that are there by name, with blank names for undeclared ones.
+
+        names: of the study's attributes.
+        """
+        pairs = zip(names, self.said[1:], strict=True)
+        values = {name: value for name, value in pairs if value is not UNSET}
+        # No attribute has a name that begins with a blank.
+        return values | {f" {number}": Odd.VALUE for number in range(self.undeclared)}
+
+
+class RowReader:
+    """Reads rows, which are JSON objects or what Avro has in their place."""
+
+    def __init__(self, study: Study, declared: Input) -> None:
+        columns = declared.attributes or {name: name for name in study.attributes}
+        self._person, self._period = _column(declared.person), _column(declared.period)
+        self._columns = [
+            None if name not in columns else (_column(columns[name]), declared.mapped_values(name))
+            for name in study.attributes
+        ]
+        used = (declared.person, declared.period, *columns.values())
+        self._used = {_pointed(c)[0] if c.startswith("/") else c for c in used}
+        self._refuses_extra = declared.extra == "refuse"
+        # Reads the period and every attribute at once, where each is a column as it stands.
+        self._whole: Callable[[Row], tuple[object, ...]] | None = None
+        names = [declared.period, *(columns[n] for n in study.attributes if n in columns)]
+        pointed = any(name.startswith("/") for name in names)
+        if len(columns) == len(study.attributes) and not pointed and not declared.values:
+            self._whole = itemgetter(*names)
+
+    def report(self, row: object) -> MappedReport | None:
+        """Returns the report of a row; None for what is no row."""
+        if not isinstance(row, dict):
+            return None
+        extra = len(row.keys() - self._used) if self._refuses_extra else 0
+        return MappedReport(_said(self._person(row)), self._values(row), extra)
+
+    def _values(self, row: Row) -> tuple[Said, ...]:
+        """Returns the period and the value of every attribute in a row."""
+        if self._whole is not None:
+            try:
+                whole = self._whole(row)
+            except KeyError:
+                whole = (UNSET,)
+            if _PLAIN.issuperset(map(type, whole)):
+                return whole  # type: ignore[return-value]
+        said = [_said(self._period(row))]
+        for column in self._columns:
+            value = UNSET if column is None else column[0](row)
+            said.append(_mapped(value, column[1]) if column and column[1] else _said(value))
+        return tuple(said)
+
+    def withdrawal(self, row: object) -> MappedReport | None:
+        """Returns the report that clears the cells of a row; None for what is no row.
+
+        These are the attributes whose columns the row has. A row that is cut down to its key has
+        none of them: then all that are mapped are cleared.
+        """
+        if not isinstance(row, dict):
+            return None
+        had = [column is not None and column[0](row) is not UNSET for column in self._columns]
+        if not any(had):
+            had = [column is not None for column in self._columns]
+        cleared = (None if clears else UNSET for clears in had)
+        return MappedReport(_said(self._person(row)), (_said(self._period(row)), *cleared))
+
+    def has_moved(self, before: object, after: object) -> bool:
+        """Tells whether a row that was changed had cells of another person or period before."""
+        if not isinstance(before, dict) or not isinstance(after, dict):
+            return False
+        old, new = ([self._person(row), self._period(row)] for row in (before, after))
+        whole = all(_said(part).__class__ in (str, int) for part in old)
+        return whole and list(map(str, old)) != list(map(str, new))
+
+
+def report_in_envelope(value: object, names: tuple[str, ...]) -> MappedReport | None:
+    """Returns a plain report that lies in an envelope; None for what is no report.
+
+    names: of the study's attributes.
+    """
+    if not isinstance(value, dict):
+        return None
+    values = value.get("values")
+    if not isinstance(values, dict):
+        return None
+    said = [_said(values.get(name, UNSET)) for name in names]
+    undeclared = len(values) - len(said) + said.count(UNSET)
+    period = _said(value.get("period", UNSET))
+    return MappedReport(_said(value.get("person", UNSET)), (period, *said), undeclared)
+
+
+def _said(value: object) -> Said:
+    """Keeps text, whole numbers and null."""
+    if value.__class__ in _PLAIN or value is UNSET:
+        return value  # type: ignore[return-value]
+    return Odd.VALUE
+
+
+def _mapped(value: object, mapped: dict[str, int | str]) -> Said:
+    """Returns the value that a column's value is mapped to."""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str | int | float):
+        text = str(value)
+    else:
+        return _said(value)
+    return mapped[text] if text in mapped else _said(value)
+
+
+def _column(name: str) -> Callable[[Row], object]:
+    """Makes what reads a column, by its name or by a JSON Pointer (RFC 6901) through objects.
+
+    It returns UNSET for a row without the column.
+    """
+    if not name.startswith("/"):
+        return lambda row: row.get(name, UNSET)
+    path = _pointed(name)
+
+    def read(row: object) -> object:
+        for part in path:
+            if not isinstance(row, dict) or part not in row:
+                return UNSET
+            row = row[part]
+        return row
+
+    return read
+
+
+def _pointed(pointer: str) -> list[str]:
+    """Splits a JSON Pointer into names."""
+    parts = pointer[1:].split("/")
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts]

@@ -1,0 +1,280 @@
+"""Judges a table's cells by the rules of the decoder before the table is sent.
+
+Each cell is judged alone: no row affects the result of another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_dp.study import Study
+
+from ..rejection_reasons import Reason
+from ..report_decoding import LARGEST_REPORT
+from ..report_judging import LONGEST_ID
+from .column_layout import Header, TableLayout
+from .id_shapes import IdShapes, ShapeFault
+from .repeats import Occurrences, Repeats
+from .report_records import id_rule, is_too_large, report_record
+from .table_reading import ReportColumns, read_columns, reports_of
+
+WHOLE_ROW = ""  # the column of a fault that concerns all of a row
+Mask = NDArray[np.bool_]
+# Called for each faulty cell with its row (from 1 below the header), column, reason and text.
+FaultListener = Callable[[int, str, Reason, str], object]
+
+
+@dataclass
+class Judgement:
+    """The fate of a table's cells if the table were sent.
+
+    cells: the number of cells; a row that makes no report at all counts as one cell.
+    faults: by column of the file and reason, the cells that would be rejected.
+    header: the meaning of its columns.
+    undeclared: columns with an undeclared value of their attribute, also in cells with other
+    faults.
+    periods: the distinct texts in the column of periods that name no period of the study, at most
+    99.
+    shapes: of the ids.
+    strange: ids whose shape differs from the known shapes, which are accepted as new people.
+    repeated: by column, cells that replace an earlier cell of the same person and period.
+    over_lines: the rows that have line ends in a cell.
+    """
+
+    cells: int = 0
+    faults: dict[tuple[str, Reason], Occurrences] = field(default_factory=dict)
+    header: Header = field(default_factory=lambda: Header({}, (), ()))
+    undeclared: set[str] = field(default_factory=set)
+    periods: set[str] = field(default_factory=set)
+    shapes: IdShapes = field(default_factory=IdShapes)
+    strange: list[ShapeFault] = field(default_factory=list)
+    repeated: dict[str, Occurrences] = field(default_factory=dict)
+    over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
+
+    @property
+    def faulty(self) -> int:
+        """The number of cells that would be rejected."""
+        return sum(occurrences.cells for occurrences in self.faults.values())
+
+    @property
+    def rejected(self) -> Counter[Reason]:
+        """The number of cells that the decoder would reject, by reason."""
+        counts: Counter[Reason] = Counter()
+        for (_, reason), occurrences in self.faults.items():
+            counts[reason] += occurrences.cells
+        return counts
+
+    def note(self, column: str, reason: Reason, cells: int, first_row: int) -> None:
+        """Counts cells with a fault. The rows come after all rows that were counted before."""
+        if cells:
+            self.faults.setdefault((column, reason), Occurrences(0, first_row)).cells += cells
+
+
+def judge_table(
+    path: Path,
+    study: Study,
+    layout: TableLayout,
+    *,
+    closed: int = 0,
+    known_shapes: IdShapes | None = None,
+    overhead: int = 0,
+    tell: FaultListener | None = None,
+    progress: Callable[[int], object] = lambda rows: None,
+) -> Judgement:
+    """Judges every cell of a table like the decoder.
+
+    closed: the last closed period, 0 if unknown.
+    known_shapes: the shapes of ids in earlier files.
+    overhead: bytes of a record beside its key and its value.
+    tell: called for each faulty cell.
+    progress: called with the number of rows of each batch.
+
+    Raises UserError if the table cannot be read.
+    """
+    judgement = Judgement()
+    judge = _Judge(study, layout, closed, judgement, overhead, tell)
+    with closing(read_columns(path, study, layout)) as source:
+        for columns in source:
+            judge.add(columns)
+            progress(len(columns))
+    judgement.strange = judgement.shapes.faults(known_shapes or IdShapes())
+    judgement.repeated = judge.repeats.places()
+    return judgement
+
+
+class _Judge:
+    """Counts the cells of a table by column and reason, batch by batch."""
+
+    def __init__(
+        self,
+        study: Study,
+        layout: TableLayout,
+        closed: int,
+        judgement: Judgement,
+        overhead: int,
+        tell: FaultListener | None,
+    ) -> None:
+        self._layout, self._closed, self._judgement = layout, closed, judgement
+        self._study, self._overhead, self._tell = study, overhead, tell
+        self.repeats = Repeats()
+        self._labels = pa.array(study.periods.labels, pa.string())
+        self._numbers = study.periods.numbers
+        self._normal = None if study.ids is None else study.ids.normal
+        self._attributes = study.attributes
+        self._values = {
+            name: pa.array([text for text in attribute.codes if isinstance(text, str)], pa.string())
+            for name, attribute in study.attributes.items()
+        }
+
+    def add(self, columns: ReportColumns) -> None:
+        judgement, header = self._judgement, columns.header
+        judgement.header = header
+        for row, text in columns.unreadable:
+            self._note_row(row, text)
+        if columns.over_lines:
+            occurrences = judgement.over_lines
+            first = occurrences.first_row or columns.over_lines[0]
+            judgement.over_lines = Occurrences(occurrences.cells + len(columns.over_lines), first)
+        if not len(columns):
+            return
+        rows = columns.rows
+        persons = pc.fill_null(columns.persons, "")
+        if self._normal is not None:
+            persons = pa.array([self._normal(p) for p in persons.to_pylist()], pa.string())
+        lengths = pc.utf8_length(persons).to_numpy()
+        sound: Mask = (lengths > 0) & (lengths <= LONGEST_ID)
+        large = _too_large(columns, self._study, self._overhead)
+        present = {
+            name: _mask(pc.is_valid(column)) & ~large[name]
+            for name, column in columns.values.items()
+        }
+        for index in self._large_rows(columns, large):
+            self._note_row(int(rows[index]), f"a report of over {LARGEST_REPORT} bytes")
+        cells = np.sum(list(present.values()), axis=0)
+        judged = sound & (cells > 0)
+        judgement.shapes.add(persons.filter(pa.array(judged)), rows[judged], cells[judged])
+        usable = {}
+        for name, cells_present in present.items():
+            judgement.cells += int(cells_present.sum())
+            column, attribute = columns.values[name], header.sources[name][1]
+            self._note(self._layout.person, "person", cells_present & ~sound, rows, columns.persons)
+            named, late = self._periods(columns, name)
+            period_column = name if columns.periods is None else self._layout.period
+            self._note(
+                period_column, "period", cells_present & sound & ~named, rows, columns.periods
+            )
+            self._note(period_column, "late", cells_present & sound & late, rows, columns.periods)
+            sayable = cells_present & sound & named & ~late
+            good = np.ones(len(columns), bool)
+            for reason, bad in self._bad(column, attribute):
+                good &= ~bad
+                if (cells_present & bad).any():
+                    judgement.undeclared.add(name)
+                self._note(name, reason, sayable & bad, rows, column)
+            usable[name] = sayable & good
+        periods = None if columns.periods is None else columns.periods.to_pylist()
+        self.repeats.add(persons.to_pylist(), periods, rows, usable)
+
+    @staticmethod
+    def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:
+        """Yields the index of a row once for every report in it that is too large."""
+        several = large.values() if columns.periods is None else list(large.values())[:1]
+        for mask in several:
+            yield from np.flatnonzero(mask).tolist()
+
+    def _note_row(self, row: int, text: str) -> None:
+        """Counts a row that makes no report."""
+        self._judgement.cells += 1
+        self._judgement.note(WHOLE_ROW, "unreadable", 1, row)
+        if self._tell is not None:
+            self._tell(row, WHOLE_ROW, "unreadable", text)
+
+    def _bad(self, column: pa.Array, attribute: str) -> Iterator[tuple[Reason, Mask]]:
+        """Yields the reasons of an attribute with masks of the faulty cells of a column."""
+        if not self._attributes[attribute].values_known:
+            return
+        declared = _mask(pc.is_in(column, value_set=self._values[attribute]))
+        scale = self._attributes[attribute].number
+        if scale is None:
+            yield "value", ~declared
+            return
+        # Cell by cell, like the decoder.
+        read = [
+            None if k else scale.read(v or "")
+            for v, k in zip(column.to_pylist(), declared, strict=True)
+        ]
+        reasons: tuple[Reason, ...] = ("value", "range", "step")
+        for reason in reasons:
+            yield reason, np.array([fault == reason for fault in read], bool)
+
+    def _note(
+        self,
+        column: str,
+        reason: Reason,
+        faulty: Mask,
+        rows: NDArray[np.int64],
+        texts: pa.Array | None,
+    ) -> None:
+        """Counts faulty cells. texts: the cells' texts; None for the column's name."""
+        if not faulty.any():
+            return
+        first = int(rows[np.argmax(faulty)])
+        self._judgement.note(column, reason, int(faulty.sum()), first)
+        if self._tell is not None:
+            for index in np.flatnonzero(faulty).tolist():
+                text = None if texts is None else texts[index].as_py()
+                self._tell(int(rows[index]), column, reason, text or "")
+
+    def _periods(self, columns: ReportColumns, name: str) -> tuple[Mask, Mask]:
+        """Marks rows whose period is in the study, and rows whose period is closed."""
+        if columns.periods is None:
+            number = self._numbers[columns.header.sources[name][0]]
+            named = np.ones(len(columns), bool)
+            return named, named & (number <= self._closed)
+        numbers = pc.fill_null(pc.index_in(columns.periods, value_set=self._labels), -1)
+        number_of = numbers.to_numpy().astype(np.int64) + 1
+        named = number_of > 0
+        if not named.all() and len(self._judgement.periods) < 99:
+            unknown = pc.unique(columns.periods.filter(pa.array(~named))).to_pylist()
+            self._judgement.periods.update(text for text in unknown[:99] if text)
+        return named, named & (number_of <= self._closed)
+
+
+def _too_large(columns: ReportColumns, study: Study, overhead: int) -> dict[str, Mask]:
+    """Marks, by column, the cells whose report is over the largest size.
+
+    overhead: bytes of a record beside its key and its value.
+    """
+    # A character of one byte is at most six in JSON. Names and punctuation are bounded by 64 each.
+    texts = [columns.persons, *columns.values.values()]
+    if columns.periods is not None:
+        texts.append(columns.periods)
+    sizes = sum(
+        pc.fill_null(pc.binary_length(text), 0).to_numpy().astype(np.int64) for text in texts
+    )
+    names = sum(64 + 6 * len(name.encode()) for name in study.attributes)
+    large = {name: np.zeros(len(columns), bool) for name in columns.values}
+    # A report has all cells of a long table's row, or one cell of a wide table's row.
+    together = [list(large)] if columns.periods is not None else [[name] for name in large]
+    normal = id_rule(study)
+    for index in np.flatnonzero(np.asarray(8 * sizes + names + overhead + 256 > LARGEST_REPORT)):
+        row = columns.slice(int(index), 1)
+        for cells, reports in zip(together, reports_of(row), strict=True):
+            if any(is_too_large(report_record(r, normal), overhead) for r in reports):
+                for name in cells:
+                    large[name][index] = True
+    return large
+
+
+def _mask(column: pa.Array) -> Mask:
+    mask: Mask = column.to_numpy(zero_copy_only=False)
+    return mask

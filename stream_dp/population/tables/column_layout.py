@@ -1,0 +1,204 @@
+"""The meaning of a table's columns: ids, periods and attributes, by name or pattern."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.study import Study
+
+from .period_texts import PeriodTexts
+from .table_files import FileForm
+
+IN_ORDER = "..."  # in the target of a pattern: the study's periods, in order
+_ANY = "{}"
+_MOST_NAMES = 12  # in an error
+_ALIKE = 0.7  # similarity, from 0 to 1, of a column's name and the name of an attribute
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The meaning of a table's columns.
+
+    A long table has a column for each attribute, a wide table a column for each period.
+
+    person: the column of ids.
+    period: the column of periods, of a long table.
+    attribute: the attribute of all cells of a wide table; None for a long table.
+    columns: the study's name by the file's name, if the two differ. `{}` in the file's name stands
+        for any text, which `{}` in the study's name repeats; `...` instead of a period names the
+        study's periods in order, and `2021-04...` the periods from 2021-04 on.
+    values: by attribute, the declared value of a text in the file; an empty value makes an empty
+        cell.
+    dates: the format of dates other than ISO 8601, as `strptime` reads it.
+    id_width: ids of fewer digits get zeros in front.
+    form: the format of the file.
+    """
+
+    person: str = "person"
+    period: str = "period"
+    attribute: str | None = None
+    columns: Mapping[str, str] | None = None
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    dates: str | None = None
+    id_width: int | None = None
+    form: FileForm = field(default_factory=FileForm)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that every file must have."""
+        return (self.person,) if self.attribute is not None else (self.person, self.period)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The meaning of a file's columns.
+
+    sources: by column of the file, its period and attribute; the period is empty in a long table.
+    left_out: columns that appear in no report.
+    faults: left-out columns that look like a period or an attribute: a line each, with the remedy.
+    """
+
+    sources: Mapping[str, tuple[str, str]]
+    left_out: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def read_header(
+    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+) -> Header:
+    """Reads the columns of a table. Raises UserError, with every fault."""
+    renamed, problems = _renamed(path=path, names=names, study=study, layout=layout, texts=texts)
+    if layout.person not in names:
+        problems.append(
+            f"{path}: no column '{layout.person}'; name the ids' with --person: there are"
+            f" {_several(names)}"
+        )
+    unknown = [name for name in layout.values if name not in study.attributes]
+    problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
+    if layout.attribute is not None:
+        if layout.attribute not in study.attributes:
+            declared = ", ".join(study.attributes)
+            problems.append(f"attribute '{layout.attribute}': not declared; there are {declared}")
+        labels = {n: texts.label(meant) for n, meant in renamed.items() if n != layout.person}
+        known_periods = study.periods.numbers
+        sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
+        hint = "a column for each period, or --columns NAME=PERIOD,..."
+    else:
+        if layout.period not in names:
+            problems.append(f"{path}: no column '{layout.period}'; name it with --period")
+        sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
+        hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
+    used = Counter(sources[n][0] if layout.attribute else renamed[n] for n in names if n in sources)
+    used += Counter(n for n in names if n in set(layout.keys) - used.keys())
+    problems += [f"{path}: '{n}' is there in {c} columns" for n, c in used.items() if c > 1]
+    rest = {n: renamed[n] for n in names if n not in sources and n not in layout.keys}
+    faults = (
+        []
+        if problems
+        else _doubtful(
+            path=path, rest=rest, study=study, layout=layout, texts=texts, sources=sources
+        )
+    )
+    if not sources and not problems:
+        problems = [f"{path}: nothing to send: give {hint}", *faults]
+    if problems:
+        raise UserError(problems)
+    return Header(sources, tuple(n for n in rest if n), tuple(faults))
+
+
+def _doubtful(
+    path: Path,
+    rest: Mapping[str, str],
+    study: Study,
+    layout: TableLayout,
+    texts: PeriodTexts,
+    sources: Mapping[str, tuple[str, str]],
+) -> list[str]:
+    """Describes left-out columns with names like a period or an attribute, a line a column."""
+    if layout.attribute is not None:
+        labels = study.periods.labels
+        beyond = [name for name, meant in rest.items() if meant and texts.is_period(meant)]
+        leave = ",".join(f"{name}=" for name in beyond[:_MOST_NAMES])
+        return [
+            f"{path}: {_several(beyond)}: no periods of the study, {labels[0]} to {labels[-1]};"
+            f" to leave them out: --columns '{leave}'"
+        ] * bool(beyond)
+    absent = {a.casefold(): a for a in study.attributes if ("", a) not in sources.values()}
+    lines = []
+    for name, meant in rest.items():
+        for folded in get_close_matches(meant.strip().casefold(), absent, 1, _ALIKE):
+            lines.append(
+                f"{path}: column '{name}' is not declared; if it is {absent[folded]}:"
+                f" --columns '{name}={absent[folded]}'; to leave it out: --columns '{name}='"
+            )
+    return lines
+
+
+def _renamed(
+    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+) -> tuple[dict[str, str], list[str]]:
+    """Maps columns to the study's names. Returns the names and the faults of the renaming.
+
+    A pattern applies to columns without a name of the study and without a renaming of their own.
+    """
+    columns, problems = layout.columns or {}, []
+    renamed = {name: columns.get(name, name) for name in names}
+    study_names = study.attributes if layout.attribute is None else study.periods.numbers
+    named = {n for n in names if (n if layout.attribute is None else texts.label(n)) in study_names}
+    free = [n for n in names if n not in named.union(columns, layout.keys)]
+    for source, meant in columns.items():
+        if source in names:
+            continue
+        placeholders = _matches(source, free)
+        if not placeholders:
+            problems.append(f"{path}: no column '{source}' to rename")
+        elif meant.endswith(IN_ORDER):
+            try:
+                renamed |= _in_order(placeholders, meant.removesuffix(IN_ORDER), study)
+            except UserError as error:
+                problems += [f"{path}: --columns '{source}={meant}': {x}" for x in error.lines]
+        else:
+            renamed |= {name: meant.replace(_ANY, text) for name, text in placeholders.items()}
+    return renamed, problems
+
+
+def _matches(pattern: str, names: Sequence[str]) -> dict[str, str]:
+    """Finds the columns that fit the pattern. Returns their text in the place of `{}`."""
+    prefix, any_text, suffix = pattern.partition(_ANY)
+    if not any_text:
+        return {}
+    fits = re.compile(re.escape(prefix) + "(.*)" + re.escape(suffix), re.DOTALL).fullmatch
+    return {name: match[1] for name in names if (match := fits(name))}
+
+
+def _in_order(placeholders: Mapping[str, str], start: str, study: Study) -> dict[str, str]:
+    """Assigns the study's periods from `start` on to columns in the order of the file.
+
+    Raises UserError if there are more columns than periods, or their numbers are no sequence.
+    """
+    labels = study.periods.labels
+    if start and start not in labels:
+        raise UserError(f"'{start}' is no period of the study")
+    labels = labels[labels.index(start) if start else 0 :]
+    if len(placeholders) > len(labels):
+        raise UserError(f"{len(placeholders)} columns fit, and there are {len(labels)} periods")
+    texts = list(placeholders.values())
+    if any(text.isdecimal() for text in texts):
+        numbers = [int(text) if text.isdecimal() and len(text) < 10 else -1 for text in texts]
+        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            raise UserError(
+                f"the columns {_several(list(placeholders))} do not stand in the order of their"
+                " numbers, or one is missing"
+            )
+    return dict(zip(placeholders, labels, strict=False))
+
+
+def _several(names: Sequence[str]) -> str:
+    """Lists the first of the names."""
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")

@@ -1,0 +1,173 @@
+"""Reads files of tables, of any supported kind, as Arrow batches of rows."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from stream_dp.errors import UserError
+
+from .spreadsheets import sheet_batches
+from .table_rows import TableRows, no_rows, numbered
+from .text_files import SEPARATORS, UNPACKING, text_batches
+
+PARQUET_ROWS = 1 << 16  # read at once
+_TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
+_ARROW = (".arrow", ".feather", ".ipc")
+_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
+_PACKED = (".gz", ".zip")
+_KINDS = "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather or .xlsx"
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """The format of a file, beyond its name, its header and its first bytes.
+
+    separator: between the cells of a text file; None: read from its header.
+    encoding: of a text file; None: from its byte-order mark, else UTF-8.
+    sheet: of a spreadsheet with several sheets.
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and (
+            len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
+        ):
+            raise UserError("--separator: write one character, such as ';' or '|', or 'tab'")
+        if self.encoding is not None:
+            try:
+                if codecs.lookup(self.encoding).encode("a")[1] != 1:
+                    raise LookupError
+                b"a".decode(self.encoding, "ignore")
+            except (LookupError, TypeError, ValueError):
+                raise UserError(
+                    "--encoding: no encoding of text; write one such as utf-8, cp1252, latin-1 or"
+                    " utf-16"
+                ) from None
+
+
+def is_text(path: Path) -> bool:
+    """Tells whether the file's name is that of a text file, packed or not."""
+    return _kind(path) in _TEXT
+
+
+def read_rows(
+    path: Path, form: FileForm, keys: Collection[str]
+) -> Generator[TableRows, None, None]:
+    """Reads the rows of a table in batches, after a batch without rows for the header.
+
+    keys: the columns of ids and, in a long table, of periods; ids first.
+
+    Raises UserError.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    kind = _kind(path)
+    with readable(path):
+        if kind == ".parquet":
+            with pyarrow.parquet.ParquetFile(path) as file:
+                batches = file.iter_batches(batch_size=PARQUET_ROWS)
+                yield from numbered(chain([no_rows(file.schema_arrow)], batches))
+        elif kind in _ARROW:
+            yield from numbered(_arrow_batches(path))
+        elif kind == ".xlsx":
+            yield from sheet_batches(path, form.sheet, next(iter(keys)), PARQUET_ROWS)
+        elif kind in _TEXT:
+            yield from text_batches(path, form.separator, form.encoding, keys)
+        else:
+            raise UserError(f"{path}: write tables as {_KINDS}")
+
+
+def count_rows(path: Path) -> int | None:
+    """Counts the rows, for a progress bar; of a text file, the lines.
+
+    Returns None for a kind of file that must be read to be counted.
+    """
+    if not path.is_file():
+        return None
+    with readable(path):
+        if path.suffix == ".parquet":
+            return int(pyarrow.parquet.read_metadata(path).num_rows)
+        if path.suffix not in _TEXT:
+            return None
+        with path.open("rb") as file:
+            lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+            return max(0, lines - 1)
+
+
+def _kind(path: Path) -> str:
+    """Returns the suffix that tells the format, in small letters."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] and suffixes[-1] in _PACKED:
+        inner = suffixes[-2] if len(suffixes) > 1 else ""
+        # A file in an archive may have any name and is read as text.
+        return inner if inner in _TEXT else ".csv" if suffixes[-1] == ".zip" else ""
+    return suffixes[-1] if suffixes else ""
+
+
+def _arrow_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Reads and validates the batches of an Arrow IPC file or stream (Feather is an IPC file)."""
+    with pa.OSFile(str(path)) as source:
+        try:
+            reader = pa.ipc.open_file(source)
+        except pa.ArrowInvalid:
+            source.seek(0)
+            stream = pa.ipc.open_stream(source)
+            yield no_rows(stream.schema)
+            batches: Iterator[pa.RecordBatch] = iter(stream)
+        else:
+            yield no_rows(reader.schema)
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+        for batch in batches:
+            for column in batch.columns:
+                _check_buffers(column)
+            yield batch
+
+
+def _check_buffers(column: pa.Array) -> None:
+    """Checks that a damaged column can be read without harm; bad UTF-8 in a cell is harmless.
+
+    Raises ArrowException.
+    """
+    if pa.types.is_dictionary(column.type):
+        _check_buffers(column.dictionary)
+        column.validate()
+        column.indices.validate(full=True)
+        if len(column) > column.null_count:
+            bounds = pc.min_max(column.indices).as_py()
+            if not 0 <= bounds["min"] <= bounds["max"] < len(column.dictionary):
+                raise pa.ArrowInvalid("an index beyond the dictionary")
+        return
+    kind = _BYTES.get(column.type)
+    (column if kind is None else column.view(kind)).validate(full=True)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns any error of a damaged file into a line with the file's name."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeError, OSError, *UNPACKING):
+        raise UserError(
+            f"{path}: cannot be read as a table: check its header, its rows and its kind"
+        ) from None
+
+
+def separator_of(option: str | None) -> str | None:
+    """Returns the separator of an option: a character, or 'tab'."""
+    return SEPARATORS[2] if option in ("tab", "\\t") else option

@@ -1,0 +1,177 @@
+"""Reads tables as columns of reports, in batches, and the reports of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_dp.celltext import DAMAGED, cell_text, id_text
+from stream_dp.errors import UserError
+from stream_dp.study import Study
+
+from .column_layout import Header, TableLayout, read_header
+from .period_texts import PeriodTexts, period_column
+from .table_files import is_text, read_rows
+from .table_rows import UnreadableRow
+
+ReportRow = tuple[str, str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class ReportColumns:
+    """A batch of rows of a table.
+
+    A row of a long table is a report; a row of a wide table is a report for each column.
+
+    header: of the file, the same for all of its rows.
+    rows: the row numbers, from 1 below the header.
+    persons: ids, null for a cell that is empty or no id.
+    periods: of a long table, null for an empty cell; None for a wide table.
+    values: by column of the file, null for an empty cell.
+    unreadable: rows beside these that do not fit the header.
+    over_lines: the numbers of rows that have line ends in a cell.
+    """
+
+    header: Header
+    rows: NDArray[np.int64]
+    persons: pa.Array
+    periods: pa.Array | None
+    values: Mapping[str, pa.Array]
+    unreadable: Sequence[UnreadableRow] = ()
+    over_lines: Sequence[int] = ()
+
+    def __len__(self) -> int:
+        return len(self.persons)
+
+    def slice(self, start: int, count: int) -> ReportColumns:
+        """Selects a range of the rows that fit the header."""
+        return ReportColumns(
+            header=self.header,
+            rows=self.rows[start : start + count],
+            persons=self.persons.slice(start, count),
+            periods=self.periods if self.periods is None else self.periods.slice(start, count),
+            values={name: column.slice(start, count) for name, column in self.values.items()},
+        )
+
+
+def read_columns(
+    path: Path, study: Study, layout: TableLayout
+) -> Generator[ReportColumns, None, None]:
+    """Reads the rows of a table in batches, the first batch empty. Raises UserError."""
+    texts = PeriodTexts(study.periods, layout.dates)
+    rewrites = {attribute: _rewrite(values) for attribute, values in layout.values.items()}
+    header: Header | None = None
+    with closing(read_rows(path, layout.form, layout.keys)) as source:
+        for table_rows in source:
+            batch = table_rows.batch
+            if header is None:
+                header = read_header(
+                    path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
+                )
+            values = {}
+            for name, (_, attribute) in header.sources.items():
+                column = _text(path, batch, name, _cells)
+                values[name] = (
+                    rewritten(column, rewrites[attribute]) if attribute in rewrites else column
+                )
+            periods = None
+            if layout.attribute is None:
+                periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
+            ids = _text(path, batch, layout.person, _lined_ids if is_text(path) else _ids)
+            yield ReportColumns(
+                header=header,
+                rows=table_rows.numbers,
+                persons=_padded(ids, layout.id_width),
+                periods=periods,
+                values=values,
+                unreadable=table_rows.unreadable,
+                over_lines=table_rows.over_lines,
+            )
+
+
+def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
+    """Yields batches of (person, period, values); empty cells are left out. Raises UserError.
+
+    A batch without values is an empty list, so that progress can be shown.
+    """
+    for columns in read_columns(path, study, layout):
+        yield from reports_of(columns)
+
+
+def reports_of(columns: ReportColumns) -> Iterator[list[ReportRow]]:
+    """Yields the reports of rows: a batch of a long table, a batch a column of a wide table.
+
+    Rows without a value are left out.
+    """
+    if columns.periods is not None:
+        yield list(_long_reports(columns, columns.periods))
+        return
+    people = columns.persons.to_pylist()
+    for name, (period, attribute) in columns.header.sources.items():
+        cells = zip(people, columns.values[name].to_pylist(), strict=True)
+        yield [(person or "", period, {attribute: v}) for person, v in cells if v is not None]
+
+
+def _long_reports(columns: ReportColumns, period_cells: pa.Array) -> Iterator[ReportRow]:
+    sources, people = columns.header.sources, columns.persons.to_pylist()
+    cells = {sources[name][1]: column.to_pylist() for name, column in columns.values.items()}
+    periods = period_cells.to_pylist()
+    for i, (person, period) in enumerate(zip(people, periods, strict=True)):
+        if values := {a: v for a, column in cells.items() if (v := column[i]) is not None}:
+            yield person or "", period or "", values
+
+
+def rewritten(column: pa.Array, rewrite: Callable[[str], str | None]) -> pa.Array:
+    """Rewrites every text of a column, text by text."""
+    coded = column.dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    new_texts = [rewrite(text) for text in texts]
+    return column if new_texts == texts else pa.array(new_texts, pa.string()).take(coded.indices)
+
+
+def _rewrite(values: Mapping[str, str]) -> Callable[[str], str | None]:
+    return lambda text: values.get(text, text) or None
+
+
+def _padded(ids: pa.Array, width: int | None) -> pa.Array:
+    """Fills ids of digits with zeros in front, up to that width."""
+    if width is None:
+        return ids
+    digits = pc.match_substring_regex(ids, "^[0-9]+$")
+    return pc.if_else(digits, pc.utf8_lpad(ids, width, "0"), ids)
+
+
+def _cells(column: pa.Array, field: pa.Field) -> pa.Array:
+    return cell_text(column, field.name, DAMAGED)
+
+
+def _ids(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Converts ids to text, damaged ids to null."""
+    return _without(id_text(column, field.name, DAMAGED), DAMAGED)
+
+
+def _lined_ids(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Converts ids of a text file; an id with a line end comes from an open quote and is null."""
+    return _without(_ids(column, field), "\n")
+
+
+def _without(column: pa.Array, text: str) -> pa.Array:
+    return pc.if_else(pc.match_substring(column, text), pa.scalar(None, pa.string()), column)
+
+
+def _text(
+    path: Path, batch: pa.RecordBatch, name: str, as_text: Callable[[pa.Array, pa.Field], pa.Array]
+) -> pa.Array:
+    """Converts a column of a batch to text. Raises UserError with the file's name."""
+    index = batch.schema.names.index(name)
+    try:
+        return as_text(batch.column(index), batch.schema.field(index))
+    except UserError as error:
+        raise UserError(f"{path}: {line}" for line in error.lines) from None

@@ -1,0 +1,166 @@
+"""Published releases of panels: the certificate and the bytes.
+
+A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow
+IPC streams, `panel/i` with slices of the panel's new columns (a uint8 code column for each
+period), `measurements/i` with the noisy answers (query, value, variance, standard_error) and
+`estimates/i` with unbiased answers computed from them (query, value, standard_error).
+Everything in it is a function of noisy values and of the study's declaration.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.continual import AnyMechanism, Step
+from stream_dp.panel import Symbols
+from stream_dp.study import Release, Study
+
+from .arrow import NamedParts, measurement_table, read_table, sliced, sliced_answers
+from .certificate import Certificate, Exact, NumberDetails, Text, WholeNumber, base_certificate
+
+STUDY_TYPE = "stream-dp.study"
+RELEASE_TYPE = "stream-dp.release"
+
+ESTIMATES = pa.schema({"query": pa.string(), "value": pa.float64(), "standard_error": pa.float64()})
+
+
+class PanelCertificate(Certificate):
+    """The certificate of a release of a panel.
+
+    attribute: its name, or those of a product joined by '&'.
+    columns: the labels of the panel's new columns.
+    rows: the number of its rows.
+    values: the value of each code.
+    padding: rows added to every count.
+    noise_variance: the largest variance of a noisy answer.
+    notes: public numbers about the step.
+    panel_bias: how the panel's own answers are biased, in words.
+    """
+
+    type: Literal["stream-dp.release"] = "stream-dp.release"
+    attribute: Text
+    columns: tuple[str, ...]
+    rows: WholeNumber
+    values: tuple[int | str, ...]
+    padding: WholeNumber
+    noise_variance: Exact
+    notes: NumberDetails
+    panel_bias: Text
+
+    @property
+    def published_rows(self) -> int:
+        return self.rows
+
+    @property
+    def synthetic_rows(self) -> tuple[int | None, int | None]:
+        return self.rows, None
+
+
+def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
+    """How the panel's own answers are biased, in one line."""
+    late = (
+        f"; no {study.unit} that first reports after the first release has a row, so the number of"
+        " rows is a noisy one of the first release"
+    )
+    return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
+
+
+def panel_certificate(
+    study: Study,
+    declared: Release,
+    *,
+    mechanism: AnyMechanism,
+    number: int,
+    step: Step,
+    rho: Fraction,
+    spent: Fraction,
+    simulated: bool,
+) -> PanelCertificate:
+    """The certificate of a step of a mechanism.
+
+    declared: the release.
+    number: the period, from 1.
+    rho: the cost of the step.
+    spent: the cost of all releases up to this one, itself included.
+    simulated: whether the noise came from a seed.
+    """
+    labels = study.periods.labels[:number]
+    return PanelCertificate(
+        **dict(
+            base_certificate(
+                study,
+                declared,
+                number,
+                mechanism=mechanism.title,
+                rho=rho,
+                spent=spent,
+                simulated=simulated,
+            )
+        ),
+        attribute=study.alphabet(declared).name,
+        columns=labels[len(labels) - step.columns.shape[1] :],
+        rows=step.columns.shape[0],
+        values=mechanism.values,
+        padding=mechanism.padding,
+        noise_variance=mechanism.worst_variance,
+        notes=step.notes,
+        panel_bias=bias_words(study, declared, mechanism),
+    )
+
+
+def panel_parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """The step's panel columns and answers as named Arrow streams, each within a record."""
+    estimates = pa.table(
+        {
+            "query": step.estimates.queries,
+            "value": step.estimates.values,
+            "standard_error": step.estimates.errors,
+        },
+        ESTIMATES,
+    )
+
+    def new_columns(start: int, count: int) -> pa.Table:
+        # Not a slice of one table: Arrow would pad its buffers with the rows that follow.
+        return _code_columns(step.columns[start : start + count], columns)
+
+    return [
+        *sliced("panel", step.columns.shape[0], len(columns), new_columns),
+        *sliced_answers("measurements", measurement_table(step.measurements)),
+        *sliced_answers("estimates", estimates),
+    ]
+
+
+def _code_columns(symbols: Symbols, labels: tuple[str, ...]) -> pa.Table:
+    return pa.table({label: pa.array(symbols[:, i], pa.uint8()) for i, label in enumerate(labels)})
+
+
+def read_columns(parts: NamedParts) -> tuple[Symbols, tuple[str, ...]]:
+    """The panel's new columns in a release's parts, (rows, new periods), and their labels.
+
+    Raises ValueError.
+    """
+    table = read_panel(parts)
+    columns: list[NDArray[np.uint8]] = [column.to_numpy() for column in table.columns]
+    return np.stack(columns, axis=1), tuple(table.column_names)
+
+
+def read_panel(parts: NamedParts) -> pa.Table:
+    """The panel's new columns in a release's parts, by label. Raises ValueError."""
+    return read_table(parts, "panel", _are_codes)
+
+
+def _are_codes(schema: pa.Schema) -> bool:
+    return len(schema) > 0 and set(schema.types) == {pa.uint8()}
+
+
+def read_estimates(parts: NamedParts) -> pa.Table:
+    """The unbiased answers in a release's parts: query, value, standard_error.
+
+    Raises ValueError.
+    """
+    return read_table(parts, "estimates", ESTIMATES.equals)

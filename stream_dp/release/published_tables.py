@@ -1,0 +1,355 @@
+"""Published batch releases: the certificate and the tables of people, or of groups and members.
+
+A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow IPC
+streams: `groups/i` and `people/i` with slices of its tables, a column of codes for each attribute,
+and `measurements/i` with the noisy answers (query, value, variance, standard_error). Where there
+are groups, row i of their table is group i, and people name theirs in the column `group`, in
+increasing order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from stream_dp.errors import Inconsistent, UserError
+from stream_dp.log.message import Message
+from stream_dp.study import Family, PeopleRelease, Study, TableRelease
+from stream_dp.study.families import TABLE_FAMILIES, Registry
+from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
+from stream_dp.study.scale import Numbers
+
+from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
+from .certificate import Certificate, Details, WholeNumber, base_certificate
+
+BATCH_TYPE = "stream-dp.batch"
+Tables = Mapping[str, pa.Table]  # by name: people, or groups and people
+ColumnValues = dict[str, dict[str, tuple[int | str, ...] | Numbers]]  # by table and column
+
+
+class BatchCertificate(Certificate):
+    """The certificate of a data set.
+
+    groups, people: rows of the tables; no groups where people are released alone.
+    columns: by table and column, the value of each code, or the scale of numbers.
+    measured: the number of noisy answers.
+    notes: public numbers about the fit.
+    """
+
+    type: Literal["stream-dp.batch"] = "stream-dp.batch"
+    groups: WholeNumber
+    people: WholeNumber
+    columns: dict[str, dict[str, tuple[int | str, ...] | Numbers]]
+    measured: WholeNumber
+    notes: Details
+
+    @property
+    def published_rows(self) -> int:
+        return self.people
+
+    @property
+    def synthetic_rows(self) -> tuple[int | None, int | None]:
+        return self.people, self.groups or None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A published data set."""
+
+    certificate: BatchCertificate
+    message: Message
+
+    @property
+    def measurements(self) -> pa.Table:
+        """Noisy answers: query, value, variance, standard_error."""
+        return read_measurements(self.message.parts)
+
+    @property
+    def tables(self) -> tuple[pa.Table, ...]:
+        """The tables with their values: people, or groups and people, joined by `group`."""
+        return tuple(decoded_tables(self.certificate.columns, self.check()).values())
+
+    def check(self) -> Tables:
+        """The tables as codes. Raises Inconsistent where they contradict the certificate."""
+        certificate = self.certificate
+        try:
+            tables, measurements = read_tables(certificate.columns, self.message.parts)
+        except UserError:
+            raise Inconsistent("not the tables of its certificate") from None
+        if (certificate.groups, certificate.people) != table_rows(tables):
+            raise Inconsistent("not the rows of its certificate")
+        if certificate.measured != measurements.num_rows:
+            raise Inconsistent("not the measurements of its certificate")
+        return tables
+
+
+def table_rows(tables: Tables) -> tuple[int, int]:
+    """How many groups and people there are; no groups where people are released alone."""
+    return (tables["groups"].num_rows if "groups" in tables else 0), tables["people"].num_rows
+
+
+def column_values(study: Study, release: TableRelease) -> ColumnValues:
+    """By table and column, the value of each code; the last column of groups is their size."""
+    return _COLUMN_VALUES[release.family](study, release)
+
+
+def _reported(study: Study, release: TableRelease) -> dict[str, tuple[int | str, ...] | Numbers]:
+    """By column of people's answers, the value of each code."""
+    return {a.column: study.attributes[a.attribute].symbols for a in release.answers}
+
+
+def _people_columns(study: Study, release: PeopleRelease) -> ColumnValues:
+    derived = {name: d.symbols for name, d in (release.derived or {}).items()}
+    return {"people": {**_reported(study, release), **derived}}
+
+
+def _households_columns(study: Study, release: TableRelease) -> ColumnValues:
+    assert study.groups is not None
+    groups: dict[str, tuple[int | str, ...] | Numbers] = {
+        name: attribute.values for name, attribute in study.groups.attributes.items()
+    }
+    sizes = tuple(range(1, study.groups.most + 1))
+    roles = study.groups.roles
+    people = {roles.column: roles.values} if roles is not None else {}
+    return {
+        "groups": {**groups, SIZE_COLUMN: sizes},
+        "people": {**people, **_reported(study, release)},
+    }
+
+
+_COLUMN_VALUES: Registry[Family, Callable[..., ColumnValues]] = Registry(
+    "columns of published tables",
+    TABLE_FAMILIES,
+    {Family.PEOPLE: _people_columns, Family.HOUSEHOLDS: _households_columns},
+)
+
+
+def with_derived(
+    study: Study, release: PeopleRelease, people: NDArray[np.integer]
+) -> NDArray[np.integer]:
+    """Codes of people, (N, attributes), with a column more for each that follows from another."""
+    columns = [people]
+    for derived in (release.derived or {}).values():
+        codes = np.array(derived.codes(tuple(study.attributes[derived.of].symbols)))
+        columns.append(codes[people[:, [release.names.index(derived.of)]]])
+    return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a worker states of a data set.
+
+    mechanism: its title.
+    notes: public numbers about the fit.
+    simulated: whether the noise came from a seed.
+    """
+
+    mechanism: str
+    notes: Mapping[str, object]
+    simulated: bool
+
+
+def batch_certificate(
+    study: Study,
+    declared: TableRelease,
+    *,
+    number: int,
+    tables: Tables,
+    measured: int,
+    provenance: Provenance,
+    rho: Fraction,
+    spent: Fraction,
+) -> BatchCertificate:
+    """The certificate of a data set.
+
+    number: the period, from 1, whose close began it.
+    tables: its tables as codes.
+    measured: the number of noisy answers.
+    rho: its cost.
+    spent: the cost of all releases up to this one, itself included.
+    """
+    groups, people = table_rows(tables)
+    return BatchCertificate(
+        **dict(
+            base_certificate(
+                study,
+                declared,
+                number,
+                mechanism=provenance.mechanism,
+                rho=rho,
+                spent=spent,
+                simulated=provenance.simulated,
+            )
+        ),
+        groups=groups,
+        people=people,
+        columns=column_values(study, declared),
+        measured=measured,
+        notes=dict(provenance.notes),
+    )
+
+
+def coded_tables(
+    names: Mapping[str, Mapping[str, Sequence[int | str]]],
+    groups: NDArray[np.integer],
+    people: NDArray[np.integer],
+    group_of: NDArray[np.int64],
+) -> Tables:
+    """The tables of groups and people as codes.
+
+    names: by table and column, the value of each code.
+    groups, people: codes, a column for each name.
+    group_of: the row of each person's group, (people,), in increasing order.
+    """
+    keys = pa.array(group_of.astype(np.int32))
+    of_groups = coded_people(names["groups"], groups)
+    alone = coded_people(names["people"], people)
+    return {"groups": of_groups, "people": alone.add_column(0, KEY_COLUMN, keys)}
+
+
+def coded_people(names: Mapping[str, Sequence[int | str]], people: NDArray[np.integer]) -> pa.Table:
+    """A table as codes: a column for each name; names: by column, the value of each code."""
+    columns = zip(names.items(), people.T, strict=True)
+    return pa.table(
+        {name: pa.array(codes, _code_type(values)) for (name, values), codes in columns}
+    )
+
+
+def _code_type(values: Sequence[int | str]) -> pa.DataType:
+    return pa.uint16() if len(values) <= 1 << 16 else pa.uint32()
+
+
+def data_set_parts(tables: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
+    """The tables and the noisy answers as named Arrow streams, each within a record."""
+    parts = list[tuple[str, bytes]]()
+    for name, table in tables.items():
+        width = sum(field.type.bit_width for field in table.schema) // 8
+        parts += sliced(name, table.num_rows, width, table.slice)
+    return [*parts, *sliced_answers("measurements", measurements)]
+
+
+def read_tables(
+    columns: Mapping[str, Mapping[str, Sequence[int | str]]], parts: NamedParts
+) -> tuple[Tables, pa.Table]:
+    """The tables and the noisy answers in a release's parts.
+
+    columns: as `column_values` returns them.
+
+    Raises UserError where the parts have other columns or codes, or sizes that are not those of
+    the groups.
+    """
+    try:
+        tables = {}
+        for which, values in columns.items():
+            types = {name: _code_type(symbols) for name, symbols in values.items()}
+            if which == "people" and "groups" in columns:
+                types = {KEY_COLUMN: pa.int32(), **types}
+            tables[which] = read_table(parts, which, _in_any_order(types))
+            for name, symbols in values.items():
+                codes = tables[which][name]
+                if len(codes) and pa.compute.max(codes).as_py() >= len(symbols):
+                    raise ValueError
+        if "groups" in tables:
+            _require_members(tables["groups"], tables["people"][KEY_COLUMN].to_numpy())
+        return tables, read_measurements(parts)
+    except (ValueError, KeyError):
+        raise UserError("a result is not what its release declares") from None
+
+
+def _require_members(groups: pa.Table, key: NDArray[np.int32]) -> None:
+    """Raises ValueError unless members name their groups in order, as many as each has."""
+    if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
+        raise ValueError
+    if (np.diff(key) < 0).any():
+        raise ValueError
+    sizes = np.bincount(key, minlength=groups.num_rows)
+    if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
+        raise ValueError
+
+
+def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
+    """A check that a schema has these columns in any order.
+
+    A certificate is canonical JSON, in which the columns have lost the study's order.
+    """
+
+    def fits(schema: pa.Schema) -> bool:
+        return (
+            len(schema) == len(types)
+            and dict(zip(schema.names, schema.types, strict=True)) == types
+        )
+
+    return fits
+
+
+def has_declared_roles(study: Study, tables: Tables) -> bool:
+    """Whether every group has the roles that the study declares.
+
+    It is a check for readers, and so shares no code with the synthesizers.
+    """
+    roles = study.groups.roles if study.groups is not None else None
+    if roles is None or "groups" not in tables:
+        return True
+    groups, people = tables["groups"], tables["people"]
+    group, role = people[KEY_COLUMN].to_numpy(), people[roles.column].to_numpy()
+    heads, spouses, children = (
+        np.bincount(group[role == roles.values.index(value)], minlength=groups.num_rows)
+        for value in (roles.head, roles.spouse, roles.child)
+    )
+    return bool(((heads == 1) & (spouses <= 1) & (children <= roles.children)).all())
+
+
+def decoded_tables(
+    columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: Tables
+) -> Tables:
+    """The tables with values instead of codes, and each group's number as its key."""
+    decoded = {which: _values(columns[which], table) for which, table in tables.items()}
+    if "groups" in tables:
+        number = pa.array(np.arange(tables["groups"].num_rows, dtype=np.int64))
+        decoded["groups"] = {KEY_COLUMN: number, **decoded["groups"]}
+        key = tables["people"][KEY_COLUMN].cast(pa.int64())
+        decoded["people"] = {KEY_COLUMN: key, **decoded["people"]}
+    return {which: pa.table(decoded[which]) for which in sorted(decoded)}
+
+
+Columns = Mapping[str, Mapping[str, Sequence[int | str]]]  # by table and column, its values
+
+
+def binned(columns: Columns, tables: Tables) -> tuple[Columns, Tables]:
+    """Columns and tables of codes with each number's bin in its place."""
+    known, coarse = dict[str, dict[str, Sequence[int | str]]](), dict[str, pa.Table]()
+    for which, table in tables.items():
+        known[which], coarse[which] = dict(columns[which]), table
+        for name, values in columns[which].items():
+            if isinstance(values, Numbers):
+                codes = table[name].to_numpy()
+                bins = np.searchsorted(values.starts, codes, side="right") - 1
+                place = table.column_names.index(name)
+                known[which][name] = values.bin_labels
+                coarse[which] = coarse[which].set_column(place, name, pa.array(bins, pa.uint16()))
+    return known, coarse
+
+
+def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, object]:
+    """By column, its values, in the table's order of columns."""
+    decoded = {}
+    for name in table.column_names:
+        if name not in columns:
+            continue
+        symbols, codes = columns[name], table[name].to_numpy()
+        if isinstance(symbols, Numbers):
+            values = symbols.scale.least + symbols.scale.step * codes.astype(np.int64)
+            absent = codes == len(symbols.scale.points)
+            decoded[name] = pa.array(values, mask=absent if symbols.absent else None)
+            continue
+        numeric = all(isinstance(symbol, int) for symbol in symbols)
+        known = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])
+        decoded[name] = known.take(pa.array(codes))
+    return decoded

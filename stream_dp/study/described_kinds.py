@@ -1,0 +1,28 @@
+"""Kinds that a study file names inside a family of releases, each with its sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+
+class DescribedKind(StrEnum):
+    """A kind with the sentence that the reference of study files has about it.
+
+    about: the sentence
+    """
+
+    about: str
+
+    def __new__(cls, name: str, about: str) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.about = about
+        return kind
+
+
+class Strategy(DescribedKind):
+    """What is measured of every window."""
+
+    RESIDUALS = "residuals", "Each interaction of the window's periods, once."
+    HISTOGRAM = "histogram", "All patterns, in every period (Bun et al. 2024, Algorithm 1)."

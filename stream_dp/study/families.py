@@ -1,0 +1,286 @@
+"""Families of releases and the kinds inside them: the one list that every layer follows.
+
+A family says what a release publishes and what its mechanism looks at. A kind is a mechanism of a
+family. Each layer has one table with its part for every family (`Registry`), so that a layer finds
+its part without asking which class a declaration has. The parts of a kind that differ inside a
+family stand in its entry of `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Generic, Literal, TypeVar
+
+Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
+K = TypeVar("K", bound=Enum)
+V = TypeVar("V")
+
+
+class Family(StrEnum):
+    """What a release publishes."""
+
+    WINDOW = "window"
+    """A panel with every pattern of the last periods."""
+    CUMULATIVE = "cumulative"
+    """A panel with the totals of an event."""
+    JOINT = "joint"
+    """A panel with patterns and totals."""
+    PEOPLE = "people"
+    """A table of people."""
+    HOUSEHOLDS = "households"
+    """A table of groups and a table of their members."""
+    SIZES = "sizes"
+    """How many places have each number of people, by region."""
+
+
+PANEL_FAMILIES = (Family.WINDOW, Family.CUMULATIVE, Family.JOINT)
+DATA_SET_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS, Family.SIZES)
+TABLE_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS)
+
+
+class Registry(Mapping[K, V], Generic[K, V]):
+    """One layer's part for each member of an enumeration.
+
+    >>> Registry("unit", [Family.PEOPLE, Family.SIZES], {Family.PEOPLE: "person"})
+    Traceback (most recent call last):
+    ...
+    TypeError: unit: no part for 'sizes'
+    """
+
+    def __init__(self, part: str, keys: Iterable[K], parts: Mapping[K, V]) -> None:
+        """part: what the values are, in words. Raises TypeError unless each key has a value."""
+        for key in keys:
+            if key not in parts:
+                raise TypeError(f"{part}: no part for '{key.value}'")
+        self._parts = dict(parts)
+
+    def __getitem__(self, key: K) -> V:
+        return self._parts[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+TABLES: Registry[Family, tuple[str, ...]] = Registry(
+    "tables of a data set",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: ("people",),
+        Family.HOUSEHOLDS: ("groups", "people"),
+        Family.SIZES: ("regions", "sizes"),
+    },
+)
+
+
+class Kind(StrEnum):
+    """The mechanism of a release, as the key `kind` of a study file names it."""
+
+    WINDOW = "window"
+    CUMULATIVE = "cumulative"
+    JOINT = "joint"
+    MIXTURE = "mixture"
+    RAP = "rap"
+    MATCH = "match"
+    SIZES = "sizes"
+    INDEPENDENT = "independent"
+    MWEM = "mwem"
+    HPD_FIXED = "hpd-fixed"
+    HPD_GEN = "hpd-gen"
+
+
+class Measured(StrEnum):
+    """The form of a data set's noisy measurements, which decides how queries are answered."""
+
+    RESIDUALS = "residuals"
+    """Residuals of sets of columns."""
+    TWO_PHASES = "two phases"
+    """Single columns, then residuals of the values that stand out."""
+    MARGINALS = "marginals"
+    """Marginals of groups and members."""
+    SIZES = "sizes"
+    """Histograms of sizes by region."""
+
+
+@dataclass(frozen=True)
+class Synthesizer:
+    """Where the batch layer finds a kind of data set, and what the kind declares of itself.
+
+    fit, planned, titles: functions, as MODULE:FUNCTION below `stream_dp.batch`. `fit` is a
+        `batch.synthesizer.Synthesizer`. `planned` gives the phases before any data. `titles` gives
+        the mechanisms that noisy counts may choose from; without it there is one, the kind's title.
+    relations: the neighbouring relations under which the cost is proved.
+    measured: the form of the measurements.
+    settings: the keys of a study file that the kind uses beside those of every data set.
+    numbers: whether columns may be numbers.
+    roles: whether the kind knows of `[groups.roles]`.
+    limits: a function that raises UserError for a domain that is too large, MODULE:FUNCTION.
+    jax: whether the fit needs JAX, the `batch` extra.
+    """
+
+    fit: str
+    planned: str
+    relations: tuple[Neighbours, ...]
+    measured: Measured
+    settings: tuple[str, ...] = ()
+    titles: str | None = None
+    numbers: bool = False
+    roles: bool = False
+    limits: str | None = None
+    jax: bool = True
+
+
+@dataclass(frozen=True)
+class DeclaredKind:
+    """A kind of release.
+
+    title: the mechanism in words, as certificates name it; empty where parameters decide.
+    about: the sentence of the reference.
+    synthesizer: of a data set.
+    """
+
+    family: Family
+    title: str
+    about: str
+    synthesizer: Synthesizer | None = None
+
+
+RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
+_PICKED = ("rounds", "per_round", "ways", "candidates", "relations")
+_GROUPS = "groups.workload.planned_groups"
+KINDS: Registry[Kind, DeclaredKind] = Registry(
+    "kinds of releases",
+    Kind,
+    {
+        Kind.WINDOW: DeclaredKind(
+            Family.WINDOW, "", "A panel with every pattern of the last periods."
+        ),
+        Kind.CUMULATIVE: DeclaredKind(
+            Family.CUMULATIVE,
+            "",
+            "A panel with the number of people who have had the event in at least b periods.",
+        ),
+        Kind.JOINT: DeclaredKind(Family.JOINT, "", "One panel for patterns and totals."),
+        Kind.MIXTURE: DeclaredKind(
+            Family.PEOPLE,
+            "residuals of people's columns, a mixture of products of blocks",
+            "A table of people with listed values; pairs of columns are measured.",
+            Synthesizer(
+                fit="people.people_synthesizer:fit_people",
+                planned="people.planned_people:planned_people",
+                titles="people.planned_people:people_titles",
+                relations=RELATIONS,
+                measured=Measured.RESIDUALS,
+                settings=("rounds", "per_round", "derived"),
+            ),
+        ),
+        Kind.RAP: DeclaredKind(
+            Family.PEOPLE,
+            "residuals of people's columns, numbers in public bins, a mixture of products of"
+            " blocks",
+            "A table of people with listed values and numbers, labels and linear thresholds.",
+            Synthesizer(
+                fit="people.people_synthesizer:fit_people",
+                planned="people.planned_people:planned_people",
+                titles="people.planned_people:people_titles",
+                relations=RELATIONS,
+                measured=Measured.RESIDUALS,
+                settings=("labels", "linear", "rounds", "per_round", "derived"),
+                numbers=True,
+            ),
+        ),
+        Kind.MATCH: DeclaredKind(
+            Family.PEOPLE,
+            "single columns, then marginals of the values that stand out; a mixture of products of"
+            " blocks",
+            "A table of people, measured in two phases: single columns first, then marginals.",
+            Synthesizer(
+                fit="people.match_synthesizer:fit_match",
+                planned="people.planned_match:planned_match",
+                titles="people.planned_match:match_titles",
+                relations=RELATIONS,
+                measured=Measured.TWO_PHASES,
+                settings=(
+                    *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
+                    "derived",
+                ),
+                numbers=True,
+            ),
+        ),
+        Kind.SIZES: DeclaredKind(
+            Family.SIZES,
+            "sizes of groups in a tree of regions, levels made consistent",
+            "How many places have each number of people, in every region.",
+            Synthesizer(
+                fit="sizes.declared_sizes:fit_release",
+                planned="sizes.declared_sizes:planned_sizes",
+                relations=("add_remove", "replace_one"),
+                measured=Measured.SIZES,
+                settings=("largest", "methods", "parts", "choice", "epsilon", "merge"),
+                jax=False,
+            ),
+        ),
+        Kind.INDEPENDENT: DeclaredKind(
+            Family.HOUSEHOLDS,
+            "independent attributes from noisy marginals",
+            "Groups and members, every attribute by itself.",
+            Synthesizer(
+                fit="groups.independent:fit_independent",
+                planned=f"{_GROUPS}:planned_independent",
+                relations=("replace_in_place",),
+                measured=Measured.MARGINALS,
+                jax=False,
+            ),
+        ),
+        Kind.MWEM: DeclaredKind(
+            Family.HOUSEHOLDS,
+            "multiplicative weights over groups and members (MWEM)",
+            "A weight for every group that can be, of small domains only.",
+            Synthesizer(
+                fit="groups.mwem.mwem:fit_mwem",
+                planned=f"{_GROUPS}:planned_groups",
+                relations=("replace_in_place",),
+                measured=Measured.MARGINALS,
+                settings=_PICKED,
+                roles=True,
+                limits="groups.mwem.grouptypes:require_few_types",
+                jax=False,
+            ),
+        ),
+        Kind.HPD_FIXED: DeclaredKind(
+            Family.HOUSEHOLDS,
+            "hierarchical product distributions, fixed (HPD-Fixed)",
+            "Groups and members as a mixture of products, whose logits are fitted.",
+            Synthesizer(
+                fit="groups.hpd.hpd_synthesizer:fit_mixture",
+                planned=f"{_GROUPS}:planned_groups",
+                relations=("replace_in_place",),
+                measured=Measured.MARGINALS,
+                settings=(*_PICKED, "rows"),
+                roles=True,
+            ),
+        ),
+        Kind.HPD_GEN: DeclaredKind(
+            Family.HOUSEHOLDS,
+            "hierarchical product distributions, generated (HPD-Gen)",
+            "Groups and members as a mixture of products that a network makes.",
+            Synthesizer(
+                fit="groups.hpd.hpd_synthesizer:fit_mixture",
+                planned=f"{_GROUPS}:planned_groups",
+                relations=("replace_in_place",),
+                measured=Measured.MARGINALS,
+                settings=(*_PICKED, "rows"),
+                roles=True,
+            ),
+        ),
+    },
+)
+
+
+def kinds_of(family: Family) -> tuple[Kind, ...]:
+    """The kinds of a family, in the order of `Kind`."""
+    return tuple(kind for kind in Kind if KINDS[kind].family is family)

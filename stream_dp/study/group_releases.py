@@ -1,0 +1,154 @@
+"""Declarations of groups of people, and of batch releases of groups with their members.
+
+Who belongs to which group, the groups' sizes and attributes come from a table of their own, once,
+before the study begins, and never from anybody's report.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from stream_dp.errors import UserError
+
+from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry, kinds_of
+from .field_types import Declaration, Name, Probability, Symbol
+from .match_releases import MatchRelease
+from .place_releases import SizesRelease
+from .table_releases import DataSetRelease, PeopleRelease, TableRelease
+
+if TYPE_CHECKING:
+    HouseholdsKind = Kind
+else:
+    HouseholdsKind = Literal[kinds_of(Family.HOUSEHOLDS)]
+# Reserved names of columns: a person's group, and a group's size.
+KEY_COLUMN, SIZE_COLUMN = "group", "size"
+BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
+ROWS, RELATIONS = 200, Fraction(1, 2)  # where a release does not declare them
+_Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
+
+
+class GroupAttribute(Declaration):
+    """A public property of a group, such as its region, and its possible values."""
+
+    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
+    """Its possible values, integers or text."""
+
+
+class RoleColumn(Declaration):
+    """The column of the table of members that says who is head, spouse or child of a group.
+
+    Roles stay the same over all periods, as membership does. Every group has exactly one head, at
+    most one spouse of the head, and at most `children` children of both; others are related to
+    nobody.
+    """
+
+    column: Name
+    """The column's name."""
+    head: Symbol
+    """Its value for a head; every group has exactly one."""
+    spouse: Symbol
+    """Its value for the head's spouse; at most one in a group."""
+    child: Symbol
+    """Its value for a child of head and spouse."""
+    others: tuple[Symbol, ...] = ()
+    """Its other values, of people who are related to nobody."""
+    children: Annotated[int, Field(ge=1, le=999, strict=True)]
+    """The most children that a group has."""
+
+    @property
+    def values(self) -> tuple[Symbol, ...]:
+        return (self.head, self.spouse, self.child, *self.others)
+
+
+class Groups(Declaration):
+    """The groups that people belong to; their table is sent once, before the study begins."""
+
+    unit: Annotated[str, Field(min_length=1, max_length=64)]
+    """What a group is called, such as household."""
+    most: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    """How many members the largest group has."""
+    attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
+    """`[groups.attributes.NAME]`: public properties of a group, such as its region."""
+    roles: RoleColumn | None = None
+    """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
+
+
+class BatchRelease(TableRelease):
+    """A synthetic data set of groups with their members, drawn anew when certain periods close."""
+
+    kind: HouseholdsKind
+    """The synthesizer."""
+    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    """The attributes of people, from their reports. A person without an answer in the period has
+    the symbol that the attribute's `missing` rule gives."""
+    rounds: _Count = 20
+    """How often badly answered candidates are picked and measured, at most."""
+    per_round: _Count = 1
+    """How many candidates a round picks and measures."""
+    rows: _Count | None = None
+    """Rows of the mixture that is fitted (`hpd-fixed`, `hpd-gen`): 200 where it is not declared."""
+    ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
+    """How many attributes a query is about."""
+    candidates: Literal["marginals", "queries"] = "marginals"
+    """What a round picks from: marginals, or single cells of them."""
+    relations: Probability | None = None
+    """The part of `rho` that measures relatives by themselves, where `[groups.roles]` says who they
+    are: 1/2 where it is not declared."""
+
+    def settings(self, roles: bool) -> dict[str, object]:
+        """What the kind uses of this declaration, defaults included, as JSON values.
+
+        roles: whether the groups declare them.
+        """
+        used = set(self.synthesizer.settings)
+        settings = self.model_dump(mode="json", include=used - {"rows", "relations"})
+        if "rows" in used:
+            settings["rows"] = self.rows or ROWS
+        if roles and "relations" in used:
+            settings["relations"] = str(self.relations or RELATIONS)
+        return settings
+
+
+DECLARATIONS: Registry[Family, type[DataSetRelease]] = Registry(
+    "declarations of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: PeopleRelease,
+        Family.HOUSEHOLDS: BatchRelease,
+        Family.SIZES: SizesRelease,
+    },
+)
+_OWN_KEYS = {Kind.MATCH: MatchRelease}  # kinds with more keys than their family
+
+
+def data_set_declaration(kind: Kind) -> type[DataSetRelease]:
+    """The model of the part of a study file that declares a data set of this kind."""
+    return _OWN_KEYS.get(kind) or DECLARATIONS[KINDS[kind].family]
+
+
+def _declared_kind(release: Any) -> str:
+    """The name of the model that reads a data set; a kind that is unknown is one of groups."""
+    kind = release.get("kind") if isinstance(release, dict) else getattr(release, "kind", None)
+    known = [str(kind) == one for family in DATA_SET_FAMILIES for one in kinds_of(family)]
+    return data_set_declaration(Kind(str(kind)) if any(known) else Kind.INDEPENDENT).__name__
+
+
+AnyDataSet = Annotated[
+    Annotated[BatchRelease, Tag("BatchRelease")]
+    | Annotated[PeopleRelease, Tag("PeopleRelease")]
+    | Annotated[MatchRelease, Tag("MatchRelease")]
+    | Annotated[SizesRelease, Tag("SizesRelease")],
+    Discriminator(_declared_kind),
+]
+
+
+def check_relation(neighbours: str) -> None:
+    """Raises UserError unless the cost of batch releases is proved under the study's relation."""
+    if neighbours != BATCH_RELATION:
+        raise UserError(
+            f"neighbours: what releases of groups and members cost under '{neighbours}' is not"
+            f" proved; declare neighbours = '{BATCH_RELATION}', or leave such releases out"
+        )

@@ -1,0 +1,79 @@
+"""Declarations of two-phase tables of people: single columns first, then marginals of what is left.
+
+McKenna, Miklau, Sheldon 2021, "Winning the NIST Contest: a scalable and general approach to
+differentially private synthetic data" (arXiv 2108.04978).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from .families import Kind
+from .field_types import Declaration, Multiple, Name, Probability, Weight
+from .table_releases import PeopleRelease
+
+Edges = Annotated[tuple[Annotated[int, Field(strict=True)], ...], Field(min_length=1)]
+Columns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=3)]
+
+
+class Marginal(Declaration):
+    """A marginal that `match` measures, and how precisely."""
+
+    of: Columns
+    """One to three columns. A single column is measured in any case: listing it gives it a
+    weight."""
+    weight: Weight = Fraction(1)
+    """How many times as large as others it enters: its noise is so many times smaller."""
+
+
+# Told apart before either is read, so that a mistake in one is one line. The tags are no words of
+# the file: they are left out of a fault's place.
+Asked = Annotated[
+    Annotated[Columns, Tag("word")] | Annotated[Marginal, Tag("table")],
+    Discriminator(lambda item: "table" if isinstance(item, (Mapping, Marginal)) else "word"),
+]
+
+
+class MatchRelease(PeopleRelease):
+    """A synthetic table of people, fitted in two phases, of listed values and of numbers."""
+
+    kind: Literal[Kind.MATCH]
+    """The synthesizer."""
+    one_ways: Probability = Fraction(1, 4)
+    """The part of `rho` that measures single columns; the rest measures marginals of two and three
+    columns. A 25th of this part counts people where their number is private. Without it a quarter,
+    or up to 60 % where little budget would leave single columns to noise."""
+    threshold: Multiple = Fraction(3)
+    """Values of a column whose noisy count is below so many standard deviations of its noise are
+    merged into one before marginals are measured."""
+    exempt: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] | None = None
+    """Columns, or composites, whose values are never merged."""
+    composites: Annotated[dict[Name, tuple[Name, Name]], Field(min_length=1)] | None = None
+    """`[releases.composites]`: `place = ["city", "state"]` measures two columns as one, whose
+    values are their pairs; the table has the two columns again."""
+    coarser: Annotated[dict[Name, Edges], Field(min_length=1)] | None = None
+    """`[releases.coarser]`: by number, some of the edges of its `bins`. Marginals of two and three
+    columns see the bins between these edges; the number alone is measured in all its bins."""
+    marginals: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=1000)] | None = None
+    """What is measured, such as `["age", "income"]` or `{ of = ["age"], weight = 2 }`. Without
+    one of two columns or more: all pairs, the 300 of fewest cells where there are more, and all
+    triples of at most 20,000 cells where their noise leaves something of them; with little budget
+    pairs that are picked in rounds."""
+
+    @property
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """By column that is measured, the table's columns in it; a composite where its first is."""
+        composite = self.composites or {}
+        of = {column: name for name, own in composite.items() for column in own}
+        names = dict.fromkeys(of.get(name, name) for name in self.names)
+        return {name: composite.get(name, (name,)) for name in names}
+
+    @property
+    def asked(self) -> tuple[Marginal, ...]:
+        """The marginals that are listed, each with its weight."""
+        listed = self.marginals or ()
+        return tuple(m if isinstance(m, Marginal) else Marginal(of=m) for m in listed)

@@ -1,0 +1,119 @@
+"""Declarations of places, and of releases of how many people are in how many places.
+
+A place is a group whose members may change: a block, a home or a business. Which place a person
+is in is a secret. How many places each region has is public, those of nobody included: it comes
+from a table of its own, once, before the study begins, and never from anybody's report.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from .families import Family, Kind
+from .field_types import Declaration, Flag, Name, Probability, Rho
+from .size_changes import geometric_cost
+from .table_releases import DataSetRelease
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+SizesMethod = Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
+Merge = Literal["spread", "weighted", "plain"]
+LEAST_EPSILON = Fraction(1, 1000)  # of a level; its noise comes from a table of bounded size
+MOST_SIZE = 10**6  # the largest cap of sizes
+# Names of columns of the tables of places and of what is published.
+RESERVED_COLUMNS = frozenset(
+    {"level", "region", "place", "places", "size", "groups", "count", "entry", "value", "variance"}
+)
+NOTHING_TO_PROTECT = (
+    "neighbours: under 'replace_in_place' the groups and their sizes are no secret, so there is"
+    " nothing to protect; take 'add_remove' or 'replace_one'"
+)
+
+
+class Places(Declaration):
+    """The places that people are in; their table is sent once, before the study begins."""
+
+    unit: Annotated[str, Field(min_length=1, max_length=64)]
+    """What a place is called, such as block or home."""
+    regions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=8)]
+    """The columns of the table of places that name a place's region, from the top down, such as
+    `["state", "county"]`. All regions together are one more level, the top one."""
+    counted: Flag = None
+    """`true`: nobody reports, and the table says how many places have each size; a study of one
+    period."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels the regions have, with all of them together as the first."""
+        return len(self.regions) + 1
+
+
+class SizesRelease(DataSetRelease):
+    """How many places have each number of people, in every region, at certain closes."""
+
+    kind: Literal[Kind.SIZES]
+    """Which kind of release this is."""
+    attribute: str | None = None
+    """The attribute with `place = true` that says where a person is. None with
+    `places.counted`."""
+    largest: Annotated[int, Field(ge=1, le=MOST_SIZE, strict=True)]
+    """A public cap of sizes: larger places count as places of this size."""
+    methods: (
+        Annotated[
+            tuple[
+                SizesMethod | Annotated[tuple[SizesMethod, ...], Field(min_length=1)],
+                ...,
+            ],
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+    """What is measured at each level, the top one first, each `"sorted"`, `"cumulative-squares"`,
+    `"cumulative"` or `"histogram"`, or a list to choose from privately. Where it is not declared,
+    `"sorted"` where regions have fewer than 200 places on average and `"cumulative-squares"`
+    elsewhere."""
+    parts: (
+        Annotated[
+            tuple[Annotated[int, Field(ge=1, le=10**6, strict=True)], ...], Field(min_length=1)
+        ]
+        | None
+    ) = None
+    """How `rho` is split between the levels, such as `[1, 1, 2]`; equally by default."""
+    choice: Probability = Fraction(1, 5)
+    """The part of a level's budget that a choice among methods costs, where there is one."""
+    epsilon: Annotated[tuple[Rho, ...], Field(min_length=1)] | None = None
+    """In place of `rho`: the pure epsilon of each level, the top one first, bought with
+    double-geometric noise. Its exact cost in zCDP becomes the release's `rho`."""
+    merge: Merge = "spread"
+    """How levels are made to agree: `"spread"`, or `"weighted"` or `"plain"` (Kuo et al. 2018)."""
+
+    def epsilon_cost(self, neighbours: str) -> Fraction:
+        """What its `epsilon` costs under a relation, at most 1e-12 of it too much.
+
+        Methods that are not declared are `sorted` or `cumulative-squares`, which cost the same.
+        """
+        levels = self.candidates() or [("sorted",)] * len(self.epsilon or ())
+        costs = (
+            geometric_cost(methods[0], neighbours, epsilon)
+            for methods, epsilon in zip(levels, self.epsilon or (), strict=False)
+        )
+        return sum(costs, Fraction(0))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        return () if self.attribute is None else (self.attribute,)
+
+    def candidates(self) -> tuple[tuple[SizesMethod, ...], ...] | None:
+        """By level, the methods to choose from; None where they follow from the places."""
+        if self.methods is None:
+            return None
+        return tuple((m,) if isinstance(m, str) else m for m in self.methods)
+
+
+def is_of_sizes(release: DataSetRelease) -> TypeIs[SizesRelease]:
+    """Whether the release is one of sizes."""
+    return release.family is Family.SIZES

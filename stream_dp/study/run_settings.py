@@ -1,0 +1,74 @@
+"""`[run]`: the settings of the running service, separate from the study's declaration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from .field_types import Declaration
+from .input_shapes import Input
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError("write a power of two, such as 64")
+    return value
+
+
+class Run(Declaration):
+    """The settings of the service. Not part of the hash; STREAM_DP_LOG and so on override it."""
+
+    log: str
+    """The confidential log: `sqlite:FILE` or `kafka://HOST:PORT,.../PREFIX`. By default
+    `sqlite:NAME.db` with the study's name."""
+    public: str
+    """The public log, all that analysts need. By default `sqlite:NAME-public.db`."""
+    snapshots: str | None = None
+    """The confidential folder, or fsspec URL, of the population's snapshots. By default a folder
+    that bears the study's name."""
+    partitions: Annotated[int, Field(ge=1, le=1000)] = 1
+    """The number of partitions of the reports; fixed when the study begins."""
+    replication: Annotated[int, Field(ge=1, le=10)] = 3
+    """On Kafka: the number of replicas of each topic. Fewer than 3 must be declared."""
+    insecure: bool = False
+    """On Kafka: `true` allows a broker without authentication."""
+    kafka: dict[str, object] = Field(default_factory=dict)
+    """librdkafka's own settings for the confidential cluster. A secret is `{ file = "PATH" }` or
+    `{ env = "NAME" }`."""
+    kafka_public: dict[str, object] | None = None
+    """The same for a public log on a second cluster. By default `kafka` applies to both."""
+    listen: str | None = None
+    """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
+    listen_public: str | None = None
+    """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
+    input: Input = Input()
+    """`[run.input]`: how records of another shape than plain reports are read."""
+    worker: bool | None = None
+    """Whether `run` starts a worker for data sets, and an aggregator for parts. By default `true`
+    if the log is a file, `false` on Kafka."""
+    worker_retries: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How often a job is resumed from its transcript after the worker beside `run` was killed. Then
+    the job has failed, and waits for `stream-dp jobs`."""
+    engine: Literal["here", "processes", "spark"] = "here"
+    """The engine that closes periods: the releaser's process (`here`), or, in parts, an aggregator
+    with several processes (`processes`) or an application of Apache Spark (`spark`)."""
+    parts: Annotated[int, Field(ge=1, le=4096), AfterValidator(_power_of_two)] = 64
+    """The number of parts of the population, if periods are closed in parts: a power of two."""
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """The number of processes of an aggregator, or of concurrent tasks without a Spark cluster. By
+    default the number of cores."""
+    signing: dict[Literal["file", "env", "command"], str] | None = None
+    """The Ed25519 private key (PEM) that signs all published messages: `{ file = "PATH" }`,
+    `{ env = "NAME" }`, or `{ command = "WORDS" }`, a command that prints the key. From the
+    first message on, or never."""
+    signing_before: dict[Literal["file", "env", "command"], str] | None = None
+    """The previous signing key, in the same form, until `signing` has taken over."""
+    encryption: dict[Literal["file", "env", "command"], str] | None = None
+    """The AES-256 key, in 64 hexadecimal digits, that encrypts the confidential log and the
+    snapshots, in the form of `signing`. Several keys, a line each: the first encrypts, all
+    decrypt. From the first record on, or never. On Kafka reports and the clock stay unencrypted."""
+    rejects: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The largest share of rejected cells with which `close` closes a period without a terminal.
+    With a larger share `close` stops with exit code 2, unless `--yes` is given. By default any
+    share."""

@@ -1,0 +1,369 @@
+"""The study: everything that is declared before the first report is read, all of it public.
+
+Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`. Once
+releases have begun, only the description may change, and the first one stays published.
+`stream_dp.studyfile` reads study files and reports their faults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from stream_dp.errors import UserError
+
+from .alphabet import Alphabet, matching_codes
+from .attribute import Attribute
+from .counter_kinds import CounterKind
+from .described_kinds import Strategy
+from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours
+from .field_types import Declaration, Name, Probability, Rho, Symbol
+from .group_releases import AnyDataSet, Groups
+from .ids import Ids
+from .periods import Periods
+from .place_releases import Places
+from .table_releases import DataSetRelease
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+MOST_BINS = 1 << 20
+MOST_TOTALS = 600  # periods of a cumulative release, whose counters grow with their cube
+
+MOST_PRESENCE_WIDTH = 6  # of windows whose residuals also tell who is present
+RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
+
+
+class _Release(Declaration):
+    """The keys of every release of a panel."""
+
+    name: Name
+    """The release's name, which analysts use; each stands once in a study."""
+    attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
+    """The attribute that is released, or a list of 2 to 8 attributes for their product."""
+    rho: Rho
+    """Its part of the budget, for all its periods together."""
+    failure: Probability = Fraction(1, 20)
+    """The probability that the error bound in the plan leaves open; padding follows it too."""
+    where: Annotated[dict[Name, Symbol], Field(min_length=1, max_length=1)] | None = None
+    """One stratum: only people for whom this fixed attribute has this value, such as
+    `{ region = "north" }`. Needs `rows`."""
+    first: str | None = None
+    """The release's first period; by default the study's."""
+    last: str | None = None
+    """The release's last period; by default the study's."""
+    rows: RowBound | None = None
+    """A declared bound on the people, and so on the synthetic rows, where their number is private:
+    under `add_remove` with `missing = "absent"`, and in strata."""
+    kind: Kind
+    """Which kind of release this is."""
+
+    @property
+    def family(self) -> Family:
+        """What the release publishes."""
+        return KINDS[self.kind].family
+
+    @property
+    def history(self) -> int:
+        """How many periods of a person's history the release counts."""
+        return 1
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return (self.attribute,) if isinstance(self.attribute, str) else self.attribute
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The attributes of people that the release looks at."""
+        return (*self.attributes, *(self.where or {}))
+
+    @property
+    def stream(self) -> str:
+        """The name of the symbols and people that the release counts; several may share one."""
+        where = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
+        return "&".join(self.attributes) + where
+
+
+class WindowRelease(_Release):
+    """A fixed-window release: every pattern of the last `width` periods (Bun et al. 2024,
+    Algorithm 1)."""
+
+    kind: Literal[Kind.WINDOW]
+    """Which kind of release this is."""
+    width: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a pattern has."""
+    strategy: Strategy | None = None
+    """What is measured of every window. Residuals where it is not declared; histograms where people
+    come and go or enter late and `width` is over 6."""
+    padded: bool | None = None
+    """`true`: rows are added to every pattern, so that no noisy count falls below 0; `false`:
+    noisy counts are projected onto what is possible. Chosen where it is not declared."""
+
+    @property
+    def history(self) -> int:
+        return self.width
+
+
+class CumulativeRelease(_Release):
+    """A cumulative release: how many people have had the event in at least b periods (Bun et al.
+    2024, Algorithm 2)."""
+
+    kind: Literal[Kind.CUMULATIVE]
+    """Which kind of release this is."""
+    event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    """The values that count as the event; of a product a value such as `"poverty=1&job=no"`, or a
+    part of one, `"job=no"`."""
+    counter: CounterKind | None = None
+    """The stream counter that measures the totals. Chosen from theory where it is not declared."""
+    size_share: Probability | None = None
+    """The part of `rho` that measures the number of people, where it is private: once at the first
+    period, or, beside `rows`, of all who have entered by each period."""
+    ordered: bool | None = None
+    """`true`: the panel's totals of a period are made to fall with b together before each is
+    clamped, which is better unless most totals are 0; `false`: each is clamped by itself (Bun et
+    al. 2024, Algorithm 2).
+    `true` where it is not declared."""
+
+
+class JointRelease(_Release):
+    """One panel for both: every pattern of the last `width` periods, and the totals of an event."""
+
+    kind: Literal[Kind.JOINT]
+    """Which kind of release this is."""
+    width: Annotated[int, Field(ge=1, strict=True)]
+    """How many periods a pattern has."""
+    event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
+    """The values that count as the event, as in a cumulative release."""
+    window_share: Probability | None = None
+    """The part of `rho` that goes to the patterns; the rest goes to the totals. Half where it is
+    not declared."""
+    strategy: Strategy | None = None
+    """How the patterns are measured, as in a window release."""
+    counter: CounterKind | None = None
+    """The stream counter of the totals, as in a cumulative release."""
+
+    @property
+    def history(self) -> int:
+        return self.width
+
+
+Release = Annotated[WindowRelease | CumulativeRelease | JointRelease, Field(discriminator="kind")]
+
+
+def is_panel(release: Release | DataSetRelease) -> TypeIs[Release]:
+    """Whether the release is one of a panel."""
+    return release.family in PANEL_FAMILIES
+
+
+def has_patterns(release: Release) -> TypeIs[WindowRelease | JointRelease]:
+    """Whether the release counts patterns of the last `width` periods."""
+    return release.family is not Family.CUMULATIVE
+
+
+def has_totals(release: Release) -> TypeIs[CumulativeRelease | JointRelease]:
+    """Whether the release counts in how many periods people have had an event."""
+    return release.family is not Family.WINDOW
+
+
+class DeclaredPopulation(Declaration):
+    """How many units there are, where that is public."""
+
+    size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    """The number of units, public. Required where the relation makes it public, refused under
+    `add_remove`; whoever is beyond it is turned away for good."""
+
+
+class StudyKeys(Declaration):
+    """The plain keys of [study]."""
+
+    name: Name
+    """The study's name. It is published, and names the files of an embedded log."""
+    description: str = ""
+    """A line about the study, published with it."""
+    unit: Annotated[str, Field(min_length=1)]
+    """Who is protected: one of these, with everything it reports in all periods."""
+    neighbours: Neighbours
+    """How two inputs may differ that nobody can tell apart: the history of one unit is present in
+    only one of them (`add_remove`), is replaced by any other (`replace_one`), or has other answers
+    while its group stays the same (`replace_in_place`). There is no default."""
+    rho: Rho
+    """The total budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
+    delta: Probability
+    """For stating rho as (epsilon, delta)."""
+
+
+def _some(ids: Ids | None) -> Ids | None:
+    """None for an empty rule: both are the same declaration, with the same hash."""
+    return None if ids == Ids() else ids
+
+
+class Study(StudyKeys):
+    """A complete declaration. `parse_study` checks one; the public log begins with it as JSON."""
+
+    periods: Periods
+    """`[study.periods]`: the horizon, and when each period closes."""
+    population: DeclaredPopulation = DeclaredPopulation()
+    """`[study.population]`: how many units there are, where that is public."""
+    ids: Annotated[Ids | None, AfterValidator(_some)] = None
+    """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
+    person of its own."""
+    attributes: dict[Name, Attribute]
+    """`[attributes.NAME]`: the questions that reports answer."""
+    releases: tuple[Release, ...]
+    """`[[releases]]` of panels."""
+    groups: Groups | None = None
+    """`[groups]`: the groups that people belong to, for data sets of groups with their members."""
+    places: Places | None = None
+    """`[places]`: the places that people are in, for the sizes of places by region."""
+    batches: tuple[AnyDataSet, ...] | None = None
+    """`[[releases]]` of data sets, of people, of groups with their members, or of sizes."""
+
+    @property
+    def size(self) -> int | None:
+        """The declared number of units; None where it is private."""
+        return self.population.size
+
+    def release(self, name: str) -> Release:
+        """The continual release of that name. Raises UserError with the names there are."""
+        for release in self.releases:
+            if release.name == name:
+                return release
+        if self.batch(name) is not None:
+            raise UserError(
+                f"release '{name}': a data set, not a panel; 'stream-dp export' writes it"
+            )
+        names = ", ".join(r.name for r in (*self.releases, *(self.batches or ())))
+        raise UserError(f"release '{name}': the study has no such release; it has {names}")
+
+    def batch(self, name: str) -> DataSetRelease | None:
+        """The batch release of that name, or None."""
+        return next((b for b in self.batches or () if b.name == name), None)
+
+    def declared(self, name: str) -> Release | DataSetRelease | None:
+        """The release of that name, of a panel or of data sets; None if there is none."""
+        return next((r for r in self.releases if r.name == name), None) or self.batch(name)
+
+    def due(self, number: int) -> tuple[DataSetRelease, ...]:
+        """The batch releases that begin when period `number` closes."""
+        label = self.periods.labels[number - 1]
+        return tuple(
+            b
+            for b in self.batches or ()
+            if (label in b.at if b.at is not None else number % (b.every or 1) == 0)
+        )
+
+    def of_places(self, keys: Sequence[str]) -> Study:
+        """The same declaration, whose place attributes have the keys of places as values."""
+        attributes = {
+            name: attribute.of_places(keys) if attribute.place else attribute
+            for name, attribute in self.attributes.items()
+        }
+        return Study.model_construct(**{**dict(self), "attributes": attributes})
+
+    @cached_property
+    def past(self) -> dict[str, int]:
+        """By attribute with a history in a data set, how many periods before a close it is kept."""
+        kept: dict[str, int] = {}
+        for batch in self.batches or ():
+            for name, ago in batch.answers:
+                if ago:
+                    kept[name] = max(kept.get(name, 0), ago)
+        return kept
+
+    def alphabet(self, release: Release) -> Alphabet:
+        """The symbols that a release counts."""
+        parts = tuple(tuple(self.attributes[name].symbols) for name in release.attributes)
+        return Alphabet(release.attributes, parts, release.where is not None)
+
+    def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
+        """The codes that count as the release's event, in increasing order."""
+        values = self.alphabet(release).values
+        codes = {code for word in release.event for code in matching_codes(str(word), values)}
+        return tuple(sorted(codes))
+
+    def span(self, release: Release) -> tuple[int, int]:
+        """The numbers of a release's first and last period, from 1."""
+        numbers = self.periods.numbers
+        first = 1 if release.first is None else numbers[release.first]
+        return first, self.periods.count if release.last is None else numbers[release.last]
+
+    def time(self, release: Release, number: int) -> int | None:
+        """The number of a study's period within the release, from 1; None outside its span."""
+        first, last = self.span(release)
+        return number - first + 1 if first <= number <= last else None
+
+    def admits_late_entry(self, release: Release) -> bool:
+        """Whether people may enter after the first histogram of the release, uncounted by it.
+
+        Where the number of people is public, all are counted from the start. Under a bound (`rows`)
+        those who have not entered yet are counted as absent.
+        """
+        return self.neighbours == "add_remove" and release.rows is None
+
+    def blank(self, release: Release) -> int:
+        """The code of the symbol that stands for a person who has not answered yet."""
+        alphabet = self.alphabet(release)
+        if release.where is not None:
+            return len(alphabet.values) - 1
+        code = 0
+        for name, part in zip(alphabet.attributes, alphabet.symbols, strict=True):
+            code = code * len(part) + self.attributes[name].first_code
+        return code
+
+    def strategy(self, release: WindowRelease | JointRelease) -> Strategy:
+        """What is measured of every window, where that is not declared the best that there is."""
+        if release.strategy is not None:
+            return release.strategy
+        closed = release.rows is None and not self.admits_late_entry(release)
+        if closed or release.width <= MOST_PRESENCE_WIDTH:
+            return Strategy.RESIDUALS
+        return Strategy.HISTOGRAM
+
+    def presence(self, release: Release) -> int | None:
+        """The code of the symbol that says that a person is not there, or not yet.
+
+        Only where the release measures who is present in the last 2k - 1 periods: residuals where
+        people come and go or enter late. None otherwise.
+        """
+        if not has_patterns(release) or self.strategy(release) == Strategy.HISTOGRAM:
+            return None
+        if release.rows is not None:
+            return self.alphabet(release).absent
+        return self.blank(release) if self.admits_late_entry(release) else None
+
+    @cached_property
+    def strata(self) -> dict[str, tuple[str, str]]:
+        """By release of a stratum, its fixed attribute and value."""
+        return {
+            release.name: (name, str(value))
+            for release in self.releases
+            for name, value in (release.where or {}).items()
+        }
+
+    def canonical(self) -> bytes:
+        """The declaration as JSON with sorted keys: equal studies have equal bytes."""
+        return json.dumps(
+            self.model_dump(mode="json", exclude_none=True), sort_keys=True, separators=(",", ":")
+        ).encode()
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical declaration, in hexadecimal."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    @cached_property
+    def terms_hash(self) -> str:
+        """The hash of all that may not change: of the study without its description."""
+        return self.described("").hash
+
+    def described(self, description: str) -> Study:
+        """The same study with another description."""
+        if description == self.description:
+            return self
+        return Study.model_validate({**json.loads(self.canonical()), "description": description})

@@ -1,0 +1,69 @@
+"""A `Study` as the text of a study file, without [run]."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from . import Study
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBERS = frozenset({"rho", "delta", "failure", "size_share", "window_share"})
+_HEAD = ("name", "description", "unit", "neighbours", "rho", "delta")
+
+
+def study_text(study: Study) -> str:
+    """The declaration as TOML. What `parse_study` makes of it is the same study.
+
+    Of `strata` and `waves` it has each release by itself.
+    """
+    raw = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    head = {key: raw[key] for key in _HEAD if key in raw}
+    lines = [*_table("study", head)]
+    for key in ("periods", "population", "ids"):
+        if key in raw:
+            lines += _table(f"study.{key}", raw[key])
+    for name, attribute in raw["attributes"].items():
+        lines += _table(f"attributes.{_key(name)}", attribute)
+    if "groups" in raw:
+        lines += _table("groups", raw["groups"])
+    for release in (*raw["releases"], *raw.get("batches", ())):
+        lines += _table("releases", release, repeated=True)
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _table(name: str, table: Mapping[str, object], *, repeated: bool = False) -> Iterator[str]:
+    yield ""
+    yield f"[[{name}]]" if repeated else f"[{name}]"
+    for key, value in table.items():
+        yield f"{_key(key)} = {_value(value, number=key in _NUMBERS)}"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """A basic string: TOML escapes what JSON does, and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: object, *, number: bool = False) -> str:
+    if isinstance(value, str):
+        return _number(value) if number else _text(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        inner = (f"{_key(k)} = {_value(v, number=k in _NUMBERS)}" for k, v in value.items())
+        return f"{{ {', '.join(inner)} }}"
+    return json.dumps(value)
+
+
+def _number(text: str) -> str:
+    """A fraction as a decimal where that is exact and short, such as 1/200 as 0.005."""
+    exact = Fraction(text)
+    decimal = f"{float(exact):.12f}".rstrip("0")
+    decimal += "0" * decimal.endswith(".")
+    return decimal if Fraction(decimal) == exact else _text(text)

@@ -1,0 +1,181 @@
+"""Declarations of data sets: synthetic tables that are drawn anew when certain periods close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Discriminator, Field, Tag
+
+from .families import KINDS, Family, Kind, Synthesizer, kinds_of
+from .field_types import Declaration, Name, Rho, Symbol
+from .thresholds import Linear
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+MOST_PAST = 64  # periods of a history
+
+
+class History(Declaration):
+    """An attribute of people as it was in each of the last periods: a column for each."""
+
+    of: str
+    """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, of the period that closes,
+    NAME; before somebody's first answer they have what the attribute's `missing` rule gives."""
+    last: Annotated[int, Field(ge=2, le=MOST_PAST, strict=True)]
+    """How many periods, the one that closes included; everybody's last answers are kept so long."""
+
+
+# Told apart before either is read, so that a mistake in a history is one line.
+Answered = Annotated[
+    Annotated[str, Tag("name")] | Annotated[History, Tag("history")],
+    Discriminator(lambda item: "name" if isinstance(item, str) else "history"),
+]
+
+
+class PastAnswer(NamedTuple):
+    """What a column holds: an attribute's answer, so many periods before the close."""
+
+    attribute: str
+    ago: int
+
+    @property
+    def column(self) -> str:
+        return f"{self.attribute}_{self.ago}_ago" if self.ago else self.attribute
+
+
+class DataSetRelease(Declaration):
+    """The keys of every release of a data set."""
+
+    name: Name
+    """The release's name; each stands once in a study."""
+    kind: Kind
+    """The synthesizer."""
+    rho: Rho
+    """The cost of each of its data sets, charged at the close that begins it."""
+    every: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """A data set every so many periods; either this or `at`."""
+    at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The periods whose closes begin a data set."""
+
+    @property
+    def family(self) -> Family:
+        """What the release publishes."""
+        return KINDS[self.kind].family
+
+    @property
+    def synthesizer(self) -> Synthesizer:
+        """What the kind declares of itself."""
+        synthesizer = KINDS[self.kind].synthesizer
+        assert synthesizer is not None
+        return synthesizer
+
+    @property
+    def answers(self) -> tuple[PastAnswer, ...]:
+        """What its columns of people's answers hold, in their order."""
+        return ()
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The attributes of people that it looks at."""
+        return tuple(dict.fromkeys(answer.attribute for answer in self.answers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of people's answers."""
+        return tuple(answer.column for answer in self.answers)
+
+    @property
+    def past(self) -> int:
+        """How many periods before the close the oldest of them is."""
+        return max((answer.ago for answer in self.answers), default=0)
+
+
+class TableRelease(DataSetRelease):
+    """The keys of a release whose people are rows of a synthetic table."""
+
+    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
+    """The attributes of people, from their reports. A person without an answer in the period has
+    the symbol that the attribute's `missing` rule gives."""
+
+    @cached_property
+    def answers(self) -> tuple[PastAnswer, ...]:
+        return tuple(
+            PastAnswer(item, 0) if isinstance(item, str) else PastAnswer(item.of, ago)
+            for item in self.attributes
+            for ago in (range(1) if isinstance(item, str) else reversed(range(item.last)))
+        )
+
+
+if TYPE_CHECKING:
+    PeopleKind = Kind
+else:
+    PeopleKind = Literal[kinds_of(Family.PEOPLE)]
+
+
+class Derived(Declaration):
+    """A column that is a public function of another: it is not fitted, and costs nothing."""
+
+    of: Name
+    """The column that it follows from, one of the release's attributes, of listed values."""
+    values: dict[str, Symbol]
+    """Its value for each value of that attribute, `absent` among them where people may be."""
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Its values, each once."""
+        return tuple(dict.fromkeys(self.values.values()))
+
+    def codes(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
+        """The code of its value for each symbol of the other column."""
+        return tuple(self.symbols.index(self.values[str(symbol)]) for symbol in symbols)
+
+
+class PeopleRelease(TableRelease):
+    """A synthetic table of people, a row for each, drawn anew when certain periods close."""
+
+    kind: PeopleKind
+    """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
+    attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=256)]
+    """The columns: attributes of people, from their reports, or histories of one, such as
+    `{ of = "poverty", last = 12 }`. Who has no answer in a period has the symbol that the
+    attribute's `missing` rule gives. Who is `absent` in all columns is no row."""
+    labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
+    """Of `rap`: columns of listed values that analysts are to predict from the others. Pairs of
+    columns that hold one are measured more precisely than others, or are the only ones that are
+    picked, and later phases measure only sets that do."""
+    linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
+    """Of `rap`: sums of numbers with whole weights, of which thresholds are to be met, within each
+    label where there are `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`,
+    or `{ random = 8, seed = 1 }`."""
+    rounds: Annotated[int, Field(ge=0, le=1000, strict=True)] | None = None
+    """Of `mixture` and `rap`: in how many rounds, at most, pairs of columns are picked that the
+    model answers badly, instead of measuring all pairs at once; 0 for all at once. Not with
+    `linear`. Pairs that hold one of the `labels` count four times. Without it and without `linear`,
+    rho, the columns and the number of people decide between both, and how many pairs are picked:
+    `stream-dp check` says it."""
+    per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    """How many pairs a declared round picks, at most: a quarter of the number of columns where it
+    is not declared."""
+    derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
+    """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
+    region's density. They are left out of the fit, and derived in the table."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether rho, the columns and the number of people choose which pairs are measured."""
+        return self.rounds is None and not self.linear
+
+    @property
+    def declared_rounds(self) -> tuple[int, int] | None:
+        """The declared number of rounds and of pairs that each picks; None without rounds."""
+        if not self.rounds:
+            return None
+        return self.rounds, self.per_round or max(1, len(self.names) // 4)
+
+
+def is_of_people(release: DataSetRelease) -> TypeIs[PeopleRelease]:
+    """Whether the release is a table of people."""
+    return release.family is Family.PEOPLE

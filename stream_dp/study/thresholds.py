@@ -1,0 +1,85 @@
+"""Declarations of linear thresholds: w1 x1 + w2 x2 + ... <= t of numbers with whole weights.
+
+Vietri et al. 2022, "Private synthetic data for multitask learning and marginal queries" (RAP++),
+class-conditional linear threshold queries.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from .attribute import Attribute
+from .field_types import Declaration, Name
+
+MOST_PROJECTIONS = 64
+MOST_SUM = 1 << 53  # of a projection's value, either way
+_Whole = Annotated[int, Field(ge=-MOST_SUM, le=MOST_SUM, strict=True)]
+
+
+class Linear(Declaration):
+    """Linear thresholds: of one declared sum of numbers, or of several seeded ones."""
+
+    weights: Annotated[dict[Name, _Whole], Field(min_length=1, max_length=64)] | None = None
+    """A whole weight for each number in the sum, such as `{ income = 1, rent = -12 }`. Either this
+    or `random`."""
+    thresholds: Annotated[tuple[_Whole, ...], Field(min_length=1, max_length=255)] | None = None
+    """Of `weights`: the sums up to which people are counted. Without them 15, at the 16 quantiles
+    of the sum, were every bin of each number equally likely and independent of the others."""
+    random: Annotated[int, Field(ge=1, le=MOST_PROJECTIONS, strict=True)] | None = None
+    """How many sums of all numbers, with weights as random as normal ones: in proportion to each
+    number's spread over its bins. They follow from `seed` and the declarations alone."""
+    seed: Annotated[int, Field(ge=0, le=MOST_SUM, strict=True)] | None = None
+    """Of `random`: any number; it is public. 0 by default."""
+
+    @property
+    def projections(self) -> int:
+        """How many sums it declares."""
+        return self.random or 1
+
+
+def linear_faults(
+    linear: tuple[Linear, ...], columns: Mapping[str, Attribute | None]
+) -> Iterator[str]:
+    """Faults of a release's linear thresholds, after the release's place.
+
+    columns: the release's columns by name; None where the attribute has a fault of its own.
+    """
+    numbers = {name: a.numbers for name, a in columns.items() if a is not None and a.numbers}
+    if not numbers and None not in columns.values():
+        yield ".linear: none of the release's attributes is a number"
+    if sum(one.projections for one in linear) > MOST_PROJECTIONS:
+        yield f".linear: over {MOST_PROJECTIONS} sums of numbers together"
+    for place, one in enumerate(linear):
+        where = f".linear.{place}"
+        if (one.weights is None) == (one.random is None):
+            yield f"{where}: declare weights = {{ NUMBER = WEIGHT }}, or random = N: one of both"
+        if one.thresholds is not None and one.weights is None:
+            yield f"{where}.thresholds: go with weights; those of random sums follow from the bins"
+        if one.seed is not None and one.random is None:
+            yield f"{where}.seed: goes with random; declared weights need none"
+        least = most = 0
+        for name, weight in (one.weights or {}).items():
+            if name not in columns:
+                yield f"{where}.weights: '{name}' is none of the release's attributes"
+            elif weight == 0:
+                yield f"{where}.weights: '{name}' has the weight 0; leave it out"
+            elif name in numbers:
+                points = numbers[name].scale.points
+                ends = weight * points[0], weight * points[-1]
+                least, most = least + min(ends), most + max(ends)
+            elif columns[name] is not None:
+                yield f"{where}.weights: '{name}' is no number"
+        if max(-least, most) > MOST_SUM:
+            yield f"{where}.weights: the sum may be over {MOST_SUM:,}; take smaller weights"
+        own = one.thresholds or ()
+        if any(a >= b for a, b in itertools.pairwise(own)):
+            yield f"{where}.thresholds: must increase"
+        elif own and least < most and not least <= own[0] <= own[-1] < most:
+            yield (
+                f"{where}.thresholds: must lie from {least} to below {most}, the least and the most"
+                " that the sum can be"
+            )

@@ -1,0 +1,124 @@
+"""Every stream counter keeps the contract, and a part that is left out is named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kit import counter_contract, counter_trial
+from kit.counter_contract import CHECKS
+
+import stream_dp
+from stream_dp.continual.counters.methods import counter_method
+from stream_dp.study import CounterKind
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("part", list(CHECKS))
+@pytest.mark.parametrize("kind", list(CounterKind))
+def test_a_counter_keeps_the_contract(kind, part):
+    CHECKS[part](kind)
+
+
+def test_every_module_with_a_method_has_a_kind():
+    assert counter_contract.nameless() is None
+    assert counter_contract.modules() == {kind.value for kind in CounterKind}
+
+
+def test_studies_that_declare_no_counter_keep_theirs():
+    """A study's counter follows from its declaration: released candidates are all there are."""
+    candidates = [kind.value for kind in CounterKind if counter_method(kind).candidate]
+    assert candidates == ["tree", "honaker", "sqrt", "normalised", "gamma2"]
+
+
+# A new counter, in the two files that docs/how-to/add-a-kind.md names.
+KIND = '    SLOPED = "sloped", "A counter for a trial."\n'
+MODULE = '''"""A counter for a trial: rows of the square root with rising weights."""
+
+import numpy as np
+
+from .methods import CounterMethod
+from .stream_counters import Counter, TriangularCounter, rounded
+from .toeplitz import root_coefficients, toeplitz
+
+
+def sloped(n: int) -> Counter:
+    """Raises ValueError above 64 steps."""
+    if n > 64:
+        raise ValueError("sloped: at most 64 steps")
+    slope = 1 + np.arange(n) / (4 * n)
+    return TriangularCounter(rounded(toeplitz(root_coefficients(n)) * slope[:, None]))
+
+
+METHOD = CounterMethod(
+    title="sloped counters (a trial)",
+    of_length=sloped,
+    longest=64,
+    nested=False,
+)
+'''
+# By the part that a check is to name: what stands in a file of the new counter, and in its place.
+LEFT_OUT = {
+    "nothing": ("", ""),
+    "CounterKind": (KIND, ""),
+    "about": ("A counter for a trial.", ""),
+    "module": (MODULE, ""),
+    "METHOD": (MODULE[MODULE.index("METHOD") :], ""),
+    "title": ("sloped counters (a trial)", ""),
+    "factorization": ("* slope[:, None])", "* slope[:, None]), lambda: np.tril(np.ones((n, n)))"),
+    "longest": ("    longest=64,\n", ""),
+    "error": ("root_coefficients(n)", "np.append(root_coefficients(n)[:-1], 99)"),
+    "whole_matrices": ("nested=False", "whole_matrices=True"),
+    "whole_sums": ("nested=False", "nested=False, whole_sums=True"),
+    "nested": ("    nested=False,\n", ""),
+    "endless_column2": ("nested=False", "nested=False, endless_column2=lambda: 1"),
+}
+
+
+def product_with(folder, replaced, by):
+    """A copy of the product with the new counter, in which one text is another."""
+    package = folder / "stream_dp"
+    package.mkdir(parents=True)
+    source = Path(stream_dp.__file__).parent
+    for path in source.iterdir():
+        if path.name not in ("study", "continual"):
+            (package / path.name).symlink_to(path)
+    for path in [*source.glob("study/**/*.py"), *source.glob("continual/**/*.py")]:
+        target = package / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path.read_text("utf-8"), "utf-8")
+    kinds = package / "study" / "counter_kinds.py"
+    kinds.write_text(kinds.read_text("utf-8") + KIND.replace(replaced, by), "utf-8")
+    if module := MODULE.replace(replaced, by):
+        (package / "continual" / "counters" / "sloped.py").write_text(module, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """By part that was left out, the first fault that the contract finds."""
+    base = tmp_path_factory.mktemp("trial")
+    folders = [product_with(base / part, replaced, by) for part, (replaced, by) in LEFT_OUT.items()]
+    paths = [ROOT / "tests", ROOT / "docs" / "hooks"]
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", counter_trial.__name__, "sloped", *map(str, folders)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(LEFT_OUT, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+def test_a_counter_touches_two_files(trial):
+    assert trial["nothing"] is None
+
+
+@pytest.mark.parametrize("part", [part for part in LEFT_OUT if part != "nothing"])
+def test_a_part_that_is_left_out_is_named(trial, part):
+    named, _ = trial[part]
+    assert named == part

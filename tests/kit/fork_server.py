@@ -1,0 +1,316 @@
+"""Processes of Python that begin as copies of a warm one: none imports the libraries again.
+
+`run` and `started` take what comes after `python` on a command line. The process has its own
+arguments, environment, folder and standard streams, and ends as a program does: with its exit code
+or by a signal. A test of imports, of memory or of the start itself uses `subprocess` instead.
+
+The warm process is `python -m kit.fork_server SOCKET`. It has imported all commands and has no
+thread. For each order it forks a guard, which forks the process, waits for it, and answers with
+the code and the CPU seconds.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import IO, Any
+
+TESTS = Path(__file__).resolve().parents[1]
+PATIENCE = 600.0  # seconds
+WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
+
+ended_seconds = 0.0  # of CPU, of the processes that have ended
+
+
+class Forked:
+    """A process of the server, with the methods of a `subprocess.Popen` that tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[object],
+        *,
+        streams: Sequence[int],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None,
+        server: str = "",
+    ) -> None:
+        self.args = [sys.executable, *map(str, arguments)]
+        order = {
+            "arguments": self.args[1:],
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(Path.cwd() if cwd is None else cwd),
+        }
+        self.stdout: IO[str] | None = None
+        self.returncode: int | None = None
+        self._answers = socket.socket(socket.AF_UNIX)
+        self._answers.connect(server or _server())
+        send_order(self._answers, order, streams)
+        self._lines = self._answers.makefile()
+        self.pid = int(json.loads(self._lines.readline())["pid"])
+
+    def wait(self, timeout: float | None = PATIENCE) -> int:
+        global ended_seconds
+        if self.returncode is None:
+            if not select.select([self._answers], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            answer = json.loads(self._lines.readline())
+            self.returncode = int(answer["code"])
+            ended_seconds += answer["seconds"]
+            self._lines.close()
+            self._answers.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def started(
+    *arguments: object, env: Mapping[str, str] | None = None, cwd: Path | str | None = None
+) -> Forked:
+    """A process whose standard output is a pipe, with this process's standard error."""
+    reader, writer = os.pipe()
+    with open(os.devnull) as nothing:  # noqa: PTH123
+        process = Forked(arguments, streams=(nothing.fileno(), writer, 2), env=env, cwd=cwd)
+    os.close(writer)
+    process.stdout = os.fdopen(reader)
+    return process
+
+
+def run(
+    *arguments: object,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    timeout: float = PATIENCE,
+) -> subprocess.CompletedProcess[str]:
+    """What a process said on both streams, once it has ended."""
+    with (
+        open(os.devnull) as nothing,  # noqa: PTH123
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as error,
+    ):
+        streams = (nothing.fileno(), out.fileno(), error.fileno())
+        process = Forked(arguments, streams=streams, env=env, cwd=cwd)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        out.seek(0)
+        error.seek(0)
+        return subprocess.CompletedProcess(process.args, code, out.read(), error.read())
+
+
+def program(folder: Path) -> Path:
+    """Writes `stream-dp` into a folder, for commands of a shell; returns the file."""
+    file = folder / "stream-dp"
+    file.write_text(_PROGRAM.format(python=sys.executable, tests=str(TESTS), server=_server()))
+    file.chmod(0o700)
+    return file
+
+
+_PROGRAM = """#!{python} -SP
+import sys
+sys.path.insert(0, {tests!r})
+from kit.fork_server import Forked
+words = ("-m", "stream_dp.services.cli", *sys.argv[1:])
+sys.exit(Forked(words, streams=(0, 1, 2), server={server!r}).wait())
+"""
+
+
+def send_order(server: socket.socket, order: Mapping[str, Any], streams: Sequence[int]) -> None:
+    """Sends a line of JSON, with the descriptors of the three standard streams."""
+    text = json.dumps(order).encode() + b"\n"
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))]
+    sent = server.sendmsg([text], rights)
+    server.sendall(text[sent:])
+
+
+@cache
+def _server() -> str:
+    """The path of the server's socket; the server ends with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="stream-dp-")
+    path = f"{folder.name}/server"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("STREAM_DP_")}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "kit.fork_server", path],
+        env={**environment, "PYTHONPATH": str(TESTS), "OPENBLAS_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,  # which ends with this process, however it does
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.stdout.close()
+
+    def end() -> None:
+        process.kill()
+        process.communicate()
+        folder.cleanup()
+
+    atexit.register(end)
+    return path
+
+
+# The server
+
+
+def _warm() -> None:
+    commands = import_module("stream_dp.services.commands")
+    for module in iter_modules(commands.__path__):
+        import_module(f"{commands.__name__}.{module.name}")
+    for name in WARM:
+        import_module(name)
+    # Arrow's allocator has a thread that outlives no fork and is not missed.
+    names = {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
+    names -= {Path("/proc/self/comm").read_text().strip(), "jemalloc_bg_thd"}
+    assert not names, f"a fork would lose threads: {names}"
+
+
+def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    data, rights, _, _ = connection.recvmsg(1 << 16, socket.CMSG_SPACE(3 * 4))
+    streams = array.array("i")
+    for _, _, packed in rights:
+        streams.frombytes(packed)
+    while not data.endswith(b"\n"):
+        data += connection.recv(1 << 16)
+    return json.loads(data), list(streams)
+
+
+def serve(path: str) -> dict[str, Any]:
+    """Serves until standard input ends. Returns in a forked process, with what that is to do."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for guards
+    while True:
+        if 0 in select.select([listener, 0], [], [])[0]:
+            os._exit(0)
+        connection, _ = listener.accept()
+        order, streams = _received(connection)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            break
+        connection.close()
+        for stream in streams:
+            os.close(stream)
+    child = os.fork()
+    if child:
+        for stream in streams:
+            os.close(stream)
+        _guard(connection, child)
+    connection.close()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    return order
+
+
+def _guard(connection: socket.socket, child: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection.sendall(json.dumps({"pid": child}).encode() + b"\n")
+    _, status, used = os.wait4(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    answer = {"code": code, "seconds": used.ru_utime + used.ru_stime}
+    try:
+        connection.sendall(json.dumps(answer).encode() + b"\n")
+    finally:
+        os._exit(0)
+
+
+def become(order: Mapping[str, Any]) -> None:
+    """Does what `python ARGUMENTS` does, in the order's environment and folder."""
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    if hasattr(time, "tzset"):
+        time.tzset()
+    os.chdir(order["folder"])
+    safe = bool(os.environ.get("PYTHONSAFEPATH"))
+    words = list(order["arguments"])
+    while words[0] == "-P":
+        safe = bool(words.pop(0))
+    sys.path[:] = [path for path in sys.path if path != str(TESTS)]
+    sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.orig_argv = [sys.executable, *words]
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        sys.modules.pop(words[1], None)
+        if not safe:
+            sys.path.insert(0, os.getcwd())  # noqa: PTH109
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        if not safe:
+            sys.path.insert(0, "")
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        exec(words[1], main.__dict__)  # noqa: S102
+    else:
+        sys.argv = words
+        if not safe:
+            sys.path.insert(0, str(Path(words[0]).resolve().parent))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def _end(order: Mapping[str, Any]) -> int:
+    """Does the order up to the end of its threads; returns the exit code that Python gives it."""
+    code: Any = 0
+    try:
+        become(order)
+    except SystemExit as ended:
+        code = ended.code
+        if code is not None and not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code or 0
+
+
+if __name__ == "__main__":
+    _warm()
+    gc.collect()
+    gc.freeze()  # a copy does not look through what it inherits
+    received = serve(sys.argv[1])
+    os._exit(_end(received))  # nor take it apart at its end

@@ -1,0 +1,91 @@
+"""A tiny study of each kind of release, run to its end on logs in memory."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import stream_dp
+from stream_dp.log.memory import MemoryLog
+from stream_dp.services import script
+from stream_dp.study.families import KINDS, Family, Kind
+
+PEOPLE, LABELS = 60, ("2026-01", "2026-02")
+TABLE = {"attributes": ["work", "sex"], "every": 2}
+RELEASES: dict[Family, dict[str, object]] = {
+    Family.WINDOW: {"attribute": "work", "width": 2},
+    Family.CUMULATIVE: {"attribute": "work", "event": ["yes"]},
+    Family.JOINT: {"attribute": "work", "width": 2, "event": ["yes"]},
+    Family.PEOPLE: TABLE,
+    Family.HOUSEHOLDS: TABLE,
+    Family.SIZES: {"attribute": "home", "largest": 5, "every": 2},
+}
+HOUSEHOLDS = {"unit": "household", "most": 2, "attributes": {"region": {"values": ["n", "s"]}}}
+
+
+def study_of(kind: Kind) -> dict[str, object]:
+    """The smallest declaration with one release of this kind, named `answers`."""
+    declared, synthesizer = KINDS[kind], KINDS[kind].synthesizer
+    relation = "replace_one" if synthesizer is None else synthesizer.relations[-1]
+    study: dict[str, object] = {
+        "study": {
+            **{"name": "kinds", "unit": "person", "neighbours": relation, "rho": 20},
+            **{"delta": "1/1000000", "population": {"size": PEOPLE}},
+            "periods": {"first": LABELS[0], "every": "month", "count": len(LABELS)},
+        },
+        "attributes": {
+            "work": {"values": ["no", "yes"], "missing": "no"},
+            "sex": {"values": ["f", "m"], "missing": "f"},
+        },
+        "releases": [
+            {"name": "answers", "kind": kind.value, "rho": 20, **RELEASES[declared.family]}
+        ],
+    }
+    if synthesizer is not None and "rounds" in synthesizer.settings:
+        study["releases"][0] |= {"rounds": 1, "per_round": 1}  # type: ignore[index]
+    if declared.family is Family.HOUSEHOLDS:
+        study["groups"] = HOUSEHOLDS
+    if declared.family is Family.SIZES:
+        study["places"] = {"unit": "block", "regions": ["county"]}
+        study["attributes"] = {"home": {"place": True, "missing": "absent"}}
+    return study
+
+
+@cache
+def published(kind: Kind) -> MemoryLog:
+    """The public log of the study of this kind at its end, with repeatable noise."""
+    study = study_of(kind)
+    rng = np.random.default_rng(3)
+    rows = len(LABELS) * PEOPLE
+    columns = {
+        "person": [f"p{i % PEOPLE}" for i in range(rows)],
+        "period": [LABELS[i // PEOPLE] for i in range(rows)],
+    }
+    values = {"work": ["no", "yes"], "sex": ["f", "m"], "home": ["a", "b", "c"]}
+    for name in study["attributes"]:  # type: ignore[attr-defined]
+        columns[name] = rng.choice(values[name], rows).tolist()
+    tables: dict[str, pa.Table] = {}
+    if "groups" in study:
+        homes = range(PEOPLE // 2)
+        tables["groups"] = pa.table({"group": [*homes], "region": ["n", "s"] * (PEOPLE // 4)})
+        people = columns["person"][:PEOPLE]
+        tables["members"] = pa.table({"person": people, "group": [i // 2 for i in range(PEOPLE)]})
+    if "places" in study:
+        tables["places"] = pa.table({"place": ["a", "b", "c"], "county": ["n", "n", "s"]})
+    logs: list[MemoryLog] = []
+
+    class KeptLog(MemoryLog):
+        def __init__(self, *arguments: object, **named: object) -> None:
+            super().__init__(*arguments, **named)  # type: ignore[arg-type]
+            logs.append(self)
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(script, "MemoryLog", KeptLog)
+        declared = stream_dp.parse_study(study)
+        stream_dp.run_study(declared, pa.table(columns), simulation_seed=1, **tables)
+    return logs[1]

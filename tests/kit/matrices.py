@@ -1,0 +1,25 @@
+"""Kill matrices: each step and one seed in the suite, the repetitions in the slow run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def seeds(first: int, *more: int) -> Any:
+    """Decorates a test with its seeds; all but the first are slow."""
+    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in more]
+    return pytest.mark.parametrize("seed", [first, *slow])
+
+
+# Of the calls of a step, of which there is one in most periods.
+CALLS = pytest.mark.parametrize(
+    "which", ["first two and last", pytest.param("others", marks=pytest.mark.slow)]
+)
+
+
+def calls_of(which: str, number: int) -> list[int]:
+    """The calls (from 0) of a step that is called so often, of either half of CALLS."""
+    early = {0, 1, number - 1} & set(range(number))
+    return sorted(early if which == "first two and last" else set(range(number)) - early)
