@@ -137,7 +137,7 @@ class Matrix:
         return life.until(fed)
 
     def _kill(self, step: str) -> None:
-        """Start a releaser and kill it at a step or at a random moment."""
+        """Kill a releaser at a step or at a random moment, in its third period at the latest."""
         if step == RANDOM:
             at = self.rng.choice(["owned", "recovered", "drawn", "commit", "publish"])
             most = self.rng.choice([0.002, 0.02, 0.2, 1.0])
@@ -145,12 +145,12 @@ class Matrix:
         else:
             most = 1 if step in {"owned", "recovered", *ONCE} else 2
             order = {"step": step, "call": self.rng.randrange(most)}
-        life = self.nursery.start(**order)
-        code = self._fed(life, lambda: life.code is not None)
-        if code == -signal.SIGKILL:
+        life, sent = self.nursery.start(**order), self.sent
+        self._fed(life, lambda: life.code is not None or self.sent > sent + 2)
+        if life.kill() == -signal.SIGKILL:
             self.report.kills[step] += 1
         else:
-            self.report.notes.append(f"not killed at {step}: code {code}: {life.text()}")
+            self.report.notes.append(f"not killed at {step}: code {life.code}: {life.text()}")
 
     def _kill_broker(self, which: int) -> None:
         """Kill the broker while a releaser works, or while its transaction is open."""

@@ -6,19 +6,19 @@ from matrix_report import RANDOM, STEPS
 
 
 def test_kills_at_every_step_and_at_random_moments(own_broker):
-    report = run_on(own_broker, 24, 28, broker_kills=1, second=1, pauses=2)
+    report = run_on(own_broker, 24, 34, broker_kills=1, second=1, pauses=2)
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*STEPS, RANDOM)), report.table()
-    assert report.periods == 28
+    assert report.periods == 34
     assert report.aborted_decisions > 0
 
 
 @pytest.mark.slow
 def test_kills_of_releasers_and_of_aggregators(own_broker):
-    report = run_on(own_broker, 20, 26, broker_kills=1, second=1, pauses=1, engine="processes")
+    report = run_on(own_broker, 20, 32, broker_kills=1, second=1, pauses=1, engine="processes")
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*report.steps, RANDOM)), report.table()
-    assert report.periods == 26
+    assert report.periods == 32
     assert report.aggregator_kills > 3
 
 

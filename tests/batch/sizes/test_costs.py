@@ -158,9 +158,8 @@ def test_at_equal_eps_and_delta_few_levels_are_better_with_pure_noise():
             pure = (geometric_variance(eps / n / moved) for n in range(1, 60))
             better = [g < p for g, p in zip(gaussian, pure, strict=True)]
             assert better.index(True) + 1 == first
-    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    assert "the latter is better below 8 to 18 levels" in readme
-    assert "4 to 9 under" in readme
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "group-sizes.md"
+    assert "8 to 18 under `add_remove`, 4 to 9 under `replace_one`" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
