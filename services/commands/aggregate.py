@@ -14,7 +14,7 @@ from stream_dp.log.log import Log, Missing
 from ..aggregator.aggregator import Aggregator
 from ..aggregator.engines import Processes
 from ..aggregator.spark.spark_engine import Spark
-from ..aggregator.spark.spark_session import check_engine, open_session
+from ..aggregator.spark.spark_session import check_engine, close_session, open_session
 from ..deployment import Deployment
 from ..journal import journal, journal_checks
 from ..options import study_file
@@ -80,7 +80,7 @@ def _spark(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitS
     """Opens the engine `spark`. Raises UserError."""
     check_engine(deployment)
     session = open_session(_at_once(deployment))
-    stack.callback(session.stop)
+    stack.callback(close_session, session)
     _stop_on_signals(stop)  # Spark has taken one of them
     return Spark(session, log, stop=stop)
 

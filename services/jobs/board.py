@@ -37,6 +37,7 @@ class JobBoard:
 
     keep_parts: whether to keep the results themselves, or only that there are some.
     jobs: the jobs that were sent, in order.
+    since: by job, the time at which it was sent or last retried, in Unix seconds.
     studies: by job, the study that it was sent under.
     results: by job, its complete results; empty without `keep_parts`.
     rounds: by job, how many rounds are decided.
@@ -47,6 +48,7 @@ class JobBoard:
     log: Log
     keep_parts: bool = False
     jobs: dict[str, Job] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
     studies: dict[str, JobStudy] = field(default_factory=dict)
     results: dict[str, list[Result]] = field(default_factory=dict)
     rounds: Counter[str] = field(default_factory=Counter)
@@ -95,10 +97,12 @@ class JobBoard:
             if kind == "job" and job not in self.jobs:
                 sent, study = msgspec.convert(fields, Job), msgspec.convert(fields, JobStudy)
                 self.jobs[job], self.studies[job] = sent, study
+                self.since[job] = record.time / 1000
         except (ValueError, KeyError, msgspec.ValidationError):
             return
         if kind == "retry":
             self._retries[job] += 1
+            self.since[job] = record.time / 1000
         elif kind == "interrupted":
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 self._interruptions[job, int(fields["attempt"])] += 1

@@ -175,8 +175,13 @@ class Jobs:
         for job, declared in self.open.items():
             state, reason = self._board.state(job), self._board.failure(job)
             reported = self._board.progress.get(job)
-            progress = None if reported is None else reported.progress
-            self.facts.job(job, state, self._board.rounds[job], progress)
+            self.facts.job(
+                job,
+                state,
+                self._board.since.get(job),
+                self._board.rounds[job],
+                None if reported is None else reported.progress,
+            )
             if state != "failed":
                 self._failures.pop(job, None)
             elif job not in self._board.results and self._failures.get(job) != reason:

@@ -7,6 +7,7 @@ the process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -113,11 +114,11 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
     study = facts.study.name
     labels = ["study", "job", "state"]
     states = GaugeMetricFamily("stream_dp_job", "Batch jobs by state.", labels=labels)
-    words = "Since when a batch job waits for its first round, as this process saw it."
+    text = "Since when a batch job waits for its first round."
     since = GaugeMetricFamily(
-        "stream_dp_job_waiting_since_timestamp_seconds", words, labels=["study", "job"]
+        "stream_dp_job_waiting_since_timestamp_seconds", text, labels=["study", "job"]
     )
-    progress = {
+    families = {
         name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["study", "job"])
         for name, words in (
             ("done", "Rounds of a batch job that are decided."),
@@ -130,12 +131,14 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
         states.add_metric([study, name, job.state], 1)
         if job.state == "waiting":
             since.add_metric([study, name], job.since)
-        values = (job.done, job.rounds, job.error, job.left)
-        for family, value in zip(progress.values(), values, strict=True):
+        values = [job.done, 0, math.nan, math.nan]
+        if (progress := job.progress) is not None:
+            values[1:] = progress.rounds, progress.error, progress.left
+        for family, value in zip(families.values(), values, strict=True):
             family.add_metric([study, name], value)
     yield states
     yield since
-    yield from progress.values()
+    yield from families.values()
 
 
 def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from stream_dp.population import CellCounts
@@ -36,11 +36,9 @@ class JobFacts:
     """The state of a batch job and its progress."""
 
     state: str = "waiting"  # or running, done, failed, abandoned
-    since: float = field(default_factory=time.time)  # when this process saw that it is open
+    since: float = field(default_factory=time.time)  # of the last attempt's request, Unix seconds
     done: int = 0  # rounds
-    rounds: int = 0  # of which there will be so many
-    error: float = math.nan  # of the model on the noisy answers; nan: unknown
-    left: float = math.nan  # seconds; nan: unknown
+    progress: Progress | None = None  # the worker's last report
 
 
 @dataclass(frozen=True)
@@ -187,25 +185,19 @@ class Facts:
             self.cells = _grown(self.cells, self._accounting, accounting)
         self._accounting = accounting
 
-    def job(self, job: str, state: str, decided: int = 0, progress: Progress | None = None) -> None:
-        """Sets what the topics say of a job.
-
-        job: its id.
-        state: see `JobFacts`.
-        decided: how many of its rounds are decided.
-        progress: as its worker last reported it.
-        """
-        facts = replace(self.jobs.get(job, JobFacts()), state=state)
-        if progress is not None:
-            facts = JobFacts(
-                state=state,
-                since=facts.since,
-                done=progress.done,
-                rounds=progress.rounds,
-                error=progress.error,
-                left=progress.left,
-            )
-        self.jobs[job] = replace(facts, done=max(facts.done, decided))
+    def job(
+        self,
+        job: str,
+        state: str,
+        since: float | None = None,
+        done: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        """Sets the facts of the job with the id `job`, see `JobFacts`; None keeps a fact."""
+        facts = self.jobs.get(job, JobFacts())
+        done = max(facts.done, done, 0 if progress is None else progress.done)
+        since = facts.since if since is None else since
+        self.jobs[job] = JobFacts(state, since, done, progress or facts.progress)
 
     def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
         """Sets the public facts, all at once for a listener.

@@ -301,6 +301,7 @@ def command(days: SparkDays, folder: Path, *words: str, **more: str) -> subproce
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=folder,
         )
 
 
@@ -332,5 +333,6 @@ def test_the_command(make: Any, tmp_path: Path) -> None:
     child.terminate()
     child.communicate(timeout=600)
     assert child.returncode == 0
+    assert not (tmp_path / "answers" / "artifacts").exists()
     order, manifest = days.last()
     assert days.answer(order, spark=False) == manifest

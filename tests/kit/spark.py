@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stream_dp.services.aggregator.spark.spark_session import open_session
+from stream_dp.services.aggregator.spark.spark_session import close_session, open_session
 
 from .tools import ROOT
 
@@ -67,6 +67,6 @@ def application(folder: Path, **more: str) -> Iterator[Any]:
         try:
             yield session
         finally:
-            session.stop()
+            close_session(session)
             with warnings.catch_warnings(action="ignore"):
                 gc.collect()  # sockets that pyspark leaves open

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
@@ -110,3 +113,16 @@ def open_session(processes: int) -> Any:
     for name, value in _FIXED.items():
         session.conf.set(name, value)
     return session
+
+
+def close_session(session: Any) -> None:
+    """Stops the application, and removes Spark's empty folder `artifacts` in the working folder."""
+    artifacts = None
+    if Path("artifacts").exists():
+        of_session = session._jsparkSession.artifactManager().artifactPath()
+        artifacts = Path(of_session.toAbsolutePath().toString()).parent
+    session.stop()
+    if artifacts is not None:
+        shutil.rmtree(artifacts, ignore_errors=True)
+        with suppress(OSError):  # another application's are there
+            artifacts.parent.rmdir()

@@ -26,7 +26,7 @@ from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.groups.roster import send_roster
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs.job_records import interruption_record
+from stream_dp.services.jobs.job_records import interruption_record, operator_word
 from stream_dp.services.releaser import batch_jobs as jobs_module
 from stream_dp.services.releaser.setup import worker_command
 
@@ -167,6 +167,25 @@ def test_retries_are_counted_across_releasers(
     assert not homes.run(worker=["-c", "import os; os.kill(os.getpid(), 9)"])
     (state,) = json_output(capsys, "jobs", homes.file)["jobs"]
     assert state["reason"] == "the worker ended with signal 9; 3 retries did not help"
+
+
+def test_a_job_waits_since_it_was_sent_whatever_releaser_sent_it(homes: HouseholdFolder) -> None:
+    def since() -> float:
+        with homes.releaser() as releaser:
+            releaser.run(until_idle=True)
+            (job,) = releaser.facts.jobs.values()
+            assert job.state == "waiting"
+            return job.since
+
+    before = time.time()
+    homes.prepare()
+    sent = since()
+    assert before - 1 <= sent <= time.time()
+    assert since() == sent
+    with homes.log() as log:
+        (job,) = (job.id for entry in homes.entries() for job in entry.jobs)
+        log.append([operator_word("retry", job)])
+    assert since() > sent
 
 
 @pytest.mark.parametrize("code", [0, 5])

@@ -30,6 +30,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from stream_dp.log.kafka_topics import TIMEOUT
 from stream_dp.log.log import Record
 from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.services.jobs.progress import Progress
 from stream_dp.services.releaser import ownership as roles
 from stream_dp.services.releaser.input_reading import _ASK
 from stream_dp.services.releaser.listeners import PublicMetrics
@@ -356,7 +357,7 @@ def test_nothing_confidential_reaches_the_public_metrics(place: StudyFolder) -> 
     )
     full.closed_accepted, full.released = 8, 2
     full.input, full.paused = InputFacts(7, 1.0, 6), True
-    full.jobs["job"] = JobFacts(state="failed", done=1, rounds=2, error=3.0, left=4.0)
+    full.jobs["job"] = JobFacts("failed", progress=Progress("job", 1, 2, 3.0, 4.0))
     full.answer()
 
     def shown(facts: Facts) -> bytes:
