@@ -92,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logged = False
     try:
         called = next((word for word in words if not word.startswith("-")), "")
-        options = _parser([called]).parse_args(words)
+        # A parser of all commands is dear, and only the help and a wrong word need it.
+        listed = [called] if called in COMMANDS and called == words[0] else COMMANDS
+        options = _parser([called], listed).parse_args(words)
         logged = called in SERVICES
         from .storage.modes import (
             reporting_mended_modes,  # not before: --version reads no more than it needs
@@ -152,10 +154,13 @@ def _discard(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+def _parser(
+    names: Collection[str] = COMMANDS, listed: Collection[str] = COMMANDS
+) -> argparse.ArgumentParser:
     """The parser of the command line.
 
     names: the commands whose modules are imported for their options.
+    listed: the commands that the parser has.
     """
     parser = _Parser(
         "stream-dp",
@@ -165,7 +170,8 @@ def _parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, words in COMMANDS.items():
+    for name in listed:
+        words = COMMANDS[name]
         command = commands.add_parser(name, help=words, description=words)
         command.add_argument("--json", action="store_true", help="for machines")
         if name in names:

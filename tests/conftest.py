@@ -19,6 +19,11 @@ def pytest_configure(config):
     config.pluginmanager.register(CpuTable(), "cpu-table")
 
 
+def pytest_collection_modifyitems(items):
+    """Tests that fork this process come first: a fork of a process that has grown costs seconds."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/crash/"))
+
+
 @pytest.fixture(scope="session")
 def kafka():
     """host:port of a real broker: the one in STREAM_DP_TEST_KAFKA, or one of this session's own."""

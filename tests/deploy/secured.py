@@ -17,6 +17,8 @@ from broker import FOLDER, HERE, Broker, free_port
 
 USERS = ("admin", "producer", "releaser", "analyst", "monitor")
 QUICK = "java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LIBS = (FOLDER / "libs").resolve()
+SHARED = f"{QUICK} -XX:SharedArchiveFile={LIBS / 'classes.jsa'}"
 ACLS = "org.apache.kafka.tools.AclCommand"
 ARCHIVE = FOLDER / "acls.jsa"  # the classes of that command, which is called for each grant
 PRIVATE, PUBLIC = "poverty-inside", "poverty"
@@ -41,7 +43,7 @@ class Secured:
         return (self.secrets / user).read_text()
 
     def start(self) -> None:
-        Broker(self.folder, libs=FOLDER / "libs").fetch()
+        Broker(self.folder, libs=LIBS).fetch()
         self.secrets.mkdir()
         for user in USERS:
             (self.secrets / user).write_text(secrets.token_hex(16))
@@ -83,11 +85,11 @@ class Secured:
         """Of the shipped scripts: their settings, and Kafka's tools without its distribution."""
         return {
             "PATH": os.environ["PATH"],
-            "CLASSPATH": f"{FOLDER / 'libs'}/*",
+            "CLASSPATH": f"{LIBS}/*",
             "SECRETS": str(self.secrets),
             "PROPERTIES": str(self.folder / "server.properties"),
-            "KAFKA_STORAGE": f"{QUICK} kafka.tools.StorageTool",
-            "KAFKA_SERVER": f"{QUICK} -Xmx512m kafka.Kafka",
+            "KAFKA_STORAGE": f"{SHARED} kafka.tools.StorageTool",
+            "KAFKA_SERVER": f"{SHARED} -Xmx512m kafka.Kafka",
             "KAFKA_ACLS": f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {ACLS}",
             "KAFKA_CONFIGS": f"{QUICK} kafka.admin.ConfigCommand",
             "BOOTSTRAP": f"127.0.0.1:{self.sasl}",

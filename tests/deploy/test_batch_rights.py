@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from deploy.secured import PRIVATE, PUBLIC, Secured
@@ -25,7 +27,9 @@ USERS = (*secured.USERS, "operator", "worker")
 
 class Batches(Secured):
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "BATCHES": "yes"}
+        """With a tool of access lists that begins in a moment; Kafka's own is another test's."""
+        tool = f"{sys.executable} {Path(__file__).with_name('acl_tool.py')}"
+        return {**super().environment(), "BATCHES": "yes", "KAFKA_ACLS": tool}
 
     def files(self) -> None:
         """A study file for each user, and what is sent."""

@@ -13,6 +13,12 @@ def seeds(first: int, *more: int) -> Any:
     return pytest.mark.parametrize("seed", [first, *slow])
 
 
+def chunks(usual: int, number: int) -> Any:
+    """Decorates a test with the seeds below `number`; all but the `usual` first are slow."""
+    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(usual, number)]
+    return pytest.mark.parametrize("seed", [*range(usual), *slow])
+
+
 # Of the calls of a step, of which there is one in most periods.
 CALLS = pytest.mark.parametrize(
     "which", ["first two and last", pytest.param("others", marks=pytest.mark.slow)]

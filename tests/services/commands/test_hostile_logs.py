@@ -15,6 +15,7 @@ from kit import hostile
 from kit.analysts import commands, judged
 from kit.hostile import Draft, drafts, drafts_and, mutated, sealed, sound
 from kit.hostile_arrow import ARROW, encoded
+from kit.matrices import chunks
 from kit.public_logs import TopicInMemory
 
 from stream_dp.log.log import Record
@@ -57,7 +58,7 @@ def test_the_sound_log_is_read_by_every_command(
     assert {judged(words, capsys) for words in commands(source, tmp_path)} == {0}
 
 
-@pytest.mark.parametrize("seed", range(CHUNKS))
+@chunks(3, CHUNKS)
 def test_no_mutated_log_does_more_than_be_refused(
     seed: int,
     in_memory_source: Callable[[list[Record]], str],
