@@ -88,13 +88,13 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    typed = sys.argv[1:] if arguments is None else arguments
     logged = False
     try:
-        called = next((word for word in words if not word.startswith("-")), "")
+        called = next((word for word in typed if not word.startswith("-")), "")
         # A parser of all commands is dear, and only the help and a wrong word need it.
-        listed = [called] if called in COMMANDS and called == words[0] else COMMANDS
-        options = _parser([called], listed).parse_args(words)
+        listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
+        options = _parser([called], listed).parse_args(typed)
         logged = called in SERVICES
         from .storage.modes import (
             reporting_mended_modes,  # not before: --version reads no more than it needs
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (Exception, KeyboardInterrupt) as error:
         code, lines = failure(error)
-        return _fail(lines, code, as_json="--json" in words, logged=logged)
+        return _fail(lines, code, as_json="--json" in typed, logged=logged)
 
 
 def _note(line: str, *, as_json: bool, logged: bool) -> None:
@@ -171,8 +171,8 @@ def _parser(
     parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name in listed:
-        words = COMMANDS[name]
-        command = commands.add_parser(name, help=words, description=words)
+        help_text = COMMANDS[name]
+        command = commands.add_parser(name, help=help_text, description=help_text)
         command.add_argument("--json", action="store_true", help="for machines")
         if name in names:
             module = import_module(f"stream_dp.services.commands.{name}")

@@ -123,36 +123,36 @@ class Deployment:
         )
 
     def signing_key(self, name: Literal["signing", "signing_before"]) -> SigningKey | None:
-        """The key that `[run]` refers to under that name; None where it does not.
+        """The key that `[run]` names; None if undeclared.
 
         Raises UserError.
         """
         declared = self.run.signing if name == "signing" else self.run.signing_before
         if declared is None:
             return None
-        place = f"run.{name}"
-        text = secret_text(place, declared, self.base)
+        key_name = f"run.{name}"
+        text = secret_text(key_name, declared, self.base)
         try:
             key = SigningKey.of_pem(text)
         except UserError as error:
-            raise UserError(f"{place}: {line}" for line in error.lines) from None
+            raise UserError(f"{key_name}: {line}" for line in error.lines) from None
         self._protect_key(declared)
         return key
 
     @cached_property
     def keys(self) -> Keyring | None:
-        """The keys that encrypt what is confidential; None where none are declared.
+        """The keys that encrypt the confidential log; None if undeclared.
 
         Raises UserError.
         """
         if self.run.encryption is None:
             return None
-        place = "run.encryption"
-        text = secret_text(place, self.run.encryption, self.base)
+        key_name = "run.encryption"
+        text = secret_text(key_name, self.run.encryption, self.base)
         try:
             keys = Keyring.of_text(text)
         except UserError as error:
-            raise UserError(f"{place}: {line}" for line in error.lines) from None
+            raise UserError(f"{key_name}: {line}" for line in error.lines) from None
         self._protect_key(self.run.encryption)
         return keys
 
@@ -162,17 +162,17 @@ class Deployment:
 
     @property
     def public_place(self) -> tuple[str, Path]:
-        """The address of the public log, and what a file in it is relative to."""
+        """The address of the public log, and the base of a relative path in the address."""
         return self.run.public, self.base
 
     @property
     def snapshots(self) -> Snapshots:
-        place = self.run.snapshots or f"{self.study.name}-snapshots"
-        return Snapshots(place, self.base, keys=self.keys)
+        folder = self.run.snapshots or f"{self.study.name}-snapshots"
+        return Snapshots(folder, self.base, keys=self.keys)
 
 
 def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:
-    """A public log, and its deployment where it is named by a study file.
+    """Opens a public log, with the deployment of a study file.
 
     source: a study file, or a public log such as sqlite:FILE.
     keep: which tables to read, all of them by default.

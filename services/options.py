@@ -14,6 +14,8 @@ from stream_dp.population.tables.period_texts import check_date_format
 from stream_dp.population.tables.table_files import separator_of
 from stream_dp.study import Study
 
+from .groups.roster_files import RosterFiles
+
 
 def study_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, metavar="STUDY.toml")
@@ -21,14 +23,25 @@ def study_file(parser: argparse.ArgumentParser) -> None:
 
 def public_source(parser: argparse.ArgumentParser) -> None:
     """Adds the argument `source` of `deployment.open_public`."""
-    words = "a study file, or a public log such as sqlite:FILE"
-    parser.add_argument("source", metavar="STUDY|PUBLIC", help=words)
+    help_text = "a study file, or a public log such as sqlite:FILE"
+    parser.add_argument("source", metavar="STUDY|PUBLIC", help=help_text)
 
 
 def group_columns(parser: argparse._ActionsContainer, members: str) -> None:
     parser.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
-    words = f"the same in {members}, where it differs"
-    parser.add_argument("--member-group", metavar="COL", help=words)
+    help_text = f"the same in {members}, where it differs"
+    parser.add_argument("--member-group", metavar="COL", help=help_text)
+
+
+def roster_files(options: argparse.Namespace) -> RosterFiles:
+    """The tables of groups and their members, by the options of `group_columns`."""
+    return RosterFiles(
+        groups=options.groups,
+        members=options.members,
+        key=options.group,
+        member_key=options.member_group or options.group,
+        person=options.person,
+    )
 
 
 def table_columns(parser: argparse.ArgumentParser) -> None:
@@ -37,18 +50,20 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
         "--period", default="period", metavar="COL", help="column of periods (long)"
     )
     parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
-    words = "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
-    parser.add_argument("--columns", metavar="COL=NAME,...", help=words)
-    words = "what a text of the file stands for, an empty VALUE for no answer; may be repeated"
-    parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=words)
-    words = "how dates are written where it is not as ISO does, such as %%d.%%m.%%Y"
-    parser.add_argument("--dates", metavar="FORMAT", help=words)
-    words = "put zeros in front of ids of fewer digits"
-    parser.add_argument("--id-width", type=int, metavar="DIGITS", help=words)
-    words = "between the cells of a text file, 'tab' too; by default read from its header"
-    parser.add_argument("--separator", metavar="CHARACTER", help=words)
-    words = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
-    parser.add_argument("--encoding", metavar="NAME", help=words)
+    help_text = (
+        "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
+    )
+    parser.add_argument("--columns", metavar="COL=NAME,...", help=help_text)
+    help_text = "what a text of the file stands for, an empty VALUE for no answer; may be repeated"
+    parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=help_text)
+    help_text = "how dates are written where it is not as ISO does, such as %%d.%%m.%%Y"
+    parser.add_argument("--dates", metavar="FORMAT", help=help_text)
+    help_text = "put zeros in front of ids of fewer digits"
+    parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
+    help_text = "between the cells of a text file, 'tab' too; by default read from its header"
+    parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
+    help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
+    parser.add_argument("--encoding", metavar="NAME", help=help_text)
     parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
 
 
@@ -59,10 +74,10 @@ def layout(options: argparse.Namespace) -> TableLayout:
         if not equals:
             raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
         columns[name] = column
-    # Who names these two like all other columns means the same.
+    # --columns may also name the columns of ids and of periods.
     person, period = (
-        next((name for name, meant in columns.items() if meant == key == given), given)
-        for key, given in (("person", options.person), ("period", options.period))
+        next((name for name, meant in columns.items() if meant == key == default), default)
+        for key, default in (("person", options.person), ("period", options.period))
     )
     if options.id_width is not None and not 0 < options.id_width <= LONGEST_ID:
         raise UserError(f"--id-width: write a number of digits from 1 to {LONGEST_ID}")
@@ -78,30 +93,30 @@ def layout(options: argparse.Namespace) -> TableLayout:
     )
 
 
-def _mapped_values(words: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By attribute, the value that each text of the file stands for. Raises UserError.
+def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By attribute, the values for texts of the file. Raises UserError.
 
     A text with a comma stands in quotes.
     """
     mapped: dict[str, dict[str, str]] = {}
-    for word in words:
-        attribute, colon, pairs = word.partition(":")
+    for mapping in mappings:
+        attribute, colon, pairs = mapping.partition(":")
         values = mapped.setdefault(attribute, {})
         for pair in next(csv.reader([pairs]), []) or [""]:
             text, equals, value = pair.rpartition("=")
             if not colon or not equals:
-                raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{word}'")
+                raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{mapping}'")
             values[text] = value
     return mapped
 
 
 def check_mapped_values(study: Study, layout: TableLayout) -> None:
-    """That what `--map` gives are declared values. Raises UserError."""
+    """Raises UserError if `--map` names an undeclared attribute or value."""
     for name, values in layout.values.items():
         attribute = study.attributes.get(name)
         if attribute is None:
-            known = ", ".join(study.attributes)
-            raise UserError(f"--map: attribute '{name}' is not declared; there are {known}")
+            declared = ", ".join(study.attributes)
+            raise UserError(f"--map: attribute '{name}' is not declared; there are {declared}")
         for value in values.values():
             judged = attribute.values_known
             if value and judged and not isinstance(attribute.read(value), int):

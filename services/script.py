@@ -109,11 +109,11 @@ def run_study(
             )
         elif groups is not None or members is not None:
             raise UserError("run_study: the study declares no groups; leave groups and members out")
-        known = study
+        keyed_study = study
         if study.places is not None:
             table_of_places = _places(study, places, folder)
             commit_places(log, study, table_of_places)
-            known = table_of_places.of_study(study)
+            keyed_study = table_of_places.of_study(study)
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")
         table = folder / "reports.parquet"
@@ -121,7 +121,7 @@ def run_study(
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
         if study.attributes:
-            _check_reports(table, known, layout, strict)
+            _check_reports(table, keyed_study, layout, strict)
             for batch in encoded_reports(table, study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -145,8 +145,8 @@ def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool)
         judgement = judged.require_all()[table]
     except UserError as error:
         # The caller knows the argument and not the file.
-        words = {str(table): "reports", "--strict": "strict"}
-        for old, new in words.items():
+        names = {str(table): "reports", "--strict": "strict"}
+        for old, new in names.items():
             error = UserError(line.replace(old, new) for line in error.lines)
         raise error from None
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []

@@ -21,7 +21,7 @@ from stream_dp.population.population_parts import allot, split_population, total
 from stream_dp.study import Study
 from stream_dp.study.topics import ORDERS
 
-from ..intake.refusing import refuse_cells
+from ..intake.dead_letters import refuse_cells
 from ..jobs.job_records import SnapshotFile
 from ..process.events import Event, Tell, ignore
 from ..storage.snapshots import Snapshots

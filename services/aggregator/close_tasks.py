@@ -33,9 +33,9 @@ from ..deployment import Deployment
 from ..groups.bound_table import bound_roster
 from ..groups.place_table import PlacesTable, bound_places
 from ..groups.roster import Roster
+from ..intake.dead_letters import refuse_records
 from ..intake.following import READ_AT_ONCE, collector_paused, stop_following
 from ..intake.markers import MarkerReader
-from ..intake.refusing import refuse_records
 from ..intake.schema_source import decoder_maker
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_inputs import save_tables

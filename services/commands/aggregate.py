@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import threading
 from contextlib import ExitStack, closing, suppress
 
@@ -18,10 +17,10 @@ from ..aggregator.spark.spark_session import check_engine, close_session, open_s
 from ..deployment import Deployment
 from ..journal import journal, journal_checks
 from ..options import study_file
-from ..process.attached import end_with_parent
-from ..process.events import Event, tell_json
+from ..process.events import tell_json, tell_text
 from ..process.heartbeats import Pulse, new_heartbeat
-from ..process.output import Output, say
+from ..process.output import Output
+from ..process.stopping import end_with_parent, stop_on_signals
 from ..storage import restored_logs
 
 
@@ -41,7 +40,7 @@ def run(options: argparse.Namespace) -> Output:
     stop = threading.Event()
     with ExitStack() as stack:
         processes = _processes(deployment, stop, stack)
-        _stop_on_signals(stop)
+        stop_on_signals(stop)
         if options.attached:
             end_with_parent()
         log = stack.enter_context(closing(deployment.log()))
@@ -57,7 +56,7 @@ def run(options: argparse.Namespace) -> Output:
             log,
             deployment.snapshots,
             processes or _spark(deployment, log, stop, stack),
-            tell=tell_json(study.name) if options.json else _say,
+            tell=tell_json(study.name) if options.json else tell_text,
             stop=stop,
         )
         beat = new_heartbeat("aggregator", service=not options.until_idle)
@@ -81,18 +80,9 @@ def _spark(deployment: Deployment, log: Log, stop: threading.Event, stack: ExitS
     check_engine(deployment)
     session = open_session(_at_once(deployment))
     stack.callback(close_session, session)
-    _stop_on_signals(stop)  # Spark has taken one of them
+    stop_on_signals(stop)  # Spark has taken one of them
     return Spark(session, log, stop=stop)
 
 
 def _at_once(deployment: Deployment) -> int:
     return deployment.run.processes or len(os.sched_getaffinity(0))
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
-
-
-def _say(event: Event) -> None:
-    say(event.message)

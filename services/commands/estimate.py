@@ -29,18 +29,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", nargs="?", metavar="RELEASE")
     parser.add_argument("query", nargs="?", metavar="QUERY")
     parser.add_argument("--period", help="as of this period; the last one by default")
-    words = "less the answer at this period: a change, with the error that both have together"
-    parser.add_argument("--minus", metavar="PERIOD", help=words)
-    words = "of sizes of places, such as north/0101; all regions together by default"
-    parser.add_argument("--region", metavar="PATH", help=words)
-    words = "of sizes of places: less the answer of this region, an empty path for all of them"
-    parser.add_argument("--minus-region", metavar="PATH", help=words)
-    words = "another answer, together with the first: the error of their difference and ratio,"
-    words += " a band that covers all at once, with --json all covariances; repeatable"
+    help_text = "less the answer at this period: a change, with the error that both have together"
+    parser.add_argument("--minus", metavar="PERIOD", help=help_text)
+    help_text = "of sizes of places, such as north/0101; all regions together by default"
+    parser.add_argument("--region", metavar="PATH", help=help_text)
+    help_text = "of sizes of places: less the answer of this region, an empty path for all of them"
+    parser.add_argument("--minus-region", metavar="PATH", help=help_text)
+    help_text = "another answer, together with the first: the error of their difference and ratio,"
+    help_text += " a band that covers all at once, with --json all covariances; repeatable"
     several = ("RELEASE", "QUERY", "PERIOD")
-    parser.add_argument("--also", nargs=3, action="append", metavar=several, help=words)
-    words = "the query at every period so far, together"
-    parser.add_argument("--each-period", action="store_true", help=words)
+    parser.add_argument("--also", nargs=3, action="append", metavar=several, help=help_text)
+    help_text = "the query at every period so far, together"
+    parser.add_argument("--each-period", action="store_true", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")
     unit.add_argument("--count", action="store_true", help="as a number of people")
@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> Output:
             return options.release is None or certificate.release in named
         if options.query is None:
             return False
-        one = certificate.release == options.release and not (several or difference)
-        return table == "measurements" or (table == "panel" and one)
+        single_answer = certificate.release == options.release and not (several or difference)
+        return table == "measurements" or (table == "panel" and single_answer)
 
     public, _ = open_public(options.source, keep)
     if options.query is None:
@@ -65,13 +65,13 @@ def run(options: argparse.Namespace) -> Output:
     if several:
         return _together(public, options)
     count = True if options.count else False if options.share else None
-    asked = ReleaseQuery(options.release, options.query, options.period, _region(options.region))
+    query = ReleaseQuery(options.release, options.query, options.period, _region(options.region))
     if difference:
         region = options.region if options.minus_region is None else options.minus_region
-        before = asked._replace(period=options.minus or asked.period, region=_region(region))
-        answer = public.answers([asked, before], count=count).difference(0, 1)
+        baseline = query._replace(period=options.minus or query.period, region=_region(region))
+        answer = public.answers([query, baseline], count=count).difference(0, 1)
     else:
-        answer = public.answer(*asked[:3], count=count, region=asked.region)
+        answer = public.answer(*query[:3], count=count, region=query.region)
     return Output(answer.as_dict(), "\n".join(answer_lines(answer)))
 
 
@@ -80,7 +80,7 @@ def _region(path: str | None) -> tuple[str, ...] | None:
 
 
 def _askable(public: PublicLog, release: str | None) -> Output:
-    """Examples of queries of one release, or of all that can be asked."""
+    """Examples of queries of a release, or of all releases."""
     names = [declared.name for declared in public.study.releases]
     names += sorted({r.certificate.release for r in public.published} - {*names})
     askable = {}
@@ -124,17 +124,17 @@ def answer_lines(answer: Answer) -> list[str]:
         lines += [ends] if ends else []
     if answer.bias is not None:
         lines.append(_wrapped(f"  panel's bias    {answer.bias}"))
-    alone = answer.sources == (answer.release,)
-    sources = "" if alone else f" of {', '.join(answer.sources)}"
+    is_single = answer.sources == (answer.release,)
+    sources = "" if is_single else f" of {', '.join(answer.sources)}"
     through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
     lines.append(f"  method          {answer.method}{through}")
     return lines + ([f"  {ERRORS}"] if ends else [])
 
 
-def _place(asked: Answer | ReleaseQuery) -> str:
+def _place(subject: Answer | ReleaseQuery) -> str:
     """The period of an answer and, of sizes, its region."""
-    region = "" if asked.region is None else f", {'/'.join(asked.region) or 'all regions'}"
-    return f"{asked.period}{region}"
+    region = "" if subject.region is None else f", {'/'.join(subject.region) or 'all regions'}"
+    return f"{subject.period}{region}"
 
 
 def _wrapped(line: str) -> str:
@@ -146,12 +146,12 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     for word in ("minus", "region", "minus_region", *(["period"] if options.each_period else [])):
         if getattr(options, word) is not None:
             raise UserError(f"--{word.replace('_', '-')}: goes with one answer alone")
-    asked = [ReleaseQuery(options.release, options.query, options.period)]
+    queries = [ReleaseQuery(options.release, options.query, options.period)]
     if options.each_period:
         public.queries(options.release)  # refuses a release that nothing is published of
-        asked = [asked[0]._replace(period=p) for p in public.periods_of(options.release)]
-    asked += [ReleaseQuery(*each) for each in options.also or ()]
-    joint = public.answers(asked, count=bool(options.count) or None)
+        queries = [queries[0]._replace(period=p) for p in public.periods_of(options.release)]
+    queries += [ReleaseQuery(*fields) for fields in options.also or ()]
+    joint = public.answers(queries, count=bool(options.count) or None)
     low, high = joint.band()
     rows = [
         {
@@ -160,9 +160,9 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
             "period": answer.period,
             "value": answer.value,
             "standard_error": answer.standard_error,
-            "band": [float(low[place]), float(high[place])],
+            "band": [float(low[index]), float(high[index])],
         }
-        for place, (query, answer) in enumerate(zip(asked, joint.answers, strict=True))
+        for index, (query, answer) in enumerate(zip(queries, joint.answers, strict=True))
     ]
     measure = joint.answers[0].measure
     digits = 1 if measure == "count" else 5
@@ -173,10 +173,10 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
         "covariance": joint.covariance.tolist(),
     }
     text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
-    for place, (query, answer) in enumerate(zip(asked, joint.answers, strict=True)):
+    for index, (query, answer) in enumerate(zip(queries, joint.answers, strict=True)):
         text.append(
             f"  {answer.value:.{digits}f}  +- {answer.standard_error:.{digits}f}"
-            f"  {low[place]:.{digits}f} to {high[place]:.{digits}f}"
+            f"  {low[index]:.{digits}f} to {high[index]:.{digits}f}"
             f"  {answer.release}, {query.query} at {answer.period}"
         )
     if len(joint.answers) == 2:
@@ -188,7 +188,7 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
 def _compared(joint: JointAnswers, digits: int, data: dict[str, object]) -> list[str]:
     """The difference and the ratio of two answers, a line for each, and as parts of `data`."""
     lines = []
-    for name, compare, words, places in (
+    for name, compare, comparison, digit_count in (
         ("difference", joint.difference, "the first less the second", digits),
         ("ratio", joint.ratio, "the first over the second", 5),
     ):
@@ -196,14 +196,14 @@ def _compared(joint: JointAnswers, digits: int, data: dict[str, object]) -> list
             answer = compare(0, 1)
         except UserError as refused:
             data[name] = None
-            lines.append(f"{words}: {refused}")
+            lines.append(f"{comparison}: {refused}")
             continue
-        kept = ("value", "standard_error", "interval")
-        data[name] = {key: value for key, value in answer.as_dict().items() if key in kept}
+        shown_keys = ("value", "standard_error", "interval")
+        data[name] = {key: value for key, value in answer.as_dict().items() if key in shown_keys}
         low, high = answer.ends
         lines.append(
-            f"{words}: {answer.value:.{places}f}, standard error"
-            f" {answer.standard_error:.{places}f}, {LEVEL:.0%} interval"
-            f" {low:.{places}f} to {high:.{places}f}"
+            f"{comparison}: {answer.value:.{digit_count}f}, standard error"
+            f" {answer.standard_error:.{digit_count}f}, {LEVEL:.0%} interval"
+            f" {low:.{digit_count}f} to {high:.{digit_count}f}"
         )
     return lines

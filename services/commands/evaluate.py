@@ -29,9 +29,9 @@ from ..evaluations.table_evaluations import (
     judged_tables,
 )
 from ..groups.members import Members
-from ..groups.roster_files import RosterFiles, roster_from_files
+from ..groups.roster_files import roster_from_files
 from ..intake.known_panel import known_panel, known_panel_and_members
-from ..options import group_columns, layout, study_file, table_columns
+from ..options import group_columns, layout, roster_files, study_file, table_columns
 from ..process.output import Output
 from ..storage.atomic_files import atomic_folder
 
@@ -45,7 +45,7 @@ Panel = Mapping[str, NDArray[np.unsignedinteger]]
 
 @dataclass(frozen=True)
 class Report:
-    """What `evaluate` says of the releases of some families.
+    """The report on the releases of several families.
 
     data: as JSON values.
     figures: writes the figures to a folder and gives their paths.
@@ -63,8 +63,8 @@ class Report:
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("truth", type=Path, metavar="TRUTH")
-    words = "runs of each mechanism; 200 by default, 5 of batch releases"
-    parser.add_argument("--repetitions", type=int, metavar="R", help=words)
+    help_text = "runs of each mechanism; 200 by default, 5 of batch releases"
+    parser.add_argument("--repetitions", type=int, metavar="R", help=help_text)
     parser.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
     parser.add_argument(
         "--compare", action="store_true", help="every form of each release against the paper's"
@@ -73,26 +73,28 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     table_columns(parser)
-    words = "where the study releases groups with their members"
-    groups = parser.add_argument_group("groups", words)
+    help_text = "where the study releases groups with their members"
+    groups = parser.add_argument_group("groups", help_text)
     groups.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")
     groups.add_argument(
         "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
     )
     group_columns(groups, "--members")
-    words = "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
-    parser.add_argument("--places", type=Path, metavar="FILE", help=words)
-    words = "judge data sets at this period's close; at the last due one by default"
-    parser.add_argument("--at", metavar="PERIOD", help=words)
+    help_text = (
+        "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
+    )
+    parser.add_argument("--places", type=Path, metavar="FILE", help=help_text)
+    help_text = "judge data sets at this period's close; at the last due one by default"
+    parser.add_argument("--at", metavar="PERIOD", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
     study = Deployment.load(options.study).study
     scales = _scales(options.scales)
     _check(study, options)
-    places = known_places(study, options.truth, options.places)
-    if places is not None:
-        study = places.of_study(study)
+    place_table = known_places(study, options.truth, options.places)
+    if place_table is not None:
+        study = place_table.of_study(study)
     if options.compare:
         return _compared(study, options)
     if options.out is not None and find_spec("matplotlib") is None:
@@ -100,29 +102,22 @@ def run(options: argparse.Namespace) -> Output:
     members: Members | None = None
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:
-        files = RosterFiles(
-            groups=options.groups,
-            members=options.members,
-            key=options.group,
-            member_key=options.member_group or options.group,
-            person=options.person,
-        )
-        roster = roster_from_files(study, files)
-        known, members = known_panel_and_members(study, options.truth, layout(options), roster)
-    elif places is not None and places.counts is not None:
-        known = {}
+        roster = roster_from_files(study, roster_files(options))
+        panel, members = known_panel_and_members(study, options.truth, layout(options), roster)
+    elif place_table is not None and place_table.counts is not None:
+        panel = {}
     else:
-        known = known_panel(study, options.truth, layout(options))
+        panel = known_panel(study, options.truth, layout(options))
     results: dict[str, Report] = {}
     if study.releases:
-        results |= _continual(study, known, scales, options)
-    if places is not None:
-        sizes = known_sizes(study, places, known, at=options.at, scales=scales)
+        results |= _continual(study, panel, scales, options)
+    if place_table is not None:
+        sizes = known_sizes(study, place_table, panel, at=options.at, scales=scales)
         results["sizes"] = _judged_sizes(study, sizes, options)
     if any(batch.family in TABLE_JUDGES for batch in study.batches or ()):
         trials = TableTrials(
             study=study,
-            known=known,
+            known=panel,
             members=members,
             at=options.at,
             scales=scales,
@@ -140,22 +135,22 @@ def run(options: argparse.Namespace) -> Output:
 
 
 def _scales(text: str | None) -> list[str]:
-    words = text.split(",") if text else []
+    factors = text.split(",") if text else []
     try:
-        if any(Fraction(word) <= 0 for word in words):
+        if any(Fraction(word) <= 0 for word in factors):
             raise UserError("--scales: give numbers above 0")
     except (ValueError, ZeroDivisionError):
         raise UserError("--scales: write numbers such as 0.2,1,10") from None
-    return list(dict.fromkeys(words))
+    return list(dict.fromkeys(factors))
 
 
 def _check(study: Study, options: argparse.Namespace) -> None:
-    """Raises UserError for options that contradict each other or the study."""
+    """Raises UserError for contradictory options."""
     files = {"--groups": options.groups, "--members": options.members}
-    words = [word for word, file in files.items() if file is not None]
-    least = 2 if study.releases or options.compare else 1
-    if options.repetitions is not None and options.repetitions < least:
-        raise UserError(f"--repetitions: give at least {least}")
+    options_given = [word for word, file in files.items() if file is not None]
+    fewest = 2 if study.releases or options.compare else 1
+    if options.repetitions is not None and options.repetitions < fewest:
+        raise UserError(f"--repetitions: give at least {fewest}")
     if options.seed < 0:
         raise UserError("--seed: give a number from 0 on")
     if options.simulated and not options.compare:
@@ -168,10 +163,10 @@ def _check(study: Study, options: argparse.Namespace) -> None:
         raise UserError("--at: goes with an evaluation, not with --compare")
     if options.at is not None and not study.batches:
         raise UserError("--at: goes with data sets, and the study has none")
-    if words and not _of_groups(study):
-        raise UserError(f"{words[0]}: goes with releases of groups, and the study has none")
-    if words and options.compare:
-        raise UserError(f"{words[0]}: goes with an evaluation, not with --compare")
+    if options_given and not _of_groups(study):
+        raise UserError(f"{options_given[0]}: goes with releases of groups, and the study has none")
+    if options_given and options.compare:
+        raise UserError(f"{options_given[0]}: goes with an evaluation, not with --compare")
     if options.at is not None and options.at not in study.periods.numbers:
         labels = study.periods.labels
         raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
@@ -188,7 +183,7 @@ def _of_groups(study: Study) -> list[DataSetRelease]:
 
 
 def _continual(
-    study: Study, known: Panel, scales: Sequence[str], options: argparse.Namespace
+    study: Study, panel: Panel, scales: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Report]:
     from stream_dp.evaluation.panels import repeat
     from stream_dp.evaluation.panels.panel_figures import write_panel_figures
@@ -198,10 +193,10 @@ def _continual(
         return Report(result.as_dict(), panels_text(result), partial(write_panel_figures, result))
 
     repetitions = options.repetitions or REPETITIONS
-    evaluation = repeat.evaluate_panels(study, known, repetitions, seed=options.seed)
+    evaluation = repeat.evaluate_panels(study, panel, repetitions, seed=options.seed)
     results = {"evaluation": report(evaluation)}
     if scales:
-        sweep = repeat.sweep(study, known, scales, repetitions, seed=options.seed)
+        sweep = repeat.sweep(study, panel, scales, repetitions, seed=options.seed)
         results["sweep"] = report(sweep)
     return results
 
@@ -216,7 +211,9 @@ def _judged_tables(trials: TableTrials) -> Report:
     return Report(reports.as_dict(), reports_text(reports), figures)
 
 
-def _judged_sizes(study: Study, known: Sequence[KnownSizes], options: argparse.Namespace) -> Report:
+def _judged_sizes(
+    study: Study, known_sizes: Sequence[KnownSizes], options: argparse.Namespace
+) -> Report:
     """A report for each release of sizes."""
     from stream_dp.evaluation.sizes_trials import (
         SizesReport,
@@ -226,22 +223,22 @@ def _judged_sizes(study: Study, known: Sequence[KnownSizes], options: argparse.N
     )
 
     repetitions, reports = options.repetitions or FITS, []
-    for one in known:
-        with tqdm(desc=one.release.name, disable=None, leave=False) as bar:
+    for sizes in known_sizes:
+        with tqdm(desc=sizes.release.name, disable=None, leave=False) as bar:
             progress = bar_progress(bar)
             errors = evaluate_sizes(
-                one.leaves, one.plans, repetitions, seed=options.seed, progress=progress
+                sizes.leaves, sizes.plans, repetitions, seed=options.seed, progress=progress
             )
         reports.append(
             SizesReport(
                 study=study.name,
-                release=one.release.name,
-                period=one.period,
-                places=sum(sizes.total for sizes in one.leaves),
-                people=sum(sizes.members for sizes in one.leaves),
+                release=sizes.release.name,
+                period=sizes.period,
+                places=sum(sizes.total for sizes in sizes.leaves),
+                people=sum(sizes.members for sizes in sizes.leaves),
                 repetitions=repetitions,
                 seed=options.seed,
-                rhos={label: plan.rho for label, plan in one.plans.items()},
+                rhos={label: plan.rho for label, plan in sizes.plans.items()},
                 errors=errors,
             )
         )
@@ -270,7 +267,7 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
 
 
 def _wrote(out: Path, names: Sequence[str]) -> str:
-    """A line for each file that was written to a folder."""
+    """A line for every written file."""
     return "".join(f"\nwrote {out / name}" for name in names)
 
 

@@ -9,8 +9,8 @@ from stream_dp.errors import UserError
 
 from ..deployment import Deployment
 from ..groups.roster import send_roster
-from ..groups.roster_files import RosterFiles, roster_from_files
-from ..options import group_columns, study_file
+from ..groups.roster_files import roster_from_files
+from ..options import group_columns, roster_files, study_file
 from ..process.output import Output
 
 
@@ -26,16 +26,7 @@ def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if deployment.study.groups is None:
         raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
-    roster = roster_from_files(
-        deployment.study,
-        RosterFiles(
-            groups=options.groups,
-            members=options.members,
-            key=options.group,
-            member_key=options.member_group or options.group,
-            person=options.person,
-        ),
-    )
+    roster = roster_from_files(deployment.study, roster_files(options))
     was_sent = send_roster(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": was_sent}

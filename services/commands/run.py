@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import signal
 import threading
 from contextlib import ExitStack
 
 from ..deployment import Deployment
 from ..options import study_file
-from ..process.events import Event, tell_json
-from ..process.output import JOB_FAILED, Output, say
+from ..process.events import tell_json, tell_text
+from ..process.output import JOB_FAILED, Output
+from ..process.stopping import stop_on_signals
 from ..releaser.setup import releaser_of
 from ..releaser.succession import require_no_other
 
@@ -31,9 +31,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
-    tell = tell_json(deployment.study.name) if options.json else _say
+    stop_on_signals(stop)
+    tell = tell_json(deployment.study.name) if options.json else tell_text
     releaser = releaser_of(deployment, tell=tell, stop=stop)
     releaser.moved = options.moved
     # What was imported lives as long as the service: let the collector never look at it again.
@@ -55,7 +54,3 @@ def run(options: argparse.Namespace) -> Output:
     failed = any(job.state == "failed" for job in releaser.facts.jobs.values())
     code = JOB_FAILED if failed and options.until_idle else 0
     return Output({"horizon_reached": horizon_reached}, "", code)
-
-
-def _say(event: Event) -> None:
-    say(event.message)

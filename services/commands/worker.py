@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 from contextlib import ExitStack, closing, suppress
@@ -19,10 +18,10 @@ from ..jobs.progress import Progress
 from ..jobs.worker.worker import Worker
 from ..journal import journal
 from ..options import study_file
-from ..process.attached import end_with_parent
 from ..process.events import Event, tell_json
 from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import JOB_FAILED, Output
+from ..process.stopping import end_with_parent, stop_on_signals
 from ..storage import restored_logs
 
 
@@ -37,8 +36,7 @@ def run(options: argparse.Namespace) -> Output:
     if not deployment.study.batches:
         raise UserError(f"{options.study}: declares no batch release, so there is nothing to do")
     stop = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stop.set())
+    stop_on_signals(stop)
     with ExitStack() as stack:
         if options.attached:
             end_with_parent()

@@ -14,6 +14,11 @@ def object_of(properties: dict[str, Schema]) -> Schema:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
+def matching(pattern: str) -> Schema:
+    """A text that matches a regular expression."""
+    return {"type": "string", "pattern": pattern}
+
+
 def typed(kind: str) -> Schema:
     """An object with the constant property `type`. kind: the constant."""
     return object_of({"type": {"const": kind}})

@@ -24,15 +24,15 @@ from ..jobs.job_records import Job, JobStudy
 from ..jobs.known_interactions import PUBLISHED, panels_of
 from ..journal.journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from ..process.heartbeats import Heartbeat
-from .json_schema import SHARED, Schema, all_of, object_of, shared, typed
+from .json_schema import SHARED, Schema, all_of, matching, object_of, shared, typed
 from .report_schemas import report_schema
 
 Messages = dict[str, Schema]
 
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
-_DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-_SIGNER: Schema = {"type": "string", "pattern": "^ed25519:[0-9a-f]{64}$"}
+_DIGEST: Schema = matching("^[0-9a-f]{64}$")
+_SIGNER: Schema = matching("^ed25519:[0-9a-f]{64}$")
 _ARROW = "application/vnd.apache.arrow.stream"
 _JSON, _BYTES = "application/json", "application/octet-stream"
 
@@ -66,39 +66,23 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
     """By topic, its messages by name."""
     source, signed = f"stream-dp/{study.name}", run.signing is not None
     private = {
-        topics.STUDY: {
-            "binding": _message(
-                "The study that the log belongs to.",
-                _JSON,
-                payload=all_of(
-                    shared("Binding"),
-                    object_of(
-                        {"study": {"const": study.name}, "terms": {"const": study.terms_hash}}
-                    ),
-                ),
-            )
-        },
+        topics.STUDY: {"binding": _binding(study)},
         topics.REPORTS: {"report": _report(study, run.input), "closeMarker": _marker(study)},
         topics.DEAD_LETTERS: {"deadLetter": _dead_letter()},
         topics.JOURNAL: {
             "journalPart": _part("stream-dp.decision", source, "(design|state .+|public)", _BYTES),
             **{
-                f"{name}Entry": _manifest("stream-dp.decision", source, [shared(head)])
-                for name, head in {
-                    "genesis": "GenesisHead",
-                    "close": "CloseHead",
-                    "result": "ResultHead",
-                    "placed": "PlacedHead",
-                    **({"key": "KeyHead"} if signed else {}),
-                }.items()
+                f"{name}Entry": _manifest(
+                    "stream-dp.decision", source, [shared(f"{name.title()}Head")]
+                )
+                for name in ("genesis", "close", "result", "placed", *(["key"] * signed))
             },
         },
-        topics.CLOCK: {"tick": _message("Its append time is the cluster's time.", _BYTES)},
+        topics.CLOCK: {"tick": _message("Its append time is the cluster's time.")},
         topics.HEARTBEATS: {
             "heartbeat": _message(
                 "A process lives, or has ended, and what it waits for.",
-                _JSON,
-                payload=shared("Heartbeat"),
+                shared("Heartbeat"),
                 key={"enum": list(topics.PROCESSES)},
             )
         },
@@ -111,32 +95,37 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
     return {**private, topics.RELEASES: _releases(study, source, signed)}
 
 
+def _binding(study: Study) -> Schema:
+    declared = object_of({"study": {"const": study.name}, "terms": {"const": study.terms_hash}})
+    return _message("The study that the log belongs to.", all_of(shared("Binding"), declared))
+
+
 def _report(study: Study, declared: Input) -> Schema:
     summary = f"What one {study.unit} says for one period. Whoever may write here may send it."
     if declared.plain:
         key_description = "The person's id as text, so that one person's reports stay in order."
         key = {"type": ["string", "null"], "description": key_description}
-        return _message(summary, _JSON, payload=report_schema(study), key=key)
+        return _message(summary, report_schema(study), key=key)
     summary += f" A record of the shape that [run.input] declares: {declared.format} with"
     summary += f" {declared.packed} in it; the JSON Schema of reports holds once it is mapped."
-    return _message(summary, _BYTES)
+    return _message(summary)
 
 
 def _faulty_row() -> Schema:
     row = {"type": ["integer", "null"], "minimum": 1}
     payload = {**object_of({"row": row, "text": _TEXT}), "additionalProperties": False}
     summary = "A row of a table that makes no report, as `send` writes it. It is rejected."
-    return _message(summary, _JSON, payload=payload)
+    return _message(summary, payload)
 
 
 def _marker(study: Study) -> Schema:
-    headers = object_of({MARKER: {"type": "string", "pattern": "^[0-9]{1,5}$"}})
+    headers = object_of({MARKER: matching("^[0-9]{1,5}$")})
     headers["properties"][MARKED_STUDY] = {"const": study_mark(study).decode()}
     summary = (
         "Closes every period up to the number in its header, for its partition. An operator's."
     )
     summary += " One that names another study closes nothing and is rejected."
-    return _message(summary, _BYTES, payload={"type": "null"}, headers=headers)
+    return _message(summary, {"type": "null"}, content=_BYTES, headers=headers)
 
 
 def _dead_letter() -> Schema:
@@ -144,20 +133,17 @@ def _dead_letter() -> Schema:
     headers = object_of(
         {
             "__connect.errors.topic": _TEXT,
-            "__connect.errors.partition": {"type": "string", "pattern": "^[0-9]+$"},
-            "__connect.errors.offset": {"type": "string", "pattern": "^[0-9]+$"},
+            "__connect.errors.partition": matching("^[0-9]+$"),
+            "__connect.errors.offset": matching("^[0-9]+$"),
             "__connect.errors.stage": {"const": "VALUE_CONVERTER"},
             "__connect.errors.exception.message": _TEXT,
-            "stream-dp-cells": {
-                "type": "string",
-                "pattern": f"^({reasons})=[0-9]+(,({reasons})=[0-9]+)*$",
-            },
+            "stream-dp-cells": matching(f"^({reasons})=[0-9]+(,({reasons})=[0-9]+)*$"),
         }
     )
     headers["properties"]["stream-dp-source"] = {**_TEXT, "maxLength": 255}
-    key = {"type": "string", "pattern": f"^{topics.REPORTS}/[0-9]+/[0-9]+$"}
+    key = matching(f"^{topics.REPORTS}/[0-9]+/[0-9]+$")
     summary = "A rejected record's value, with the reasons in headers; none of them quotes it."
-    return _message(summary, _BYTES, headers=headers, key=key)
+    return _message(summary, headers=headers, key=key)
 
 
 def _part_messages() -> dict[str, Messages]:
@@ -166,27 +152,20 @@ def _part_messages() -> dict[str, Messages]:
         topics.CLOSES: {
             "announcement": _message(
                 "Positions of the reports that the next markers do not lie before.",
-                _JSON,
-                payload=shared("Announced"),
+                shared("Announced"),
             )
         },
         topics.ORDERS: {
-            "order": _message(
-                "A close that an aggregator is to do.", _JSON, payload=shared("Order"), key=order
-            )
+            "order": _message("A close that an aggregator is to do.", shared("Order"), key=order)
         },
         topics.MANIFESTS: {
             "answer": _message(
-                "The file of the manifest that answers an order.",
-                _JSON,
-                payload=shared("Answer"),
-                key=order,
+                "The file of the manifest that answers an order.", shared("Answer"), key=order
             ),
             "reading": _message(
                 "The schemas that the reports of an order are read with.",
-                _JSON,
-                payload=shared("Reading"),
-                key={"type": "string", "pattern": "^[0-9a-f]{64}/reading$"},
+                shared("Reading"),
+                key=matching("^[0-9a-f]{64}/reading$"),
             ),
         },
     }
@@ -194,7 +173,7 @@ def _part_messages() -> dict[str, Messages]:
 
 def _sealed() -> Schema:
     summary = "A record that is encrypted, with its headers, by the keys of [run.encryption]."
-    return _message(summary, _BYTES, headers=object_of({name: {} for name, _ in SEALED}))
+    return _message(summary, headers=object_of({name: {} for name, _ in SEALED}))
 
 
 def _job_messages(study: Study, source: str) -> dict[str, Messages]:
@@ -217,7 +196,6 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     if any(panels_of(study, batch) for batch in study.batches or ()):
         published["publishedAnswers"] = _message(
             "What a panel has published of a job's people: 64-bit integers, before the job.",
-            _BYTES,
             headers=object_of({PUBLISHED: _TEXT}),
             key=job,
         )
@@ -229,20 +207,17 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
         topics.JOBS: {
             "job": _message(
                 "A data set that a worker is to fit.",
-                _JSON,
-                payload=all_of(typed("job"), shared("Job"), shared("JobStudy")),
+                all_of(typed("job"), shared("Job"), shared("JobStudy")),
                 key=job,
             ),
             "operatorWord": _message(
                 "An operator has a job retried or abandoned.",
-                _JSON,
-                payload=object_of({"type": {"enum": ["retry", "abandon"]}, "id": job}),
+                object_of({"type": {"enum": ["retry", "abandon"]}, "id": job}),
                 key=job,
             ),
             "interruption": _message(
                 "The worker beside a releaser was killed; it goes on from the transcript.",
-                _JSON,
-                payload=object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
+                object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
                 key=job,
             ),
             **published,
@@ -250,35 +225,31 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
         topics.TRANSCRIPTS: {
             "round": _message(
                 "A piece of a round of a job, decided before it is used.",
-                _BYTES,
                 headers=object_of({"stream-dp-chunk": {"pattern": "^[0-9a-f]+/[0-9]+/[0-9]+$"}}),
-                key={"type": "string", "pattern": "^.+/[0-9]+$"},
+                key=matching("^.+/[0-9]+$"),
             ),
             "progress": _message(
                 "How far a worker is with a job.",
-                _JSON,
-                payload=object_of(progress),
+                object_of(progress),
                 headers=object_of({"stream-dp-progress": {"const": ""}}),
             ),
         },
         topics.RESULTS: {
             "resultPart": _message(
                 "A part of a fitted data set.",
-                _ARROW,
-                headers=handed_in({"type": "string", "pattern": "/[0-9]+$"}),
+                content=_ARROW,
+                headers=handed_in(matching("/[0-9]+$")),
                 key=job,
             ),
             "result": _message(
                 "The manifest that completes a result.",
-                _JSON,
-                payload=object_of(result),
+                object_of(result),
                 headers=handed_in({"const": "manifest"}),
                 key=job,
             ),
             "failure": _message(
                 "Why a job failed.",
-                _JSON,
-                payload=object_of({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
+                object_of({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
                 headers=object_of({"stream-dp-part": {"const": "failure"}}),
                 key=job,
             ),
@@ -325,33 +296,29 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
 
 def _part(kind: str, source: str, names: str, content: str, *, dated: bool = False) -> Schema:
     """A part of a message whose manifest follows. names: a pattern of the name before `/`."""
-    part_schema = {"type": "string", "pattern": f"^{names}/[0-9]+$"}
-    headers = _event_headers(
-        kind, source=source, content=content, part_schema=part_schema, dated=dated
+    headers = _event_headers(kind, source, content, matching(f"^{names}/[0-9]+$"), dated=dated)
+    return _message(
+        "A part of the message that the next manifest ends.", content=content, headers=headers
     )
-    return _message("A part of the message that the next manifest ends.", content, headers=headers)
 
 
 def _manifest(
     kind: str, source: str, heads: list[Schema], *, dated: bool = False, signed: bool = False
 ) -> Schema:
-    headers = _event_headers(
-        kind, source=source, content=_JSON, part_schema={"const": "manifest"}, dated=dated
-    )
+    headers = _event_headers(kind, source, _JSON, {"const": "manifest"}, dated=dated)
     if signed:
         headers["required"].append(SIGNATURE)
-        headers["properties"][SIGNATURE] = {"type": "string", "pattern": "^[A-Za-z0-9+/]{86}==$"}
+        headers["properties"][SIGNATURE] = matching("^[A-Za-z0-9+/]{86}==$")
     return _message(
         "The manifest that ends a message; its SHA-256 is the message's hash.",
-        _JSON,
-        payload=all_of(*heads, shared("Manifest")),
+        all_of(*heads, shared("Manifest")),
         headers=headers,
-        key={"type": "string", "pattern": "^[0-9]+(/.+)?$"},
+        key=matching("^[0-9]+(/.+)?$"),
     )
 
 
 def _event_headers(
-    kind: str, source: str, content: str, part_schema: Schema, dated: bool
+    kind: str, source: str, content: str, part_schema: Schema, *, dated: bool
 ) -> Schema:
     """The headers of the CloudEvents binding to Kafka. dated: whether to include ce_time."""
     time = {"ce_time": {"type": "string", "format": "date-time"}} if dated else {}
@@ -360,7 +327,7 @@ def _event_headers(
             "ce_specversion": {"const": "1.0"},
             "ce_type": {"const": kind},
             "ce_source": {"const": source},
-            "ce_id": {"type": "string", "pattern": "^[0-9]+/"},
+            "ce_id": matching("^[0-9]+/"),
             "content-type": {"const": content},
             "stream-dp-part": part_schema,
             **time,
@@ -370,18 +337,19 @@ def _event_headers(
 
 def _message(
     summary: str,
-    content: str,
-    *,
     payload: Schema | None = None,
+    *,
+    content: str | None = None,
     headers: Schema | None = None,
     key: Schema | None = None,
 ) -> Schema:
-    """A message in AsyncAPI. payload: the schema; None for bytes without a schema."""
-    fields: Schema = {"summary": summary, "contentType": content}
-    if headers is not None:
-        fields["headers"] = headers
-    if payload is not None:
-        fields["payload"] = payload
-    if key is not None:
-        fields["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
-    return fields
+    """A message in AsyncAPI.
+
+    payload: the schema; None for bytes without a schema.
+    content: the media type; by default JSON with a payload, else bytes.
+    """
+    media = content or (_BYTES if payload is None else _JSON)
+    bindings = None if key is None else {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
+    optional = {"headers": headers, "payload": payload, "bindings": bindings}
+    fields = {name: value for name, value in optional.items() if value is not None}
+    return {"summary": summary, "contentType": media, **fields}

@@ -13,8 +13,7 @@ _OF_PLACE = "The key of a place in the table of places, or 'absent' for nowhere.
 
 
 def report_schema(study: Study) -> Json:
-    """The JSON Schema (2020-12) of reports of which every cell can be used while its period is
-    open.
+    """The JSON Schema (2020-12) of reports with usable cells, while their period is open.
 
     The schema cannot state rules about more than the report: closed periods, a full population,
     contradictions of fixed values, the record's size, the study's rule of ids, and the scales of

@@ -1,1 +1,1 @@
-"""Known data that `evaluate` judges the releases of each family by. CONFIDENTIAL."""
+"""Known data for judging the releases of every family. CONFIDENTIAL."""

@@ -1,4 +1,4 @@
-"""True sizes of places that `evaluate` judges by, from counts or from reports. CONFIDENTIAL."""
+"""True sizes of places for `evaluate`, from counts or from reports. CONFIDENTIAL."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from ..groups.place_table import PlacesTable
 Panel = Mapping[str, NDArray[np.unsignedinteger]]
 
 
-def known_places(study: Study, truth: Path, places: Path | None) -> PlacesTable | None:
-    """The table of places of an evaluation; None where the study has none. Raises UserError.
+def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTable | None:
+    """The table of places of an evaluation; None without places. Raises UserError.
 
     truth: the table of counts of a study with `counted = true`.
     places: the table of places of any other.
     """
     if study.places is None:
-        if places is not None:
+        if place_file is not None:
             raise UserError("--places: goes with sizes of places, and the study has none")
         return None
     if study.places.counted:
-        if places is not None:
+        if place_file is not None:
             raise UserError("--places: the study has a table of counts, which is TRUTH itself")
         return places_from_file(study, truth)
-    if places is None:
+    if place_file is None:
         raise UserError("evaluate: the study has places; name their table with --places FILE")
-    return places_from_file(study, places)
+    return places_from_file(study, place_file)
 
 
 @dataclass(frozen=True)
 class KnownSizes:
-    """What a release of sizes is judged on.
+    """The truth for a release of sizes.
 
     period: whose close it is.
     leaves: the true sizes of the smallest regions.
@@ -59,7 +59,7 @@ class KnownSizes:
 
 
 def known_sizes(
-    study: Study, places: PlacesTable, known: Panel, *, at: str | None, scales: Sequence[str]
+    study: Study, place_table: PlacesTable, panel: Panel, *, at: str | None, scales: Sequence[str]
 ) -> list[KnownSizes]:
     """The true sizes of each release of sizes, and its plans. Raises UserError.
 
@@ -74,9 +74,9 @@ def known_sizes(
         label = at or study.periods.labels[max(_due(study, release)) - 1]
         codes = None
         if release.attribute is not None:
-            codes = known[release.attribute][:, study.periods.numbers[label] - 1]
-        counts = places.sizes(codes, release.largest)
-        regions, leaves = counted_regions(counts, places.columns)
+            codes = panel[release.attribute][:, study.periods.numbers[label] - 1]
+        counts = place_table.sizes(codes, release.largest)
+        regions, leaves = counted_regions(counts, place_table.columns)
         plans = {
             f"rho {scaled.rho}": declared_plan(study, scaled, regions)
             for scaled in _scaled(release, scales)

@@ -39,7 +39,7 @@ R = TypeVar("R", bound=DataSetRelease)
 
 @dataclass(frozen=True)
 class TableTrials:
-    """What data sets are judged on, and how often.
+    """The truth for data sets, and the number of repetitions.
 
     known: by attribute, symbols (people, periods).
     members: of groups; None where the study has none.
@@ -176,7 +176,7 @@ def _last_due(study: Study, release: DataSetRelease) -> str:
 def _simulated(
     study: Study, release: PeopleRelease, number: int, panel: Panel, seed: int
 ) -> tuple[Known, ...]:
-    """What panels would have published of the release's columns, with simulated noise."""
+    """Simulated answers of panels about the release's columns."""
     answers = simulated_answers(study, release, number, panel, seed)
     return known_interactions(study, release, number, answers)
 

@@ -22,7 +22,7 @@ from .following import following, stop_following
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """Whose log it is.
+    """The study that a log belongs to.
 
     study: the name of the study.
     first: the label of its first period.
@@ -45,41 +45,41 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def bound_to(log: Log) -> Binding | None:
-    """Whose log it is; None where nothing was written yet.
+    """The study that a log belongs to; None for an empty log.
 
-    The first record counts, and of the records of a study that has begun the first of these.
+    The first record of a begun study counts, otherwise the first record.
     """
-    found: Binding | None = None
+    first_binding: Binding | None = None
     with suppress(Missing):
         positions = dict(log.describe(STUDY).first)
         for record in following(log, STUDY, positions):
             with suppress(msgspec.MsgspecError):
                 binding = msgspec.json.decode(record.value or b"", type=Binding)
-                if found is None or (binding.begun and not found.begun):
-                    found = binding
+                if first_binding is None or (binding.begun and not first_binding.begun):
+                    first_binding = binding
         stop_following(log, STUDY)
-    return found
+    return first_binding
 
 
 def check_bound(log: Log, study: Study) -> Binding | None:
-    """Whose log it is; None where nothing was written yet.
+    """The study that a log belongs to; None for an empty log.
 
-    Raises Inconsistent where the log belongs to another study.
+    Raises Inconsistent if the log belongs to another study.
     """
-    bound, own = bound_to(log), Binding.of(study)
+    bound, declared = bound_to(log), Binding.of(study)
     if bound is None:
         return None
-    if (bound.study, bound.first) != (own.study, own.first):
+    if (bound.study, bound.first) != (declared.study, declared.first):
         raise Inconsistent(
             f"log: it belongs to the study {bound.words}, and this study file declares"
-            f" {own.words}; nothing was written; name another log in [run], or take the study"
+            f" {declared.words}; nothing was written; name another log in [run], or take the study"
             " file of this one"
         )
-    if bound.begun and bound.terms != own.terms:
+    if bound.begun and bound.terms != declared.terms:
         _check_declared(log, study)
         raise Inconsistent(
             f"study: it has changed since its first record (terms {bound.terms[:12]}, now"
-            f" {own.terms[:12]}); restore the study file, or start a new study with a new log"
+            f" {declared.terms[:12]}); restore the study file, or start a new study with a new log"
         )
     return bound
 

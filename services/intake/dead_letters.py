@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stream_dp.log.log import MAX_RECORD, Headers, Record, Stored
+from stream_dp.log.log import (
+    MAX_BATCH,
+    MAX_RECORD,
+    Headers,
+    Log,
+    OutOfRange,
+    Record,
+    Stored,
+    memory_bytes,
+)
+from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
+
+from .following import READ_AT_ONCE
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _MOST_SOURCE = 255  # bytes of that name
@@ -17,7 +29,7 @@ _MOST_LETTER = MAX_RECORD - 10_000  # bytes of the rejected record, beside the h
 
 
 def source_header(path: Path) -> Headers:
-    """The headers of reports that name the file they come from."""
+    """The headers of reports with the name of a file."""
     return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
 
 
@@ -68,3 +80,36 @@ def cells_of(letter: Stored) -> dict[Reason, int]:
         for reason in REASONS
         if counts.get(reason, "").isdecimal() and len(counts[reason]) < 10
     }
+
+
+def refuse_records(log: Log, records: Iterable[tuple[Stored, dict[Reason, int]]]) -> None:
+    """Appends dead letters for records and their rejected cells, in writes of bounded size."""
+    topic, letters, room = log.name(REPORTS), list[Record](), MAX_BATCH
+    for record, cells in records:
+        letters.append(dead_letter(record, cells, topic))
+        room -= memory_bytes(letters[-1].key, letters[-1].value, letters[-1].headers)
+        if room <= 0:
+            log.append(letters)
+            letters, room = [], MAX_BATCH
+    log.append(letters)
+
+
+def refuse_cells(log: Log, refused: Cells, reason: Reason) -> None:
+    """Appends dead letters for cells that a close could not use, with their records."""
+    counted = Counter(zip(refused.partition.tolist(), refused.offset.tolist(), strict=True))
+    positions = sorted(counted)
+    while positions:
+        partition, first = positions[0]
+        try:
+            batch = log.read(REPORTS, {partition: first}, READ_AT_ONCE, 0)
+            records, end = batch.records, max(batch.next[partition], first + 1)
+        except OutOfRange:
+            # The report itself has expired; its position and the reason are still known.
+            expired = Stored(
+                partition=partition, offset=first, time=0, key=None, value=None, headers=()
+            )
+            records, end = [expired], first + 1
+        cells = {offset: counted[p, offset] for p, offset in positions if p == partition}
+        rejected = ((r, {reason: cells[r.offset]}) for r in records if r.offset in cells)
+        refuse_records(log, rejected)
+        positions = [position for position in positions if position >= (partition, end)]

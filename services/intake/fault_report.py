@@ -1,4 +1,4 @@
-"""The report of cells that do not count: a file beside the one that is sent. CONFIDENTIAL."""
+"""The report of faulty cells, a file beside the sent table. CONFIDENTIAL."""
 
 from __future__ import annotations
 

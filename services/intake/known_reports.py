@@ -1,4 +1,4 @@
-"""What a sender can see of what was sent before: closed periods, and the shapes of ids."""
+"""Facts about earlier reports for a sender: closed periods, and the shapes of ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK = 1.0  # seconds in which a close is looked for among what is not read yet
 
 @dataclass(frozen=True)
 class KnownReports:
-    """What is known of earlier reports.
+    """Facts about earlier reports.
 
     closed: the last period that is closed, or whose close was given.
     shapes: of the ids in the first and the last reports of each partition.
@@ -39,7 +39,7 @@ class KnownReports:
 
 
 def known_reports(deployment: Deployment) -> KnownReports:
-    """What the confidential log says, as far as it can be read.
+    """Reads closed periods and shapes of ids from the confidential log.
 
     Raises Inconsistent where the log belongs to another study.
     """

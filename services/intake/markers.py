@@ -56,11 +56,11 @@ class MarkerReader:
         return cls(study_mark(study))
 
     def closed_by(self, record: Stored) -> int:
-        """The period that a marker, which has no value, closes; 0 for any other record."""
+        """The period that a marker closes; 0 for other records."""
         return 0 if self.foreign(record) else _number(record)
 
     def foreign(self, record: Stored) -> str:
-        """The name of the other study that a marker closes a period of; empty for others."""
+        """The name of another study in a marker; empty for other records."""
         named = record.header(MARKED_STUDY)
         if not _number(record) or named in {b"", self.mark}:
             return ""
@@ -68,12 +68,12 @@ class MarkerReader:
 
     def closing_records(self, records: Records) -> list[int]:
         """The places of the markers among records."""
-        return [place for place in records.empty() if self.closed_by(records[place])]
+        return [row for row in records.empty() if self.closed_by(records[row])]
 
     def without_markers(self, records: Records) -> Records:
         """The records that are no markers."""
         if marking := set(self.closing_records(records)):
-            return records.take(place for place in range(len(records)) if place not in marking)
+            return records.take(row for row in range(len(records)) if row not in marking)
         return records
 
 
@@ -102,7 +102,7 @@ class FoundMarkers:
         return [partition for partition, mark in self.marks.items() if mark < number]
 
     def find(self, records: Sequence[Stored], number: int) -> Positions:
-        """Finds the first marker for period `number` or later in each partition that lacks one.
+        """Finds the first marker for period `number` or later in the other partitions.
 
         records: the next ones of their partitions.
 
@@ -143,21 +143,21 @@ def has_close_markers(
     last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
     number = 1 if last is None else last.number + 1
     marks = dict.fromkeys(info.first, 0) if last is None else last.marks
-    found = FoundMarkers(MarkerReader.of(study), marks)
-    left = {
+    markers = FoundMarkers(MarkerReader.of(study), marks)
+    waiting = {
         p: info.first[p] if last is None else max(info.first[p], last.cut[p])
-        for p in found.missing(number)
+        for p in markers.missing(number)
     }
     ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
-    while left:
+    while waiting:
         try:
-            batch = log.read(REPORTS, left, READ_AT_ONCE, 0)
+            batch = log.read(REPORTS, waiting, READ_AT_ONCE, 0)
         except OutOfRange:
             return None
-        cuts = found.find(batch.records, number)
-        left = {p: position for p, position in batch.next.items() if p not in cuts}
+        cuts = markers.find(batch.records, number)
+        waiting = {p: position for p, position in batch.next.items() if p not in cuts}
         if batch.at_end:
-            return not left if all(o >= ends[p] for p, o in left.items()) else None
+            return not waiting if all(o >= ends[p] for p, o in waiting.items()) else None
         if time.monotonic() > deadline:
             return None
     return True
@@ -168,26 +168,26 @@ def send_close_markers(deployment: Deployment, number: int) -> None:
 
     Where periods are closed in parts, a record before them says where to look for them.
     """
-    parts = deployment.run.engine != "here"
+    in_parts = deployment.run.engine != "here"
     study = deployment.study
     with closing(deployment.log()) as log:
         bind(log, study)
-        log.create({REPORTS: deployment.run.partitions, **({CLOSES: 1} if parts else {})})
-        if parts:
+        log.create({REPORTS: deployment.run.partitions, **({CLOSES: 1} if in_parts else {})})
+        if in_parts:
             announce_markers(log, number)
         partitions = range(log.describe(REPORTS).partitions)
         log.append(close_marker(number, partition, study) for partition in partitions)
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """Where the markers of a close are. begin: by partition, a position that none is before."""
+    """An announced close. begin: by partition, a position at or before the marker."""
 
     number: int
     begin: dict[int, int]
 
 
 def announce_markers(log: Log, number: int) -> None:
-    """Says where the markers begin that are sent next, so that nobody reads everything for them."""
+    """Records the positions from which to search for the next markers."""
     announced = Announced(number, log.cut(REPORTS, NEVER))
     value = canonical(msgspec.to_builtins(announced, str_keys=True))
     log.append([Record(CLOSES, value, partition=0)])
@@ -218,18 +218,18 @@ class MarkerSearch:
         Then `positions` are behind them: the cut.
         """
         self._read_announced()
-        left = {
+        waiting = {
             p: o for p in self.found.missing(number) if (o := self._from(p, number)) is not None
         }
         self.at_end, self.obstructed = True, False
-        if not left:
+        if not waiting:
             time.sleep(wait)
         else:
             ends, stable = self.log.cut(REPORTS, NEVER), self.log.stable(REPORTS)
-            left = {p: o for p, o in left.items() if o <= stable[p]}
+            waiting = {p: o for p, o in waiting.items() if o <= stable[p]}
             batch = Batch([], {}, True)
-            if left:
-                batch = self.log.read(REPORTS, left, READ_AT_ONCE, wait)
+            if waiting:
+                batch = self.log.read(REPORTS, waiting, READ_AT_ONCE, wait)
             else:
                 time.sleep(wait)
             self._places.update(batch.next)
@@ -251,9 +251,10 @@ class MarkerSearch:
             with suppress(msgspec.MsgspecError):
                 self._announced.append(msgspec.json.decode(record.value or b"", type=Announced))
 
-    def _from(self, part: int, number: int) -> int | None:
-        """Where to search in a partition; None before a marker is announced there."""
-        begins = [a.begin[part] for a in self._announced if a.number >= number and part in a.begin]
+    def _from(self, partition: int, number: int) -> int | None:
+        """The position to search from in a partition; None without an announced marker."""
+        ahead = [a.begin for a in self._announced if a.number >= number]
+        begins = [begin[partition] for begin in ahead if partition in begin]
         if not begins:
             return None
-        return max(self.positions[part], self._places.get(part, 0), min(begins))
+        return max(self.positions[partition], self._places.get(partition, 0), min(begins))

@@ -21,8 +21,10 @@ _MOST_LINES = 20  # for a reason; --json has them all
 
 
 class Where(NamedTuple):
-    """The attribute and period of a rejected cell, if they are declared, and its report's file;
-    empty where they are not known. Nothing here quotes an id or a value."""
+    """The declared attribute, period and file of a rejected cell; empty texts if unknown.
+
+    Nothing here quotes an id or a value.
+    """
 
     attribute: str
     period: str
@@ -33,40 +35,42 @@ Rejections = Mapping[Reason, Counter[Where]]
 
 
 def no_rejections() -> dict[Reason, Counter[Where]]:
-    """A count for each reason, to which those of `Placing.places` are added."""
+    """An empty count for every reason, for adding the results of `Placing.places`."""
     return {reason: Counter() for reason in REASONS}
 
 
 def totals(rejections: Rejections) -> dict[Reason, int]:
     """Rejected cells by reason, without the reasons that did not occur."""
-    return {reason: places.total() for reason, places in rejections.items() if places}
+    return {reason: locations.total() for reason, locations in rejections.items() if locations}
 
 
 def rejections_data(rejections: Rejections) -> list[dict[str, object]]:
     """For JSON: a table for each reason and place."""
     return [
-        {"reason": reason, "cells": count, **where._asdict()}
+        {"reason": reason, "cells": count, **cell._asdict()}
         for reason in totals(rejections)
-        for where, count in sorted(rejections[reason].items())
+        for cell, count in sorted(rejections[reason].items())
     ]
 
 
 def rejections_text(rejections: Rejections) -> list[str]:
-    """Lines for an operator: each reason, then the places where it occurred most."""
+    """Lines for an operator: reasons, each with the most frequent places."""
     lines = []
     for reason, total in totals(rejections).items():
         lines.append(f"{total:>9} cells  {reason}: {REASONS[reason]}")
-        most = rejections[reason].most_common()
-        lines += [f"{count:>13}  {_words(where)}" for where, count in most[:_MOST_LINES]]
-        if len(most) > _MOST_LINES:
-            lines.append(f"{'':>15}and {len(most) - _MOST_LINES} more places; --json has them all")
+        ranked = rejections[reason].most_common()
+        lines += [f"{count:>13}  {_words(cell)}" for cell, count in ranked[:_MOST_LINES]]
+        if len(ranked) > _MOST_LINES:
+            lines.append(
+                f"{'':>15}and {len(ranked) - _MOST_LINES} more places; --json has them all"
+            )
     return lines
 
 
-def _words(where: Where) -> str:
+def _words(cell: Where) -> str:
     return (
-        f"attribute {where.attribute or 'unknown'}, period {where.period or 'unknown'},"
-        f" file {where.file or 'unknown'}"
+        f"attribute {cell.attribute or 'unknown'}, period {cell.period or 'unknown'},"
+        f" file {cell.file or 'unknown'}"
     )
 
 
@@ -101,10 +105,10 @@ def _said(
     Raises LogError, UserError where its schema cannot be had.
     """
     if reader is not None:
-        found = [report for report in reader.looked_up(letter) if report is not None]
-        if not found:
+        reports = [report for report in reader.looked_up(letter) if report is not None]
+        if not reports:
             return None, {}
-        return plain_text(found[-1].said[0]), dict(found[-1].values(tuple(study.attributes)))
+        return plain_text(reports[-1].said[0]), dict(reports[-1].values(tuple(study.attributes)))
     try:
         report = msgspec.json.decode(letter.value or b"")
         return plain_text(report["period"]), dict(report["values"])
@@ -128,8 +132,8 @@ def _where(
         if len(names) != count:
             yield reason, Counter({Where("", label, file): count})
             continue
-        known = (name if name in study.attributes else "" for name in names)
-        yield reason, Counter(Where(name, label, file) for name in known)
+        declared_names = (name if name in study.attributes else "" for name in names)
+        yield reason, Counter(Where(name, label, file) for name in declared_names)
 
 
 def _concerns(study: Study, reason: Reason, name: str, value: object) -> bool:

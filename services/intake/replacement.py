@@ -1,4 +1,4 @@
-"""Withdrawals of a table that replaces an earlier one: the earlier one's cells that it lacks."""
+"""Withdraws the cells of an earlier table that a new table lacks."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class CellSet:
         self._digests += self._digest(person, period, attribute)
 
     def lacks(self, person: str, period: str, attribute: str) -> bool:
-        """Whether the cell was not added; no cell is added after the first such question."""
+        """Whether a cell was never added. Call only after the last `add`."""
         if self._sorted is None:
             self._sorted = np.sort(np.frombuffer(self._digests, f"V{_DIGEST}").view(f"S{_DIGEST}"))
         digest = np.frombuffer(self._digest(person, period, attribute), f"S{_DIGEST}")
-        place = int(np.searchsorted(self._sorted, digest)[0])
-        return place == len(self._sorted) or bool(self._sorted[place] != digest[0])
+        index = int(np.searchsorted(self._sorted, digest)[0])
+        return index == len(self._sorted) or bool(self._sorted[index] != digest[0])
 
     def _digest(self, person: str, period: str, attribute: str) -> bytes:
         # Lengths in front, so that no two cells have the same text.
-        parts = (self._normal(person), period, attribute)
-        text = "".join(f"{len(part)}:{part}" for part in parts)
+        fields = (self._normal(person), period, attribute)
+        text = "".join(f"{len(field)}:{field}" for field in fields)
         return blake2b(text.encode(), digest_size=_DIGEST).digest()
 
 
@@ -57,7 +57,7 @@ def cells_of_table(path: Path, study: Study, layout: TableLayout) -> CellSet:
 def encoded_withdrawals(
     path: Path, study: Study, layout: TableLayout, cells: CellSet, closed: int
 ) -> Iterator[list[tuple[str, bytes]]]:
-    """Reports that clear the cells of an earlier table that are not among these, as (id, JSON).
+    """Reports that clear the cells of an earlier table missing in `cells`, as (id, JSON).
 
     closed: the last closed period, of which nothing can be withdrawn.
     """

@@ -1,7 +1,6 @@
-"""Where reports' schemas come from: a folder of files, and a schema registry's REST interface.
+"""Schemas of reports, from a folder of files or from a schema registry's REST interface.
 
-A registry that does not answer is no reason to refuse a report: the process stops and says so, and
-reads the same record again when it is started again.
+Without an answer of the registry the process stops, and reads the same record after a restart.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _PAUSES = (0.5, 1.5)  # seconds before asking again
 
 
 def decoder_maker(deployment: Deployment) -> DecoderMaker:
-    """What makes the decoder of a deployment's reports. Raises UserError."""
+    """Makes the decoder of a deployment's reports. Raises UserError."""
     declared = deployment.run.input
     if declared.plain:
         return Decoder
@@ -49,7 +48,7 @@ def decoder_maker(deployment: Deployment) -> DecoderMaker:
 
 
 def shape_reader(deployment: Deployment) -> ShapeReader | None:
-    """What reads single records as plain reports; None where they are that. Raises UserError."""
+    """Reads single records as plain reports; None for plain reports. Raises UserError."""
     declared = deployment.run.input
     if declared.plain:
         return None
@@ -58,7 +57,7 @@ def shape_reader(deployment: Deployment) -> ShapeReader | None:
 
 
 def _source(declared: Input, base: Path) -> SchemaSource | None:
-    """The schemas of Avro reports; None for another format."""
+    """The source of Avro schemas; None for other formats."""
     if declared.format != "avro":
         return None
     fastavro()
@@ -82,9 +81,9 @@ def _first_of(sources: list[SchemaSource]) -> SchemaSource:
 
 
 def _file_schema(folder: Path, number: int) -> tuple[str, ...] | None:
-    """The schema of `ID.avsc`, after those of `NAME.avsc` for the types that are defined there.
+    """The schema of `ID.avsc`, after the schemas in `NAME.avsc` of types without a definition.
 
-    None where a file is not there.
+    None for a missing file.
     """
     text = _file_text(folder / f"{number}.avsc")
     texts = [] if text is None else [text]
@@ -115,11 +114,11 @@ def _file_text(path: Path) -> str | None:
 
 
 def _authorization(declared: Input, base: Path) -> str | None:
-    """The value of the header that says who asks."""
+    """The header with the user's name and password."""
     if declared.registry_user is None:
         return None
-    place = "run.input.registry_password"
-    password = secret_text(place, declared.registry_password or {}, base)
+    key_name = "run.input.registry_password"
+    password = secret_text(key_name, declared.registry_password or {}, base)
     pair = f"{declared.registry_user}:{password}".encode()
     return f"Basic {base64.b64encode(pair).decode()}"
 
@@ -141,14 +140,14 @@ class Registry:
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if authorization is not None:
             self._headers["Authorization"] = authorization
-        # A redirection could take the password elsewhere.
+        # A redirection could carry the password to another host.
         self._open = urllib.request.build_opener(_NoRedirection).open
 
     def __call__(self, number: int) -> tuple[str, ...] | None:
-        """The text of an Avro schema, after those that it refers to; None where the registry knows
-        none of that id or lacks one of those, and where one is of another kind.
+        """The text of an Avro schema, after the texts of its references.
 
-        Raises Unavailable where it does not answer, UserError where it refuses.
+        None if the registry lacks the schema or a reference, or has another kind of schema.
+        Raises Unavailable for a registry without an answer, UserError for a refusal.
         """
         for pause in (*_PAUSES, None):
             try:
@@ -176,8 +175,8 @@ class Registry:
             if not isinstance(text, str):
                 raise _NoAnswer("answers without a schema")
             texts[path] = None
-            others = _references(answer)
-            if len(texts) > _MOST_TEXTS or not all(add(other, _NO_VERSION) for other in others):
+            paths = _references(answer)
+            if len(texts) > _MOST_TEXTS or not all(add(p, _NO_VERSION) for p in paths):
                 return False
             del texts[path]  # so that it comes after those that it refers to
             texts[path] = text
@@ -189,7 +188,7 @@ class Registry:
         return ordered if sum(map(len, ordered)) <= MOST_SCHEMA else None
 
     def _ask(self, path: str, unknown: set[int]) -> dict[str, object] | None:
-        """An answer; None where it has one of the codes for what is unknown.
+        """An answer; None for an answer with a code in `unknown`.
 
         Raises _NoAnswer, UserError.
         """
@@ -213,7 +212,7 @@ class Registry:
 
 
 class _NoAnswer(Exception):
-    """The registry did not answer as one does."""
+    """The registry gave no usable answer."""
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -233,12 +232,12 @@ def _answer(data: bytes) -> dict[str, object]:
 
 
 def _references(answer: dict[str, object]) -> Iterator[str]:
-    """The paths of the schemas that one refers to, as they were registered. Raises _NoAnswer."""
+    """The paths of a schema's references, as registered. Raises _NoAnswer."""
     references = answer.get("references") or []
     if not isinstance(references, list):
         raise _NoAnswer("answers with something else")
-    for one in references:
-        subject, version = (one.get(k) if isinstance(one, dict) else None for k in _REFERENCE)
+    for entry in references:
+        subject, version = (entry.get(k) if isinstance(entry, dict) else None for k in _REFERENCE)
         if not isinstance(subject, str) or not isinstance(version, int):
             raise _NoAnswer("answers with something else")
         # One that was deleted since is still what its records were written with.
@@ -246,7 +245,7 @@ def _references(answer: dict[str, object]) -> Iterator[str]:
 
 
 def _code(error: urllib.error.HTTPError) -> int | None:
-    """What an answer says is not there; None where there is no such page."""
+    """The registry's code for an unknown schema; None for an unknown page."""
     try:
         code = _answer(error.read(MOST_SCHEMA)).get("error_code")
     except (_NoAnswer, OSError, http.client.HTTPException):

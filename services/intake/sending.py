@@ -21,7 +21,7 @@ from .replacement import cells_of_table, encoded_withdrawals
 
 
 def require_plain_reports(deployment: Deployment) -> None:
-    """That the releaser reads what `send` writes. Raises UserError."""
+    """Raises UserError if the releaser does not read plain reports."""
     shape = deployment.run.input.format
     if shape != "report":
         raise UserError(
@@ -41,7 +41,7 @@ def send_table(
 def withdraw_cells(
     deployment: Deployment, earlier: Path, path: Path, layout: TableLayout, closed: int
 ) -> int:
-    """Sends reports that clear the cells of an earlier table that a newer one lacks.
+    """Sends reports that clear the cells of an earlier table missing in a newer table.
 
     path: of the newer one, which is sent already.
     closed: the last closed period, of which nothing can be withdrawn.

@@ -1,4 +1,4 @@
-"""Judges tables before they are sent: what is wrong with which column, and how to mend it.
+"""Judges tables before sending: the faults of columns, and the remedies.
 
 A faulty row is the sender's notice and the releaser's dead letter. It holds no other row back.
 """
@@ -38,10 +38,10 @@ _DATES = {
 
 @dataclass(frozen=True)
 class JudgedTable:
-    """A table that is judged, and may be sent.
+    """A judged table that may be sent.
 
-    report: the file that names each faulty cell; None where there is none.
-    problem: why there is none although cells are faulty.
+    report: the file with the faulty cells, or None.
+    problem: the reason for a missing file.
     """
 
     judgement: Judgement
@@ -51,17 +51,17 @@ class JudgedTable:
 
 @dataclass(frozen=True)
 class JudgedTables:
-    """What becomes of several tables.
+    """The judgements of several tables.
 
-    tables: those that are to be sent.
-    refused: of each other one, why nothing of it counts, in lines.
+    tables: the tables to send.
+    refused: for every other table, the reasons in lines.
     """
 
     tables: dict[Path, JudgedTable]
     refused: dict[Path, list[str]]
 
     def require_all(self) -> dict[Path, Judgement]:
-        """The judgements, where no table is refused. Raises UserError."""
+        """The judgements. Raises UserError for a refused table."""
         if self.refused:
             raise UserError(line for lines in self.refused.values() for line in lines)
         return {path: table.judgement for path, table in self.tables.items()}
@@ -77,7 +77,7 @@ def judge_tables(
     empty: bool = False,
     reported: bool = False,
 ) -> JudgedTables:
-    """Judges tables against the study, in order, each after what is known of those before.
+    """Judges tables against the study, in order, with the ids of earlier tables.
 
     A faulty cell holds no other one back. A table of which no cell would count is refused, and
     holds no other table back.
@@ -124,7 +124,7 @@ def judge_tables(
 
 
 def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
-    """Why nothing of a table counts, in lines."""
+    """The reasons for refusing a whole table, in lines."""
     if judgement.cells == 0:
         return [f"{path}: holds no values; nothing of it is sent"]
     lines = fault_table(str(path), judgement, "nothing of it is sent")
@@ -132,7 +132,7 @@ def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
 
 
 def _strictly(path: Path, judgement: Judgement, study: Study) -> list[str]:
-    """Why a table is not sent that may have no faulty cell and no strange id, in lines."""
+    """The reasons for refusing a table under --strict, in lines."""
     return [
         *fault_table(str(path), judgement, "nothing is sent"),
         *fault_advice(judgement, study),
@@ -142,27 +142,27 @@ def _strictly(path: Path, judgement: Judgement, study: Study) -> list[str]:
 
 
 def fault_table(name: str, judgement: Judgement, outcome: str) -> list[str]:
-    """Lines that say how many cells of which column have which fault.
+    """Lines with the number of faulty cells by column and reason.
 
     name: of the table. outcome: what follows from it.
     """
     lines = [f"{name}: {judgement.faulty} of {judgement.cells} cells would not count; {outcome}"]
     if not judgement.faults:
         return lines
-    places = [(column or _ROW, reason, at) for (column, reason), at in judgement.faults.items()]
-    width = min(40, max(len("column"), *(len(column) for column, _, _ in places)))
+    rows = [(column or _ROW, reason, at) for (column, reason), at in judgement.faults.items()]
+    width = min(40, max(len("column"), *(len(column) for column, _, _ in rows)))
     lines.append(f"  {'column':<{width}}  {'reason':<10}{'cells':>10}{'first row':>11}")
     lines += [
         f"  {column[:width]:<{width}}  {reason:<10}{at.cells:>10}{at.first_row:>11}"
-        for column, reason, at in places[:_MOST_LINES]
+        for column, reason, at in rows[:_MOST_LINES]
     ]
-    if len(places) > _MOST_LINES:
-        lines.append(f"  and {len(places) - _MOST_LINES} columns more")
+    if len(rows) > _MOST_LINES:
+        lines.append(f"  and {len(rows) - _MOST_LINES} columns more")
     return lines
 
 
 def strange_ids(judgement: Judgement) -> list[str]:
-    """Ids of another shape, and how to mend them, a line each."""
+    """Lines about ids of a strange shape, with the remedy."""
     return [
         f"shape: {fault.count} cells, the first in row {fault.first_row}: {fault.why}; they count"
         " as new people: "
@@ -172,7 +172,7 @@ def strange_ids(judgement: Judgement) -> list[str]:
 
 
 def fault_advice(judgement: Judgement, study: Study) -> list[str]:
-    """What each reason means and how to mend it, a line each."""
+    """Lines with the meaning of every reason, and with the remedy."""
     reasons = {reason for _, reason in judgement.faults}
     lines = []
     if "unreadable" in reasons:
@@ -217,9 +217,9 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
 
 def _period_advice(judgement: Judgement, study: Study) -> str:
     labels = study.periods.labels
-    for shape, words in _DATES.items():
+    for shape, advice in _DATES.items():
         if judgement.periods and all(re.fullmatch(shape, t.strip()) for t in judgement.periods):
-            return words
+            return advice
     return (
         f"{labels[0]} to {labels[-1]}; dates in another order need --dates, such as"
         " --dates '%d.%m.%Y'"

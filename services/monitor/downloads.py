@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,7 +59,10 @@ def write_download(
     else:
         tables = iter([_small(state.public, name, table, period)])
     with out.open("wb") as file:
-        _WRITERS[form](file, tables)
+        if form == "json":
+            _write_json(file, tables)
+        else:
+            _write(file, form, tables)
 
 
 def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:
@@ -134,28 +138,14 @@ def _panel(
     return public.panel(name, last.period).tables()
 
 
-def _csv(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
+def _write(file: IO[bytes], form: str, tables: Iterator[pa.Table]) -> None:
     first = next(tables)
-    with pa.csv.CSVWriter(file, first.schema) as writer:
-        for table in _chained(first, tables):
+    with _WRITERS[form](file, first.schema) as writer:
+        for table in chain([first], tables):
             writer.write_table(table)
 
 
-def _parquet(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
-    first = next(tables)
-    with pa.parquet.ParquetWriter(file, first.schema) as writer:
-        for table in _chained(first, tables):
-            writer.write_table(table)
-
-
-def _arrow(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
-    first = next(tables)
-    with pa.ipc.new_file(file, first.schema) as writer:
-        for table in _chained(first, tables):
-            writer.write_table(table)
-
-
-def _json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
+def _write_json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
     """Writes an array with an object for each row."""
     mark = b"[\n"
     for table in tables:
@@ -166,14 +156,8 @@ def _json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
     file.write(b"\n]\n" if mark != b"[\n" else b"[]\n")
 
 
-def _chained(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], Iterator[pa.Table]], Any]] = {
-    "csv": _csv,
-    "parquet": _parquet,
-    "arrow": _arrow,
-    "json": _json,
+_WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
+    "csv": pa.csv.CSVWriter,
+    "parquet": pa.parquet.ParquetWriter,
+    "arrow": pa.ipc.new_file,
 }

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Protocol
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing
+from stream_dp.study.topics import RELEASES
 
 from .forks import Work
-from .log_end import End
 
 _INTERVAL = 1.0  # seconds between two looks at the log
 _LONGEST_INTERVAL = 10.0  # seconds until the next look at a log that does not answer
+
+
+@dataclass(frozen=True)
+class End:
+    """The last record read from a public log.
+
+    identity: the identity of the topic.
+    position: the offset after the record.
+    last: the SHA-256 of the record's value.
+    """
+
+    identity: str
+    position: int
+    last: str
+
+    def is_of(self, log: Log) -> bool:
+        """Whether the log still ends with the same record. Raises LogError."""
+        if log.describe(RELEASES).identity != self.identity:
+            return False
+        batch = log.read(RELEASES, {0: self.position - 1}, 2, 0)
+        return [sha256(record.value) for record in batch.records] == [self.last]
+
+
+def sha256(value: bytes | None) -> str:
+    """The SHA-256 of a record's value, in hexadecimal."""
+    return hashlib.sha256(value or b"").hexdigest()
 
 
 class Fault(Exception):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .follower import Fault
+from .follower import End, Fault
 from .forked_workers import Workers
-from .log_end import End
 
 _PROGRAM = "stream_dp.services.monitor.public_program"
 _FAILED = "the monitor failed on this public log; its operator can say why"

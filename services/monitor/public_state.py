@@ -11,7 +11,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
 from ..pages.release_figures import ReleaseFigures, release_figures
-from .log_end import End, sha256
+from .follower import End, sha256
 
 
 @dataclass(frozen=True)

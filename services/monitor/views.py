@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from stream_dp.answers.answer import Region
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
-from ..pages.data_set_pages import any_figures
 from ..pages.groups_figures import two_way
 from ..pages.privacy_label import privacy_label
 from ..pages.questions import Question
@@ -23,8 +23,9 @@ from ..pages.record_rows import (
 )
 from ..pages.release_figures import about_release, side_by_side
 from ..pages.render import render
-from .api_answers import releases_data
+from ..pages.study_page import any_figures
 from .downloads import FORMATS, tables_of
+from .public_api import releases_data
 from .public_state import State
 from .query_forms import address, builder, siblings
 
@@ -162,9 +163,8 @@ def verify_page(state: State) -> bytes:
     return _rendered(state, "verify.html", verified=state.verified, rows=rows)
 
 
-def certificate_page(state: State, index: int) -> bytes:
-    """The certificate of a release in words."""
-    release = state.public.published[index - 1]
+def certificate_page(state: State, index: int, release: AnyPublished) -> bytes:
+    """The certificate of a release in words. index: its position in the log, from 1."""
     return _rendered(
         state,
         "certificate.html",

@@ -50,7 +50,7 @@ class TwoWay:
 
 @dataclass(frozen=True)
 class DataSetFigures:
-    """A data set as a page shows it.
+    """The figures of a data set.
 
     measured: the noisy answers that it was fitted to: query, value, 95 % interval, as texts.
     pairs: the two-way tables that can be asked for, as `table:column:column`.
@@ -72,12 +72,12 @@ class DataSetFigures:
 
 
 def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
-    """The figures of a data set. Raises UserError where there is none."""
+    """The figures of a data set. Raises UserError without a data set."""
     data_set = public.data_set(name, period)
     certificate = data_set.certificate
-    known, tables = binned(certificate.columns, data_set.check())
+    values_of, tables = binned(certificate.columns, data_set.check())
     marginals, pairs = [], []
-    for which, columns in known.items():
+    for which, columns in values_of.items():
         names = [c for c in tables[which].column_names if c in columns]
         for column in names:
             marginals.append(_marginal(which, column, columns[column], tables[which][column]))
@@ -110,9 +110,9 @@ def _marginal(which: str, column: str, values: Sequence[int | str], codes: pa.Ar
     if len(shown) > _MOST_BARS:
         rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
         shown = [*shown[: _MOST_BARS - 1], Bar("all others", rest)]
-    words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
+    summary = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
     chart = bars(
-        shown, f"% of the synthetic {which}", f"{column} of the synthetic {which}: {words}."
+        shown, f"% of the synthetic {which}", f"{column} of the synthetic {which}: {summary}."
     )
     return Marginal(which, column, chart, rows)
 
@@ -130,13 +130,13 @@ def _measured(table: pa.Table) -> tuple[tuple[str, str, str], ...]:
 
 
 def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoWay:
-    """The two-way table of `table:column:column`. Raises UserError where there is no such one."""
+    """The two-way table of `table:column:column`. Raises UserError for an unknown pair."""
     published = public.published_tables(name, period)
     which, _, columns = pair.partition(":")
-    known = published.columns.get(which, {})
-    for down in known:
-        for across in known:
-            if columns == f"{down}:{across}" and down != across and KEY_COLUMN not in known:
+    values_of = published.columns.get(which, {})
+    for down in values_of:
+        for across in values_of:
+            if columns == f"{down}:{across}" and down != across and KEY_COLUMN not in values_of:
                 return _crossed(published, which, (down, across))
     raise UserError(f"release '{name}': has no two columns '{pair}' in one table")
 
@@ -149,7 +149,7 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
     codes = [table[name].to_numpy().astype(np.int64) for name in names]
     counts = np.bincount(codes[0] * len(across) + codes[1], minlength=len(down) * len(across))
     shares = counts.reshape(len(down), len(across)) / max(1, int(counts.sum()))
-    most = max(float(shares.max(initial=0.0)), 1e-12)
+    largest = max(float(shares.max(initial=0.0)), 1e-12)
     errors = _estimates(published, which, names)
     texts = [f"{share:.2%}" for share in shares.ravel()] if errors is None else errors
     caption = f"shares of the synthetic {which}"
@@ -159,7 +159,8 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         (
             str(value),
             tuple(
-                (texts[i * len(across) + j], round(4 * share / most)) for j, share in enumerate(row)
+                (texts[i * len(across) + j], round(4 * share / largest))
+                for j, share in enumerate(row)
             ),
         )
         for i, (value, row) in enumerate(zip(down, shares, strict=True))
@@ -175,12 +176,12 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
 
 
 def _estimates(published: PublishedTables, which: str, names: tuple[str, str]) -> list[str] | None:
-    """Each cell's estimate and half the width of its interval; None where not all have one."""
+    """The estimates of all cells, with half-widths of intervals; None if an interval is missing."""
     kind, texts = answering(published), []
     table = f"{which}: " if "groups" in published.tables else ""
-    for value, other in product(*(published.columns[which][name] for name in names)):
-        words = f"{table}{names[0]}={value} & {names[1]}={other}"
-        answer = kind.answer(published, words, count=False)
+    for value, second in product(*(published.columns[which][name] for name in names)):
+        query = f"{table}{names[0]}={value} & {names[1]}={second}"
+        answer = kind.answer(published, query, count=False)
         if answer.standard_error is None or answer.interval is None:
             return None
         low, high = answer.interval

@@ -1,4 +1,4 @@
-"""The questions that a page answers for each release by default."""
+"""The default questions of a release's page."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Question:
 
 
 def questions(study: Study, declared: Release) -> list[Question]:
-    """A few questions that show what a release is about, those on the present first."""
-    asked = []
+    """Questions that show the contents of a release, about the present first."""
+    shown_questions = []
     if has_patterns(declared):
-        asked += _windows(study, declared)
+        shown_questions += _windows(study, declared)
     if has_totals(declared):
-        asked += totals(study, declared)
-    return asked
+        shown_questions += totals(study, declared)
+    return shown_questions
 
 
 def known_values(study: Study, declared: Release) -> list[str]:
-    """The values of a release's attribute that people report, those of absence left out."""
+    """The values of a release's attribute, without values of absence."""
     values = [str(value) for value in study.alphabet(declared).values]
     return [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
 
 
 def span_word(study: Study, count: int) -> str:
-    """So many periods in words: '3 months'."""
-    every = study.periods.every
-    return f"{count} {every}" + ("" if count == 1 else "s")
+    """A number of periods in words: '3 months'."""
+    quantifier = study.periods.every
+    return f"{count} {quantifier}" + ("" if count == 1 else "s")
 
 
 def _windows(study: Study, declared: Release) -> list[Question]:
@@ -54,7 +54,7 @@ def _windows(study: Study, declared: Release) -> list[Question]:
         return f"{alphabet.name}={value}" if single else value
 
     shown = values[-1:] if len(values) == 2 else values[:_MOST_VALUES]
-    asked = [
+    windows = [
         Question(f"{named(v)} in the {study.periods.every}", f"pattern {shlex.quote(v)}")
         for v in shown
     ]
@@ -62,17 +62,17 @@ def _windows(study: Study, declared: Release) -> list[Question]:
     event, last = shlex.quote(named(value)), span_word(study, width)
     for need in dict.fromkeys((1, min(2, width), width)):
         if width > 1:
-            every = "all of the" if need == width else f"at least {need} of the"
-            title = f"{named(value)} in {every} last {last}"
-            asked.append(Question(title, f"at-least {need} of last {width} {event}"))
+            quantifier = "all of the" if need == width else f"at least {need} of the"
+            title = f"{named(value)} in {quantifier} last {last}"
+            windows.append(Question(title, f"at-least {need} of last {width} {event}"))
     if width > 2:
         title = f"{named(value)} at least twice in a row in the last {last}"
-        asked.append(Question(title, f"consecutive 2 of last {width} {event}"))
-    return asked
+        windows.append(Question(title, f"consecutive 2 of last {width} {event}"))
+    return windows
 
 
 def totals(study: Study, declared: Release) -> list[Question]:
-    """How many people have had the event so often so far."""
+    """Questions about how often people have had the event so far."""
     first, last = study.span(declared)
     most = last - first + 1
     times = [*[b for b in _TIMES if b < most][: _MOST_TIMES - 1], most]

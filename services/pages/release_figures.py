@@ -29,7 +29,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, the question that it answers, and its numbers.
+    """A chart with its question and numbers.
 
     charts: for wide and for narrow screens; one where it serves both.
     query: in the words of `stream-dp estimate`; empty where the chart answers several.
@@ -45,7 +45,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class ReleaseFigures:
-    """A release of a panel as a page shows it.
+    """The figures of a panel's release.
 
     about: what it releases, in words.
     small: figures beside each other.
@@ -85,25 +85,25 @@ def _windows(public: PublicLog, declared: Release) -> list[Question]:
 def about_release(public: PublicLog, declared: Release) -> str:
     """What a release publishes, in a sentence."""
     study, name = public.study, public.study.alphabet(declared).name
-    every, parts = study.periods.every, []
+    every, clauses = study.periods.every, []
     if has_patterns(declared):
         width = declared.width
         span = f"the last {width} {every}s" if width > 1 else f"each {every}"
-        parts.append(f"the patterns of {name} in {span}")
+        clauses.append(f"the patterns of {name} in {span}")
     if has_totals(declared):
         event = event_words(study, declared)
-        parts.append(f"how many {study.unit}s had {event} in at least so many {every}s so far")
-    words = " and ".join(parts)
+        clauses.append(f"how many {study.unit}s had {event} in at least so many {every}s so far")
+    text = " and ".join(clauses)
     if declared.where:
         ((attribute, value),) = declared.where.items()
-        words += f", of those with {attribute}={value}"
-    return words[:1].upper() + words[1:] + "."
+        text += f", of those with {attribute}={value}"
+    return text[:1].upper() + text[1:] + "."
 
 
 def answers(
     public: PublicLog, name: str, question: Question, truth: Mapping[str, float] | None = None
 ) -> Line:
-    """The answers at every period that has one, each the client's own estimate.
+    """The client's estimates at all periods with an answer.
 
     truth: by period, what a simulation knows.
 
@@ -113,7 +113,7 @@ def answers(
     points, refused = list[Point](), None
     early = question.query.startswith("total")
     published = {r.certificate.period for r in public.releases_of(name)}
-    for place, label in enumerate(labels):
+    for index, label in enumerate(labels):
         if label not in published and not early:
             continue
         try:
@@ -123,7 +123,7 @@ def answers(
         except UserError as error:
             refused = error
             continue
-        points.append(Point(place, label, answer, None if truth is None else truth.get(label)))
+        points.append(Point(index, label, answer, None if truth is None else truth.get(label)))
     if not points:
         raise refused or UserError(f"release '{name}': nothing is published of it yet")
     return Line(question.title, tuple(points))
@@ -138,21 +138,21 @@ def shown_periods(public: PublicLog, name: str) -> tuple[str, ...]:
 
 
 def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | None:
-    """The figure of a question as a share, or as a count where there is no share.
+    """The figure of a question as a share, or as a count without a share.
 
     None where the release cannot answer it at all.
     """
-    for asked in (question, Question(question.title, question.query, count=True)):
+    for attempt in (question, Question(question.title, question.query, count=True)):
         try:
-            line = answers(public, name, asked)
+            line = answers(public, name, attempt)
         except Inconsistent:
             raise
         except UserError:
             continue
-        look = look_of(public, count=asked.count)
+        look = look_of(public, count=attempt.count)
         chart = curves([line], shown_periods(public, name), look, SMALL)
         table = numbers_of(line, look)
-        return Figure(question.title, asked.query, (chart,), (table,), count=asked.count)
+        return Figure(question.title, attempt.query, (chart,), (table,), count=attempt.count)
     return None
 
 
@@ -165,14 +165,14 @@ def look_of(public: PublicLog, *, count: bool, limits: tuple[float, float] | Non
 
 
 def totals_figure(public: PublicLog, name: str) -> Figure | None:
-    """All totals of a release in one figure; None where it has none, or none yet."""
+    """The figure of all totals of a release; None for a release without totals."""
     declared = public.study.release(name)
     if not has_totals(declared):
         return None
     lines = []
     for question in totals(public.study, declared):
-        least = int(question.query.split()[-1])
-        line = _from(answers(public, name, question), least)
+        threshold = int(question.query.split()[-1])
+        line = _from(answers(public, name, question), threshold)
         if line.points:
             lines.append(line)
     if not lines:
@@ -183,9 +183,9 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
     )
 
 
-def _from(line: Line, least: int) -> Line:
-    """The answers from the first period by which anybody can have had so many."""
-    return Line(line.title, tuple(p for p in line.points if p.position >= least - 1))
+def _from(line: Line, threshold: int) -> Line:
+    """The answers from the first period at which the threshold can be reached."""
+    return Line(line.title, tuple(p for p in line.points if p.position >= threshold - 1))
 
 
 def lines_figure(
@@ -197,7 +197,7 @@ def lines_figure(
 
 
 def side_by_side(public: PublicLog, names: Sequence[str], question: Question) -> tuple[Figure, ...]:
-    """A question to several releases, such as those of the strata, on one vertical axis.
+    """Figures of a question to several releases, such as strata, on one vertical axis.
 
     Raises UserError where one of them cannot answer it.
     """
@@ -225,7 +225,7 @@ def side_by_side(public: PublicLog, names: Sequence[str], question: Question) ->
 def numbers_of(line: Line, look: Look) -> Numbers:
     """The numbers of a line as texts, a row a period."""
     columns: Row = ("period", "estimate", "95% interval", "standard error", "panel")
-    known = any(point.truth is not None for point in line.points)
+    has_truth = any(point.truth is not None for point in line.points)
     rows = []
     for point in line.points:
         answer = point.answer
@@ -235,4 +235,4 @@ def numbers_of(line: Line, look: Look) -> Numbers:
         if point.truth is not None:
             texts.append(figure(point.truth, look))
         rows.append((point.label, *texts))
-    return Numbers(line.title, (*columns, "truth") if known else columns, tuple(rows))
+    return Numbers(line.title, (*columns, "truth") if has_truth else columns, tuple(rows))

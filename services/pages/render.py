@@ -20,7 +20,7 @@ def render(template: str, **values: object) -> str:
 
 
 def resource(name: str) -> str:
-    """The text of a file in this folder, such as the style sheet."""
+    """The text of a file in the folder `pages`, such as the style sheet."""
     return resources.files("stream_dp.services.pages").joinpath(name).read_text("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Figures of sizes of places: a chart for each region, as many as fit on a page."""
+"""Figures of sizes of places: a chart for each region, up to a bound."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_ROWS = 200  # of its numbers
 
 
 def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
-    """The figures of a release of sizes at a period. Raises UserError where there is none."""
+    """The figures of a release of sizes at a period. Raises UserError without a release."""
     sizes = public.sizes(name, period)
     certificate = sizes.certificate
     top = sizes.region()
     shown = [path for path in sizes.regions if sizes.region(*path).total][:_MOST_REGIONS]
-    places = public.study.places
+    declared_places = public.study.places
     ranges = _ranges(int(top.size.max(initial=0)))
-    unit = places.unit if places is not None else "place"
+    unit = declared_places.unit if declared_places is not None else "place"
     return DataSetFigures(
         name=name,
         period=certificate.period,
@@ -53,7 +53,7 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
 
 
 def _ranges(largest: int) -> list[tuple[int, int]]:
-    """The sizes of each bar of all charts: one size each where they fit, else doubling ranges."""
+    """The sizes of every bar: single sizes if they fit, otherwise doubling ranges."""
     if largest < _MOST_BARS:
         return [(size, size) for size in range(largest + 1)]
     ranges = [(0, 0), (1, 1)]
@@ -70,7 +70,7 @@ def _name(first: int, last: int, largest: int) -> str:
 
 
 def _marginal(
-    what: str, where: str, region: MeasuredRegion, ranges: Sequence[tuple[int, int]]
+    table: str, region_name: str, region: MeasuredRegion, ranges: Sequence[tuple[int, int]]
 ) -> Marginal:
     """The groups of a region by size."""
     total = region.total
@@ -83,6 +83,6 @@ def _marginal(
         )
         for first, last in ranges
     ]
-    words = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
-    chart = bars(shown, f"% of {total:,} by size", f"Sizes in {where}: {words}.")
-    return Marginal(what, where, chart, rows[:_MOST_ROWS])
+    summary = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
+    chart = bars(shown, f"% of {total:,} by size", f"Sizes in {region_name}: {summary}.")
+    return Marginal(table, region_name, chart, rows[:_MOST_ROWS])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from stream_dp.client import PublicLog
+from collections.abc import Callable
 
-from .data_set_pages import any_figures
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.study import Family
+from stream_dp.study.families import DATA_SET_FAMILIES, Registry
+
+from .groups_figures import DataSetFigures, data_set_figures
 from .privacy_label import privacy_label
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
 from .release_figures import release_figures
 from .render import render, resource
+from .sizes_figures import sizes_figures
 
 
 def study_page(public: PublicLog, warning: str = "") -> str:
@@ -37,3 +43,22 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         citation=citation(public),
         head=public.head,
     )
+
+
+FIGURES: Registry[Family, Callable[[PublicLog, str, str | None], DataSetFigures]] = Registry(
+    "figures of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: data_set_figures,
+        Family.HOUSEHOLDS: data_set_figures,
+        Family.SIZES: sizes_figures,
+    },
+)
+
+
+def any_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
+    """The figures of a data set of any family. Raises UserError without a data set."""
+    declared = public.study.batch(name)
+    if declared is None:
+        raise UserError(f"release '{name}': nothing is published of it yet")
+    return FIGURES[declared.family](public, name, period)

@@ -14,6 +14,8 @@ from typing import Literal
 
 from stream_dp.log.message import rfc3339_utc
 
+from .output import say
+
 Level = Literal["info", "warning", "error"]
 
 
@@ -97,6 +99,11 @@ def ignore(event: Event) -> None:
 def head(name: str) -> dict[str, str]:
     """The first fields of a line in a log: the time, and the event's level and name."""
     return {"time": rfc3339_utc(time.time()), "level": KINDS[name].level, "event": name}
+
+
+def tell_text(event: Event) -> None:
+    """Prints the line of an event on standard output."""
+    say(event.message)
 
 
 def tell_json(study: str) -> Tell:

@@ -20,9 +20,9 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder, ReadAs
 from stream_dp.study.topics import REPORTS
 
+from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.following import READ_AT_ONCE, collector_paused
 from ..intake.markers import FoundMarkers
-from ..intake.refusing import refuse_cells, refuse_records
 from ..journal.journal import Entry
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
 

@@ -31,9 +31,9 @@ from stream_dp.release.public_reader import READERS
 from stream_dp.services.evaluations.table_evaluations import TABLE_JUDGES
 from stream_dp.services.jobs.job_families import JOB_FAMILIES
 from stream_dp.services.jobs.worker import worker
-from stream_dp.services.pages.data_set_pages import any_figures
 from stream_dp.services.pages.record_rows import certificate_rows
 from stream_dp.services.pages.release_figures import release_figures
+from stream_dp.services.pages.study_page import any_figures
 from stream_dp.study import Study
 from stream_dp.study.families import DATA_SET_FAMILIES, KINDS, PANEL_FAMILIES, Family, Kind
 from stream_dp.study.method_titles import possible_titles

@@ -1,8 +1,9 @@
-"""Child processes of a releaser, ending together with the releaser."""
+"""The ends of processes: at a signal, or together with the parent."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 
@@ -16,3 +17,9 @@ def end_with_parent() -> None:
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Sets `stop` at SIGTERM and SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())

@@ -1,0 +1,144 @@
+"""The public monitor's JSON API: the client's numbers as plain data."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.responses import Response
+
+from stream_dp.answers.answer import Region
+from stream_dp.client import PublicLog
+from stream_dp.json_object import Json
+from stream_dp.release.public_reader import AnyPublished
+
+from ..pages.privacy_label import privacy_label
+from ..pages.questions import Question
+from ..pages.record_rows import citation
+from ..pages.release_figures import answers
+from .public_state import State
+
+Text = Annotated[str, Query(max_length=500)]
+Optional = Annotated[str | None, Query(max_length=100)]
+Measure = Annotated[str, Query(pattern="^(share|count)$")]
+
+
+def is_count(measure: str | None) -> bool | None:
+    """Whether an answer is a count instead of a share; None for the default."""
+    return None if measure is None else measure == "count"
+
+
+def region_path(path: str | None) -> Region | None:
+    """The path of a region of sizes; None for all regions together."""
+    return tuple(path.split("/")) if path else None
+
+
+def state_response(state: State, body: bytes, media: str) -> Response:
+    """A response that changes only with the head."""
+    headers = {"ETag": f'"{state.head[:32]}"', "Cache-Control": "no-cache"}
+    return Response(body, media_type=media, headers=headers)
+
+
+def release_at_index(public: PublicLog, index: int) -> AnyPublished:
+    """The release at a position in the log, from 1. Raises HTTPException."""
+    if not 1 <= index <= len(public.published):
+        raise HTTPException(404)
+    return public.published[index - 1]
+
+
+def releases_data(public: PublicLog) -> list[Json]:
+    """The rows of `release_table`, in the order of publication."""
+    rows: list[Json] = public.release_table().to_pylist()
+    for index, row in enumerate(rows):
+        row["index"] = index + 1
+        row["time"] = None if row["time"] is None else row["time"].isoformat()
+    return rows
+
+
+def add_api(application: FastAPI, state: State) -> None:
+    """Adds the API's paths to an application."""
+    public, declared = state.public, state.public.study
+
+    def answered(data: object) -> Response:
+        return state_response(state, json.dumps(data).encode(), "application/json")
+
+    @application.get("/api/v1/study")
+    def study(request: Request) -> Response:
+        """The declared study, the hash, the head and a citation."""
+        return answered(
+            {
+                "study": declared.model_dump(mode="json", exclude_none=True),
+                "study_hash": declared.hash,
+                "head": state.head,
+                "citation": citation(public),
+            }
+        )
+
+    @application.get("/api/v1/releases")
+    def releases(request: Request) -> Response:
+        """Every release, in the order of publication."""
+        return answered(releases_data(public))
+
+    @application.get("/api/v1/certificates/{index}")
+    def certificate(request: Request, index: int) -> Response:
+        """The certificate of a release; index is the position in the list of releases, from 1."""
+        release = release_at_index(public, index)
+        fields = release.certificate.model_dump(mode="json")
+        chain = {"hash": release.message.hash, "previous": release.message.previous}
+        return answered(fields | chain)
+
+    @application.get("/api/v1/queries")
+    def queries(request: Request) -> Response:
+        """By release, examples of queries."""
+        names = dict.fromkeys(release.name for release in declared.releases)
+        names |= {release.certificate.release: None for release in public.published}
+        return answered({name: public.queries(name) for name in names})
+
+    @application.get("/api/v1/estimate")
+    def estimate(
+        request: Request,
+        release: Text,
+        query: Text,
+        period: Optional = None,
+        measure: Measure | None = None,
+        region: Text | None = None,
+    ) -> Response:
+        """An answer with standard error and interval, equal to the result of `stream-dp estimate`.
+
+        region: for sizes of places, the path of a region such as north/0101; by default all regions
+        """
+        path = region_path(region)
+        answer = public.answer(release, query, period, count=is_count(measure), region=path)
+        return answered({**answer.as_dict(), "head": state.head})
+
+    @application.get("/api/v1/curve")
+    def curve(request: Request, release: Text, query: Text, measure: Measure = "share") -> Response:
+        """The answers to a query at every period."""
+        line = answers(public, release, Question(query, query, count=measure == "count"))
+        points = [point.answer.as_dict() for point in line.points]
+        return answered({"answers": points, "head": state.head})
+
+    @application.get("/api/v1/privacy")
+    def privacy(request: Request) -> Response:
+        """The privacy label in plain words, and the budget."""
+        label = privacy_label(public)
+        last = public.published[-1].certificate if public.published else None
+        return answered(
+            {
+                "simulated": label.simulated,
+                "label": [{"about": about, "words": text} for about, text in label.rows],
+                "not_protected": list(label.unprotected),
+                "rho_total": str(declared.rho),
+                "rho_spent": "0" if last is None else str(last.rho_spent),
+                "epsilon_spent": "0" if last is None else last.epsilon_spent,
+                "epsilon_total": None if last is None else last.epsilon_total,
+                "delta": str(declared.delta),
+            }
+        )
+
+    @application.get("/api/v1/verify")
+    def verify(request: Request) -> Response:
+        """The checks of the public log, and the hash of every message."""
+        hashes = [message.hash for message in public.messages]
+        return answered({"verified": state.verified, "head": state.head, "messages": hashes})
