@@ -200,8 +200,8 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
             "A table of people, measured in two phases: single columns first, then marginals.",
             Synthesizer(
                 fit="people.match_synthesizer:fit_match",
-                planned="people.planned_match:planned_match",
-                titles="people.planned_match:match_titles",
+                planned="people.planned_people:planned_match",
+                titles="people.planned_people:match_titles",
                 relations=RELATIONS,
                 measured=Measured.TWO_PHASES,
                 settings=(

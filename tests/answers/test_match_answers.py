@@ -9,8 +9,8 @@ from kit.studies import attribute, small_study
 
 from stream_dp.answers.tables.table_answer import BOUNDED, answering
 from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.select.match_plan import MatchPlan
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_tables import binned, coded_people, column_values
@@ -68,9 +68,9 @@ def table(moves, source):
         rows.extend(zip(residuals.texts(answers.rows), answers.values, answers.noise, strict=True))
         return answers
 
-    compression = plan.compression(measured(plan.singles, plan.first(), coded))
-    residuals, phase = plan.second(compression.domain, 400)
-    measured(residuals, [phase], compression.merged(coded))
+    compression = plan.compression(measured(plan.first.workload, plan.first.phases(400), coded))
+    second = plan.second(compression.domain, 400)
+    measured(second.workload, second.phases(400), compression.merged(coded))
     names = column_values(declared, release)
     records = {"people": coded_people(names["people"], people.answers)}
     tables = published(declared, release, records, rows)

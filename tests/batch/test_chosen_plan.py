@@ -1,6 +1,5 @@
 """What the number of people and rho choose: all pairs at once, picked ones, or single columns."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,12 +10,13 @@ from kit.small_groups import Never
 from people_tables import domain, paired
 
 from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.match_synthesizer import fit_match
 from stream_dp.batch.people.model.tree_model import TreeModel
+from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.select.chosen_plan import ChosenPlan
-from stream_dp.batch.people.select.match_plan import MatchPlan
+from stream_dp.batch.people.select.choice import Choice
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
@@ -57,28 +57,20 @@ def test_phases_cost_rho_whatever_they_are(rho, people, relation, labels):
     facts = dict(RELATIONS[relation])
     if "size" in facts:
         facts["size"] = max(1, people)
-    own = domain(2, 3, 4, 2, **facts)
-    plan = ChosenPlan(own, rho, frozenset({0}) if labels else frozenset())
-    answers = counted(plan, people) if own.moves else NoisyAnswers.none()
-    if plan.measures_all(plan.people(answers)):
-        last = Fraction(0)  # what it measures follows from the pairs' answers
-        number = 2 + own.moves
-    else:
-        last, number = Fraction(0), 5
+    columns = domain(2, 3, 4, 2, **facts)
+    declared = release(rho).model_copy(update={"labels": ("c0",) if labels else None})
+    plan = people_plan(columns, declared)
+    number = plan.number(counted(plan, people) if columns.moves else NoisyAnswers.none())
     total = Fraction(0)
-    for place in range(number):
-        phase = plan.phase(place, answers)
-        if phase is None:
-            break
+    for phase in plan.phases(number):
+        total += phase.rho
         if isinstance(phase, Annealed):
-            total += phase.rho
             assert all(plan.workload.sets[i][0] == 0 for i in phase.candidates) or not labels
         else:
             assert phase.cost(plan.workload, phase.candidates) == phase.rho
-            total += phase.rho
-    if plan.measures_all(plan.people(answers)):
-        last = Fraction(45, 100) * rho + (0 if own.moves else Fraction(2, 100) * rho)
-    assert total + last == rho
+    if plan.steps(number).last is not None:  # what it measures follows from the pairs' answers
+        total += Fraction(45, 100) * rho + (0 if columns.moves else Fraction(2, 100) * rho)
+    assert total == rho
 
 
 @pytest.mark.parametrize("facts", RELATIONS.values(), ids=RELATIONS)
@@ -143,18 +135,21 @@ def test_a_fit_that_goes_on_draws_and_decides_nothing_again(name, relation):
 
 
 def test_the_less_rho_there_is_the_more_goes_to_single_columns():
-    own, parts = domain(*SIZES, moves=False, replaced=True, size=900), []
+    columns, shares = domain(*SIZES, moves=False, replaced=True, size=900), []
     for rho in (Fraction(1, k) for k in (10, 30, 100, 300, 1000, 10_000)):
-        plan = ChosenPlan(own, rho)
-        assert not plan.measures_all(100)
-        singles, *rounds = plan.later(900)
+        steps = people_plan(columns, release(rho)).steps(540)
+        singles, *rounds = steps.phases
         assert isinstance(singles, Everything)
         assert len(rounds) <= 1
-        parts.append(singles.rho / rho)
-    assert parts == sorted(parts)
-    assert parts[0] >= Fraction(15, 100)
-    assert parts[-1] == 1
-    assert replace(plan, rho=Fraction(10)).measures_all(900)
+        assert steps.last is None
+        share = Choice(columns, rho).singles_share(540)
+        assert singles.rho == (share if rounds else 1) * rho
+        shares += [Choice(columns, rho).singles_share(900), singles.rho / rho]
+    assert shares[::2] == sorted(shares[::2])
+    assert shares[1::2] == sorted(shares[1::2])
+    assert shares[0] >= Fraction(15, 100)
+    assert shares[-1] == 1
+    assert people_plan(columns, release(Fraction(10))).steps(900).last is not None
 
 
 def test_little_budget_invents_no_more_than_single_columns():
@@ -194,14 +189,14 @@ def test_match_picks_pairs_of_what_stands_out(relation):
     assert (again.sample(5).codes == fit.sample(5).codes).all()
     plan = MatchPlan(fit.encoding, own)
     number = fit.compression.columns[0].noisy.people
-    first = plan.first(number)
-    picked = plan.picked(fit.compression.domain, number)
+    first = plan.first.phases(number)
+    (picked,) = plan.picked(fit.compression.domain, number).phases(number)
     assert sum((phase.rho for phase in first), Fraction(0)) + picked.rho == own.rho
     assert first[-1].rho > own.rho / 2
     declared = own.model_copy(update={"one_ways": Fraction(1, 5)})
     declared.model_fields_set.add("one_ways")
-    shares = sum((p.rho for p in MatchPlan(fit.encoding, declared).first(number)), Fraction(0))
-    assert shares == own.rho / 5
+    phases = MatchPlan(fit.encoding, declared).first.phases(number)
+    assert sum((phase.rho for phase in phases), Fraction(0)) == own.rho / 5
 
 
 @pytest.mark.parametrize("size", [2, 8, 40])
@@ -213,12 +208,9 @@ def test_both_phases_of_match_cost_rho_whatever_the_noise(size, people):
         MatchRelease(name="p", kind="match", attributes=tuple("abcd"), rho=Fraction(1, 2), every=1),
     )
     plan = MatchPlan(Encoding.of(columns, own), own)
-    answers = NoisyAnswers.none().joined(plan.singles, [0], np.array([people]), {0: Fraction(4)})
-    spent, number = Fraction(0), 0
-    while (phase := plan.phase(number, answers)) is not None:
-        spent, number = spent + phase.rho, number + 1
-    assert number == 2
+    answers, first = counted(plan.first, people), plan.first
+    phases = [first.phase(number, answers) for number in range(3)]
+    assert phases.pop() is None
     for merged in (columns, domain(2, 2, 2, 2)):
-        picked = plan.picked(merged, people)
-        second = plan.second(merged, people)[1] if picked is None else picked
-        assert spent + second.rho == own.rho
+        (second,) = plan.second(merged, people).phases(max(1, people))
+        assert sum((phase.rho for phase in phases), second.rho) == own.rho

@@ -13,9 +13,10 @@ from people_tables import domain
 
 from stream_dp.batch.people.compress.compression import REST, Compression, MergedColumn, NoisyColumn
 from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
+from stream_dp.batch.people.people_plan import MANY_PEOPLE
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.select.match_plan import MatchPlan
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
@@ -56,6 +57,12 @@ def answered(residuals, phases, people, noise=0):
     return answers
 
 
+def measured(plan, domain, people):
+    """What the second phase may measure, and its phases."""
+    second = plan.second(domain, people)
+    return second.workload, second.phases(people)
+
+
 EVERYBODY = list(product(range(5), range(2), range(3), range(3)))
 HERE = [(0, 0, 1, 0)] * 20 + [(4, 1, 2, 1)] * 15 + [(3, 0, 0, 2)] * 3 + [(1, 1, 1, 1)]
 
@@ -84,11 +91,11 @@ def test_both_phases_cost_rho_over_all_answers(relation, listed):
     def coded(rows):
         return plan.encoding.coded(People.of_answers(source, np.array(rows)))
 
-    first = plan.first()
-    compression = plan.compression(answered(plan.singles, first, coded([*HERE, EVERYBODY[0]]), 1))
+    singles, first = plan.first.workload, plan.first.phases(MANY_PEOPLE)
+    compression = plan.compression(answered(singles, first, coded([*HERE, EVERYBODY[0]]), 1))
     assert compression.columns[1].merged > 1
     # As many people as triples are worth measuring for.
-    residuals, second = plan.second(compression.domain, 10**6)
+    residuals, (second,) = measured(plan, compression.domain, 10**6)
     assert {len(a) for a in residuals.sets} == ({2} if listed else {2, 3})
     if relation == "add_remove":
         inputs = [(HERE, [*HERE, x]) for x in EVERYBODY]
@@ -98,7 +105,7 @@ def test_both_phases_cost_rho_over_all_answers(relation, listed):
     for rows in inputs:
         pair = [coded(each) for each in rows]
         costs = [
-            sum((spent(plan.singles, phase, *pair) for phase in first), Fraction(0)),
+            sum((spent(singles, phase, *pair) for phase in first), Fraction(0)),
             spent(residuals, second, *map(compression.merged, pair)),
         ]
         by_phase = [max(a, b) for a, b in zip(by_phase, costs, strict=True)]
@@ -117,9 +124,9 @@ def test_weights_divide_the_noise():
     ratios = []
     for own in (plain, weighted):
         plan = MatchPlan(encoding, own)
-        variances = plan.first()[1].variances(plan.singles)
+        variances = plan.first.phases(MANY_PEOPLE)[1].variances(plan.first.workload)
         ratios.append(variances[1] / variances[3])
-        residuals, phase = plan.second(encoding.domain, None)
+        residuals, (phase,) = measured(plan, encoding.domain, MANY_PEOPLE)
         assert residuals.sets == ((0, 2), (1, 2))
         each = phase.variances(residuals)
         ratios.append(each[1] / each[0])
@@ -221,7 +228,7 @@ def test_what_is_measured_by_default_follows_from_what_is_declared():
     plan = MatchPlan(encoding, release)
     assert plan.pairs == [(0, 1), (0, 2), (1, 2)]
     assert plan.triples(encoding.domain) == [(0, 1, 2)]
-    assert len(plan.second(encoding.domain, 5)[0].sets) == 3
+    assert len(plan.by_default(encoding.domain, 5)[0].sets) == 3
     many = Encoding.of(
         domain(*[2] * 25, 30), release.model_copy(update={"composites": None, "coarser": None})
     )
@@ -233,7 +240,7 @@ def test_what_is_measured_by_default_follows_from_what_is_declared():
     wide = Encoding(domain(30, 30, 30), names[:3], ((0,), (1,), (2,)), {})
     listed = release.model_copy(update={"marginals": (("c0", "c1", "c2"),)})
     plan = MatchPlan(wide, listed)
-    assert plan.second(wide.domain, 10**9)[0].sets == ((0, 1), (0, 2), (1, 2))
+    assert plan.second(wide.domain, 10**9).workload.sets == ((0, 1), (0, 2), (1, 2))
     assert plan.dropped(wide.domain) == ("c0, c1, c2",)
 
 
@@ -359,8 +366,7 @@ def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
 def test_it_learns_what_depends_and_leaves_out_what_is_rare(exact, monkeypatch):
     """A chain of dependent columns, whose marginals are listed: the ends were never measured."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people import match_synthesizer
-    from stream_dp.batch.people.select import match_plan
+    from stream_dp.batch.people import match_plan, match_synthesizer
 
     if not exact:
         monkeypatch.setattr(match_plan, "MOST_TREE_CELLS", 0)

@@ -10,9 +10,10 @@ from kit.studies import attribute, small_study
 
 from stream_dp.batch.people.measure.residual_counts import all_residuals
 from stream_dp.batch.people.model.bin_points import spread
+from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.select.at_once_plan import ResidualPlan
+from stream_dp.batch.people.select.all_pairs import AllPairs
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
@@ -58,7 +59,7 @@ def test_the_plan_costs_rho_over_all_answers(relation, labels):
     declared = study(relation, labels)
     domain = study_people(declared, declared.batches[0])
     residuals = all_residuals(domain, 3, 10**6)
-    plan = ResidualPlan(residuals, Fraction(1), frozenset({2} if labels else ()))
+    plan = all_pairs_plan(residuals, declared.batches[0])
 
     def measured(rows, number):
         return residuals.counter(People.of_answers(domain, np.array(rows)))([number])
@@ -95,7 +96,8 @@ def test_labels_confine_the_triples():
     residuals = all_residuals(study_people(declared, declared.batches[0]), 3, 10**6)
     answers = NoisyAnswers.none().joined(residuals, [0], np.array([10**6]), {0: Fraction(1)})
     for labels, triples in (((), 4), ((3,), 3), ((2, 3), 4)):
-        last = ResidualPlan(residuals, Fraction(1), frozenset(labels)).last(answers)
+        everything = AllPairs(residuals, Fraction(1), frozenset(labels))
+        last = everything.last_sets(10**6, answers)
         assert len(last) == triples
         assert all(not labels or {*columns} & {*labels} for columns in last)
 
@@ -103,12 +105,12 @@ def test_labels_confine_the_triples():
 def test_pairs_that_hold_a_label_are_more_precise_and_measured_again_alone():
     declared = study(labels=["y"])
     residuals = all_residuals(study_people(declared, declared.batches[0]), 3, 10**6)
-    plan = ResidualPlan(residuals, Fraction(1), frozenset({2}))
-    plain = ResidualPlan(residuals, Fraction(1))
-    assert plan.again == [(0, 2), (1, 2)]
-    assert plain.again == [(0, 1), (0, 2), (1, 2)]
-    own = plan.of(2, plan.sets(2)).variances(residuals)
-    alike = plain.of(2, plain.sets(2)).variances(residuals)
+    labelled_pairs = AllPairs(residuals, Fraction(1), frozenset({2}))
+    plain = AllPairs(residuals, Fraction(1))
+    assert labelled_pairs.repeated == [(0, 2), (1, 2)]
+    assert plain.repeated == [(0, 1), (0, 2), (1, 2)]
+    own = labelled_pairs.phases[1].variances(residuals)
+    alike = plain.phases[1].variances(residuals)
     (other, *labelled) = (own[i] / alike[i] for i in own)
     assert {round(float(other / one), 3) for one in labelled} == {16}
     assert residuals.cost(list(own), list(own.values())) == Fraction(3, 10)

@@ -18,9 +18,9 @@ from stream_dp.batch.people.measure.residual_counts import (
     residual,
 )
 from stream_dp.batch.people.measure.targets import Targets
+from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.select.at_once_plan import ResidualPlan
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
@@ -142,8 +142,10 @@ def test_what_is_drawn_costs_rho(facts):
     assert (again.sample(3).codes == fit.sample(3).codes).all()
 
 
-def measured(people, residuals, plan):
+def last_sets(people, residuals, rho):
     """The last phase's sets of columns, after the phases before it."""
+    release = PeopleRelease(name="p", kind="mixture", attributes=("a", "b"), rho=rho, every=1)
+    plan = all_pairs_plan(residuals, release)
     source, answers = SeededNoise(2), NoisyAnswers.none()
     for number in range(4):
         phase = plan.phase(number, answers)
@@ -160,9 +162,9 @@ def test_the_last_phase_is_where_the_signal_is():
     people = paired(4000, 6)
     residuals = all_residuals(people.domain, 3, 20_000)
     triples = {columns for columns in residuals.sets if len(columns) == 3}
-    assert measured(people, residuals, ResidualPlan(residuals, Fraction(10))) == triples
+    assert last_sets(people, residuals, Fraction(10)) == triples
     pairs = {(0, 1), (2, 3)}
-    assert measured(people, residuals, ResidualPlan(residuals, Fraction(1, 5000))) == pairs
+    assert last_sets(people, residuals, Fraction(1, 5000)) == pairs
 
 
 def test_columns_that_cannot_be_fitted():

@@ -18,10 +18,10 @@ from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.model.beliefs import Beliefs
 from stream_dp.batch.people.model.junction_tree import JunctionTree
 from stream_dp.batch.people.model.tree_growth import grown_tree, open_pairs
+from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.select.pairs import ranked_pairs
-from stream_dp.batch.people.select.picked_plan import PickPlan
+from stream_dp.batch.people.select.pairs import picking_phase, ranked_pairs
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.phases import Everything
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
@@ -57,7 +57,7 @@ def test_no_score_changes_by_more_than_is_charged(moves, replaced, labels):
     """Every neighbour of every table of two people, and models that answer anything."""
     own = domain(2, 3, 2, moves=moves, replaced=replaced, size=None if moves else 2)
     free = domain(2, 3, 2)
-    pairs = ranked_pairs(own, 100, frozenset(labels))
+    pairs = ranked_pairs(own, frozenset(labels))
     every = list(product(range(2), range(3), range(2)))
     rng, largest = np.random.default_rng(1), 0
     room = sum(free.cells(a) for a in pairs.sets if len(a) == 2)
@@ -135,7 +135,7 @@ def test_a_pair_s_residual_changes_by_what_is_charged():
     """All replacements and all rows of 3 x 4: the largest squared change is that of the cost."""
     for facts in RELATIONS.values():
         own = domain(3, 4, **facts)
-        pairs = ranked_pairs(own, 100)
+        pairs = ranked_pairs(own)
         number = pairs.numbers[0, 1]
         every, free = list(product(range(3), range(4))), domain(3, 4)
         vectors = {
@@ -158,8 +158,8 @@ def test_a_pair_s_residual_changes_by_what_is_charged():
 @settings(max_examples=60, deadline=None)
 def test_rounds_end_and_spend_no_more_than_there_is(rho, rounds, picks, course):
     """Whatever they teach and however few are picked; all of it where each round picks in full."""
-    pairs = ranked_pairs(domain(2, 3, 4, 2), 100)
-    phase = PickPlan(pairs, rho, rounds, picks).picking(rho)
+    pairs = ranked_pairs(domain(2, 3, 4, 2))
+    phase = picking_phase(pairs, rho, rounds, picks)
     spent, full, last = Fraction(0), True, None
     for learnt, some in course:
         chosen = phase.candidates[: min(some, picks)]
@@ -178,8 +178,8 @@ def test_rounds_end_and_spend_no_more_than_there_is(rho, rounds, picks, course):
 
 
 def test_noise_falls_to_half_where_a_round_taught_nothing():
-    pairs = ranked_pairs(domain(2, 3, 4, 2), 100)
-    phase = PickPlan(pairs, Fraction(1), 40, 1).picking(Fraction(1))
+    pairs = ranked_pairs(domain(2, 3, 4, 2))
+    phase = picking_phase(pairs, Fraction(1), 40, 1)
     taught, not_ = phase.judged(1.0, 0.9), phase.judged(0.9, 0.9)
     assert taught is phase
     for i, variance in phase.variances(pairs).items():
@@ -268,8 +268,7 @@ def test_a_fit_that_is_killed_in_any_round_decides_nothing_twice(after):
 
 def phases_of(people, fit, recorded):
     """The phase of every round, from the levels that were recorded."""
-    plan = PickPlan.of(people.domain, Fraction(1, 5), 3, 2)
-    *first, phase = plan.phases
+    *first, phase = people_plan(people.domain, release(people, Fraction(1, 5), 3, 2)).phases(300)
     result = list(first)
     for number, picked in enumerate(fit.picked[len(first) :], len(first) + 1):
         phase = phase.at(msgspec.msgpack.decode(recorded[number])[2])
@@ -366,5 +365,9 @@ def test_what_others_published_is_in_the_tree_from_the_beginning():
 
 
 def test_columns_too_large_to_pick_are_refused_in_a_line():
+    columns = domain(400, 300)
+    declared = PeopleRelease(
+        name="p", kind="mixture", attributes=("c0", "c1"), rho=1, every=1, rounds=2
+    )
     with pytest.raises(UserError, match="declare `rounds = 0`"):
-        PickPlan.of(domain(400, 300), Fraction(1), 2, 1)
+        people_plan(columns, declared)

@@ -17,8 +17,8 @@ from stream_dp.batch.people.compress.projections import (
     linear_residuals,
     widened,
 )
+from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.select.at_once_plan import ResidualPlan
 from stream_dp.errors import UserError
 
 ATTRIBUTES = {
@@ -128,7 +128,7 @@ def test_the_plan_costs_rho_over_all_answers(relation, labels):
     )
     sums = {a for a in residuals.sets if any(c > 2 for c in a)}
     assert sums == {(3,), (4,)} | ({(2, 3), (2, 4)} if labels else set())
-    plan = ResidualPlan(residuals, Fraction(1), frozenset({2} if labels else ()))
+    plan = all_pairs_plan(residuals, release)
 
     def measured(rows, number):
         people = People.of_answers(domain, np.array(rows))

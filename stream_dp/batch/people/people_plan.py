@@ -15,64 +15,207 @@ they compress, and in the plans that their releases may declare.
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import prod
 
+from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
-from ..rounds.phases import NoisyAnswers, Phase
+from ..rounds.phases import Everything, NoisyAnswers, Phase
 from .compress.projections import linear_residuals
 from .known import Known
-from .measure.residual_counts import Residuals, all_residuals
-from .model.tree_model import TreeModel
+from .measure.residual_counts import Columns, Residuals, all_residuals
+from .measure.residual_noise import residual_phase
+from .model.tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
 from .people_table import PeopleDomain
-from .select.at_once_plan import MOST_TRIPLE, ResidualPlan, label_columns
-from .select.chosen_plan import ChosenPlan
-from .select.picked_plan import PickPlan
+from .select.all_pairs import MOST_TRIPLE, NUMBER, AllPairs, label_columns
+from .select.choice import MANY, Choice, divided_picks
+from .select.pairs import (
+    MOST_PAIR,
+    RankedPairs,
+    known_sets,
+    pickable_pairs,
+    picking_phase,
+    ranked_pairs,
+)
+
+ONE_WAYS = Fraction(15, 100)  # of rho: single columns before declared rounds
+MANY_PEOPLE = 1 << 62  # more than there are: what is measured of them is the most
 
 
-class PeoplePlan(Protocol):
-    """What is measured of people, what is selected, and which model learns.
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The measurements that follow the number of people, and the model that learns.
+
+    title: the mechanism in words; a certificate says it, and `check`.
+    phases: of single columns, then of pairs or listed marginals.
+    last: says what a last phase measures, from all noisy answers; None without this phase.
+    tree: the graphical model before it has learnt; None for a mixture of blocks.
+    """
+
+    title: str
+    phases: tuple[Phase, ...]
+    last: AllPairs | None = None
+    tree: TreeModel | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PeoplePlan:
+    """The phases of a fit, and the model that learns.
 
     workload: all that may be measured.
     known: what others have published of the same columns.
-    most_rounds: of all phases.
-    may_pick: whether pairs are picked in rounds; both answers where noisy counts decide.
+    steps: by the number of people, at least 1.
+    people: their number, public or noisy; None if `counting` measures it.
+    counting: the phase that counts people.
+    fewest: the fewest people for whom the steps are those of MANY_PEOPLE; 1 if they always are.
     """
 
+    workload: Residuals
+    known: tuple[Known, ...]
+    steps: Callable[[int], Steps]
+    people: int | None = None
+    counting: Everything | None = None
+    fewest: int = 1
+
     @property
-    def workload(self) -> Residuals: ...
+    def supposed(self) -> tuple[int, ...]:
+        """Numbers of people that have all steps there may be, each with the most rounds."""
+        if self.people is not None:
+            return (self.people,)
+        return (MANY_PEOPLE, self.fewest - 1) if self.fewest > 1 else (MANY_PEOPLE,)
+
     @property
-    def known(self) -> tuple[Known, ...]: ...
+    def titles(self) -> tuple[str, ...]:
+        """The mechanisms that a certificate may name."""
+        return tuple(dict.fromkeys(self.steps(people).title for people in self.supposed))
+
     @property
-    def most_rounds(self) -> int: ...
-    @property
-    def may_pick(self) -> tuple[bool, ...]: ...
+    def most_rounds(self) -> int:
+        """The rounds of all phases, if noise does not fall."""
+        steps = [self.steps(people) for people in self.supposed]
+        rounds = (sum(p.rounds for p in s.phases) + (s.last is not None) for s in steps)
+        return max(rounds) + (self.counting is not None)
+
+    def number(self, answers: NoisyAnswers) -> int:
+        """The number of people, public or noisy; at least 1."""
+        return max(1, int(answers.values[0]) if self.people is None else self.people)
+
+    def phases(self, people: int) -> list[Phase]:
+        """The phases of so many people but for the last one, which noisy answers choose."""
+        counting = [] if self.counting is None else [self.counting]
+        return [*counting, *self.steps(people).phases]
 
     def phase(self, number: int, answers: NoisyAnswers) -> Phase | None:
-        """The phase of a number, from 0, given the answers of those before; None after the last."""
-
-    def picks_pairs(self, answers: NoisyAnswers) -> bool:
-        """Whether pairs are picked in rounds, given the answers of the first phase."""
-
-    def tree(self, answers: NoisyAnswers) -> TreeModel | None:
-        """The graphical model that learns, before it has learnt; None for a mixture of blocks."""
+        """The phase of a number, from 0, given all answers so far; None after the last."""
+        if number == 0 and self.counting is not None:
+            return self.counting
+        people = self.number(answers)
+        phases, last = self.phases(people), self.steps(people).last
+        if number == len(phases) and last is not None:
+            return last.last(last.last_sets(people, answers))
+        return phases[number] if number < len(phases) else None
 
 
 def people_plan(
     domain: PeopleDomain, release: PeopleRelease, known: tuple[Known, ...] = ()
-) -> ChosenPlan | PickPlan | ResidualPlan:
+) -> PeoplePlan:
     """The plan of the kinds `mixture` and `rap`. Raises UserError where every pair is too large."""
-    labels = label_columns(release)
     if release.chosen:
-        return ChosenPlan(domain, release.rho, labels, known)
+        return _chosen_plan(domain, release, known)
     if release.declared_rounds:
-        return PickPlan.of(domain, release.rho, *release.declared_rounds, known, labels)
+        return _rounds_plan(domain, release, *release.declared_rounds, known)
     if release.linear:
-        return ResidualPlan(linear_residuals(domain, release), release.rho, labels, known)
-    return ResidualPlan(all_residuals(domain, 3, MOST_TRIPLE), release.rho, labels, known)
+        return all_pairs_plan(linear_residuals(domain, release), release, known)
+    return all_pairs_plan(all_residuals(domain, 3, MOST_TRIPLE), release, known)
 
 
-def mechanism_title(kind: str, picks: bool) -> str:
-    """The mechanism of a kind in words; a certificate says it, and `check`."""
-    return PICKED_TITLE if picks else kind_title(kind)
+def all_pairs_plan(
+    residuals: Residuals, release: PeopleRelease, known: tuple[Known, ...] = ()
+) -> PeoplePlan:
+    """All pairs at once, whatever the number of people."""
+    everything = AllPairs(residuals, release.rho, label_columns(release), known)
+    steps = Steps(kind_title(release.kind), everything.phases, last=everything)
+    return _counted(residuals, known, release, lambda people: steps)
+
+
+def _counted(
+    workload: Residuals,
+    known: tuple[Known, ...],
+    release: PeopleRelease,
+    steps: Callable[[int], Steps],
+    fewest: int = 1,
+) -> PeoplePlan:
+    """A plan that counts people first where their number is private."""
+    counting = None
+    if workload.domain.moves:
+        counting = residual_phase(workload, [()], NUMBER * release.rho)
+    return PeoplePlan(workload, known, steps, workload.domain.size, counting, fewest)
+
+
+def _rounds_plan(
+    domain: PeopleDomain,
+    release: PeopleRelease,
+    rounds: int,
+    picks: int,
+    known: tuple[Known, ...],
+) -> PeoplePlan:
+    """Single columns, then declared rounds; pairs with a label count more."""
+    pairs = ranked_pairs(domain, label_columns(release))
+    if max(map(len, pairs.sets)) < 2:
+        least = prod(sorted(domain.sizes)[:2])
+        raise UserError(
+            f"people: the two smallest columns have {least:,} cells together; pairs that are"
+            f" picked have at most {MOST_PAIR:,}: declare `rounds = 0`"
+        )
+    base = known_sets(domain, known)
+    singles = residual_phase(pairs, single_columns(domain), ONE_WAYS * release.rho)
+    rho = (1 - NUMBER * domain.moves - ONE_WAYS) * release.rho
+    steps = Steps(
+        PICKED_TITLE,
+        (singles, picking_phase(pairs, rho, rounds, picks, base)),
+        tree=TreeModel(pairs, base, known, solver=OF_ROUNDS),
+    )
+    return _counted(pairs, known, release, lambda people: steps)
+
+
+def _chosen_plan(
+    domain: PeopleDomain, release: PeopleRelease, known: tuple[Known, ...]
+) -> PeoplePlan:
+    """What the number of people chooses; from MANY columns on, neither triples nor large pairs."""
+    labels, many = label_columns(release), len(domain.columns) >= MANY
+    sets = ranked_pairs(domain).sets if many else all_residuals(domain, 3, MOST_TRIPLE).sets
+    workload, base = RankedPairs(domain, sets), known_sets(domain, known)
+    everything = AllPairs(workload, release.rho, labels, known)
+    pairs = [*pickable_pairs(workload, labels).values()]
+    rho = (1 - NUMBER * domain.moves) * release.rho
+    choice, fewest = Choice(domain, rho), math.inf
+    if not many:
+        fewest = max(1, choice.fewest_at_once(everything.sets(2))) if pairs else 1
+
+    @cache
+    def steps(people: int) -> Steps:
+        if people >= fewest:
+            return Steps(kind_title(release.kind), everything.phases, last=everything)
+        share = choice.singles_share(people)
+        picks = choice.picks(pairs, (1 - share) * rho, people)
+        phases: tuple[Phase, ...] = (
+            residual_phase(workload, single_columns(domain), (share if picks else 1) * rho),
+        )
+        if picks:
+            rounds = divided_picks(picks, len(domain.columns))
+            phases += (picking_phase(workload, (1 - share) * rho, *rounds, base, labels),)
+        tree = TreeModel(workload, base, known, solver=OF_FEW_PAIRS)
+        return Steps(PICKED_TITLE, phases, tree=tree)
+
+    threshold = 1 if many else math.ceil(min(fewest, MANY_PEOPLE))
+    return _counted(workload, known, release, steps, threshold)
+
+
+def single_columns(domain: PeopleDomain) -> list[Columns]:
+    return [(c,) for c in range(len(domain.columns))]

@@ -2,130 +2,156 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from stream_dp.study import PeopleRelease, Study
+from stream_dp.study import MatchRelease, PeopleRelease, Study
+from stream_dp.study.method_titles import PICKED_TITLE
 
+from ..data.domain import Column
 from ..planned_phases import PlannedPhase
-from ..rounds.phases import Everything, Phase
+from ..rounds.annealing import Annealed
+from ..rounds.phases import Phase
+from .compress.compression import MOST_APART
+from .compress.encoding import Encoding
+from .match_plan import MatchPlan
 from .measure.residual_counts import Columns, Residuals
 from .measure.residual_noise import cell_deviation
-from .people_plan import mechanism_title, people_plan
-from .people_table import study_people
-from .select.at_once_plan import NOISIEST, SIGNAL, ResidualPlan
-from .select.choice import MANY
-from .select.chosen_plan import ChosenPlan
-from .select.pairs import RankedPairs
-from .select.picked_plan import PickPlan
+from .people_plan import MANY_PEOPLE, PeoplePlan, people_plan
+from .people_table import PeopleDomain, study_people
+from .select.all_pairs import NOISIEST, SIGNAL, AllPairs
 
-_TITLES = ("the number of people", "single columns", "pairs of columns")
+Precisions = dict[Columns, float]  # by set, of an entry of its measured residual
 
 
 def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
-    """Residuals, a phase after the other; the last one is what noisy answers choose."""
+    """The phases of the kinds `mixture` and `rap`, with all that noisy answers may choose."""
     plan = people_plan(study_people(study, release), release)
-    if isinstance(plan, ChosenPlan):
-        return _chosen(plan)
-    if isinstance(plan, PickPlan):
-        return _picked(plan.pairs, plan.phases)
-    return _at_once(plan, sum(one.projections for one in release.linear or ()))
+    planned, precisions = list[PlannedPhase](), Precisions()
+    if plan.counting is not None:
+        described, precisions = _described(
+            "the number of people", plan.workload, plan.counting, precisions
+        )
+        planned.append(described)
+    sums = ", sums of numbers among them" if release.linear else ""
+    for people in plan.supposed:
+        planned += _steps(plan, people, sums, precisions)
+    return tuple(planned)
+
+
+def _steps(plan: PeoplePlan, people: int, sums: str, precisions: Precisions) -> list[PlannedPhase]:
+    """The phases that follow the number of people. precisions: of what is measured already."""
+    steps, planned = plan.steps(people), list[PlannedPhase]()
+    chooses = plan.people is None and plan.fewest > 1
+    is_fewer = chooses and people < plan.fewest
+    for phase in steps.phases:
+        if isinstance(phase, Annealed):
+            title = (
+                f"{'and then ' * is_fewer}pairs of columns, up to {phase.picks:,} picked in each of"
+                f" {phase.rounds:,} rounds at most, with half the noise after one that teaches"
+                " nothing"
+            )
+        else:
+            pairs = len(plan.workload.sets[phase.candidates[0]]) == 2
+            title = f"{'pairs of' if pairs else 'single'} columns{sums}"
+            if is_fewer:
+                share = "more of rho the fewer they are" if steps.phases[1:] else "all of rho"
+                title = f"or below {plan.fewest:,} people, {title}, with {share}"
+            elif pairs and chooses:
+                title = f"from {plan.fewest:,} people on, all {title}"
+        described, precisions = _described(title, plan.workload, phase, precisions)
+        planned.append(described)
+    if steps.last is not None:
+        planned += _last_phases(steps.last, precisions)
+    return planned
+
+
+def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPhase]:
+    triples, title = everything.triples, f"pairs again, those over {SIGNAL:g} deviations or all"
+    last = {f"{'or ' * bool(triples)}{title}": everything.repeated}
+    if triples:
+        last = {f"triples of columns, if their noise is below {NOISIEST:g}": triples} | last
+    return [
+        _described(title, everything.residuals, everything.last(sets), precisions)[0]
+        for title, sets in last.items()
+    ]
+
+
+def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ...]:
+    """The phases of the kind `match`: single columns, then marginals, as noisy answers choose.
+
+    The compressed domain follows from noisy answers. So the second phase is planned as if no value
+    were merged, which is the most that it may measure.
+    """
+    plan = MatchPlan(Encoding.of(study_people(study, release), release), release)
+    size, domain = plan.encoding.domain.size, _widest(plan.encoding)
+    people = MANY_PEOPLE if size is None else size
+    planned, precisions = list[PlannedPhase](), Precisions()
+
+    def add(title: str, residuals: Residuals, phase: Phase) -> Precisions:
+        described, after = _described(title, residuals, phase, precisions)
+        planned.append(described)
+        return after
+
+    for phase in plan.first.phases(people):
+        title = "the number of people" if phase is plan.first.counting else "single columns"
+        precisions = add(title, plan.first.workload, phase)
+    merged, fewest = "if no value is merged, ", plan.fewest_at_once(domain)
+    if plan.listed:
+        second = plan.second(domain, people)
+        add(f"{merged}what the declared marginals need", second.workload, *second.phases(people))
+        return tuple(planned)
+    fewer = plan.picked(domain, fewest - 1 if size is None else people)
+    if fewer is None or size is None:
+        if fewer is not None:
+            merged += f"from {fewest:,} people on, "
+        add(f"{merged}pairs of columns", *plan.pairs_and(domain, [], people))
+        if triples := plan.triples(domain):
+            title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
+            add(title, *plan.pairs_and(domain, triples, people))
+        merged = f"or below {fewest:,} people, after more of rho for single columns, "
+    if fewer is not None:
+        (phase,) = fewer.phases(people)
+        assert isinstance(phase, Annealed)
+        picks = f"up to {phase.picks:,} picked in each of {phase.rounds:,} rounds at most"
+        pairs = "pairs of columns" if size is not None else "pairs"
+        add(f"{merged}{pairs}, {picks}", fewer.workload, phase)
+    return tuple(planned)
 
 
 def people_titles(study: Study, release: PeopleRelease) -> tuple[str, ...]:
     """The mechanisms that a certificate may name; see `kinds.planned_titles`."""
-    plan = people_plan(study_people(study, release), release)
-    return tuple(mechanism_title(release.kind, picks) for picks in plan.may_pick)
+    return people_plan(study_people(study, release), release).titles
 
 
-def _at_once(plan: ResidualPlan, projections: int = 0, least: int = 0) -> tuple[PlannedPhase, ...]:
-    """least: the fewest people of whom all pairs are measured at once, where that is to be said."""
-    residuals = plan.residuals
-    precisions, phases = dict[Columns, float](), list[PlannedPhase]()
-    for number in range(3):
-        if number or residuals.domain.moves:
-            phase = plan.of(number, plan.sets(number))
-            title = _TITLES[number]
-            if number and projections:
-                title += ", sums of numbers among them"
-            if number == 2 and least:
-                title = f"from {least:,} people on, all {title}"
-            precisions = precisions_after(residuals, phase, precisions)
-            phases.append(described_phase(title, residuals, phase, precisions))
-    if plan.triples:
-        phase = plan.of(3, plan.triples)
-        title = f"triples of columns, if their noise is below {NOISIEST:g}"
-        phases.append(planned_phase(title, residuals, phase, precisions))
-    again = plan.of(3, plan.again)
-    title = f"{'or ' * bool(plan.triples)}pairs again, those over {SIGNAL:g} deviations or all"
-    phases.append(planned_phase(title, residuals, again, precisions))
-    return tuple(phases)
+def match_titles(study: Study, release: MatchRelease) -> tuple[str, ...]:
+    """The mechanisms that a certificate may name; see `kinds.planned_titles`.
 
-
-def _chosen(plan: ChosenPlan) -> tuple[PlannedPhase, ...]:
-    """What the number of people chooses; where it is private, all that it may choose."""
-    people, fewest = plan.domain.size, math.ceil(min(plan.fewest, 1 << 62))
-    many = len(plan.domain.columns) >= MANY
-    if people is None and fewest > 1:
-        least = 0 if many else fewest
-        supposed = 1 << 30 if many else fewest - 1
-        once = () if many else _at_once(plan.at_once, least=least)
-        count: list[Phase] = [plan.at_once.of(0, [()])]
-        few = _picked(plan.workload, [*count, *plan.later(supposed)], least)
-        return (*once, *(few[1:] if once else few))
-    if people is None or plan.measures_all(people):
-        return _at_once(plan.at_once)
-    count = [plan.at_once.of(0, [()])] if plan.domain.moves else []
-    return _picked(plan.workload, [*count, *plan.later(people)])
-
-
-def _picked(
-    pairs: RankedPairs, phases: Sequence[Phase], below: int = 0
-) -> tuple[PlannedPhase, ...]:
-    """The phases before pairs are picked, and the rounds with the noise that they begin with.
-
-    below: how many people have others, where that is to be said.
+    The noisy counts of single columns, by which values are merged, decide between the two.
     """
-    planned, precisions = list[PlannedPhase](), dict[Columns, float]()
-    for phase in phases:
-        if isinstance(phase, Everything):
-            title = _TITLES[len(pairs.sets[phase.candidates[0]])]
-            if below:
-                part = "more of rho the fewer they are" if len(phases) > 2 else "all of rho"
-                title = f"or below {below:,} people, {title}, with {part}"
-        else:
-            title = (
-                f"pairs of columns, up to {phase.picks:,} picked in each of {phase.rounds:,} rounds"
-                " at most, with half the noise after one that teaches nothing"
-            )
-            title = f"and then {title}" if below else title
-        precisions = precisions_after(pairs, phase, precisions)
-        planned.append(described_phase(title, pairs, phase, precisions))
-    return tuple(planned)
+    plan = MatchPlan(Encoding.of(study_people(study, release), release), release)
+    titles = plan.first.titles
+    return titles if plan.listed else (*titles, PICKED_TITLE)
 
 
-def planned_phase(
-    title: str, residuals: Residuals, phase: Phase, before: Mapping[Columns, float]
-) -> PlannedPhase:
-    """Describes a phase. before: the precisions of what is measured already."""
-    return described_phase(title, residuals, phase, precisions_after(residuals, phase, before))
-
-
-def described_phase(
-    title: str, residuals: Residuals, phase: Phase, precisions: Mapping[Columns, float]
-) -> PlannedPhase:
-    """Describes a phase. precisions: of what is measured after it."""
-    sets = [residuals.sets[i] for i in phase.candidates]
-    deviations = [cell_deviation(residuals, columns, precisions) for columns in sets]
-    return PlannedPhase.of(title, phase, residuals, deviations)
-
-
-def precisions_after(
-    residuals: Residuals, phase: Phase, before: Mapping[Columns, float]
-) -> dict[Columns, float]:
-    """The precision of an entry of each interaction that is measured after a phase."""
-    precisions = dict(before)
+def _described(
+    title: str, residuals: Residuals, phase: Phase, before: Precisions
+) -> tuple[PlannedPhase, Precisions]:
+    """A phase in words, and the precisions after it. before: the precisions before it."""
+    precisions = {**before}
     for candidate, variance in phase.variances(residuals).items():
         columns = residuals.sets[candidate]
         precisions[columns] = precisions.get(columns, 0.0) + 1 / float(variance)
-    return precisions
+    sets = [residuals.sets[i] for i in phase.candidates]
+    deviations = [cell_deviation(residuals, columns, precisions) for columns in sets]
+    return PlannedPhase.of(title, phase, residuals, deviations), precisions
+
+
+def _widest(encoding: Encoding) -> PeopleDomain:
+    """The largest domain that the second phase may have."""
+    source = encoding.domain
+    groups = [int(encoding.public_groups(c).max()) + 1 for c in range(len(source.columns))]
+    columns = zip(source.columns, groups, strict=True)
+    return replace(
+        source,
+        columns=tuple(Column(c.name, tuple(range(min(n, MOST_APART + 1)))) for c, n in columns),
+    )

@@ -30,7 +30,7 @@ from stream_dp.study.thresholds import MOST_SUM, Linear
 from ...data.domain import Codes, Column, Int64Array
 from ..measure.residual_counts import Columns, Residuals, all_residuals
 from ..people_table import People, PeopleDomain
-from ..select.at_once_plan import MOST_TRIPLE, label_columns
+from ..select.all_pairs import MOST_TRIPLE, label_columns
 
 CELLS = 16  # of a projection without declared thresholds
 _DRAWS = 4096  # of the reference

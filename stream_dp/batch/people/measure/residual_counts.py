@@ -76,13 +76,13 @@ class Residuals:
         return tuple(self._alone(columns) for columns in self.sets)
 
     def _alone(self, columns: Columns) -> int:
-        own = self._norm(columns)
+        own = self.squared_norm(columns)
         if not self.domain.replaced or not columns:
             return own if self.domain.moves else 0
         least = min(self.domain.sizes[c] for c in columns)
         return 2 * (own + own // (least - 1))
 
-    def _norm(self, columns: Columns) -> int:
+    def squared_norm(self, columns: Columns) -> int:
         """What one person's row adds to the residual, its squared norm."""
         return prod(n * (n - 1) for n in (self.domain.sizes[c] for c in columns))
 
@@ -91,7 +91,9 @@ class Residuals:
         sets = [self.sets[i] for i in candidates]
         costs = [Fraction(0)]
         if self.domain.moves:
-            moved = (gaussian_rho(self._norm(a), v) for a, v in zip(sets, variances, strict=True))
+            moved = (
+                gaussian_rho(self.squared_norm(a), v) for a, v in zip(sets, variances, strict=True)
+            )
             costs.append(sum(moved, Fraction(0)))
         if self.domain.replaced:
             costs.append(self._replacement(sets, variances))
@@ -112,7 +114,7 @@ class Residuals:
             alike = np.ones(len(patterns))
             for c in a:
                 alike *= np.where(agree[c], sizes[c] * (sizes[c] - 1), -sizes[c])
-            costs += (self._norm(a) - alike) / float(variance)
+            costs += (self.squared_norm(a) - alike) / float(variance)
         # Rounding is far below the margin, so the exact maximum is among these patterns.
         near = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
         exact = set[Fraction]()
@@ -128,7 +130,7 @@ class Residuals:
         total, sizes = Fraction(0), self.domain.sizes
         for a, variance in zip(sets, variances, strict=True):
             alike = prod(sizes[c] * (sizes[c] - 1) if c in same else -sizes[c] for c in a)
-            total += (self._norm(a) - alike) / variance
+            total += (self.squared_norm(a) - alike) / variance
         return total
 
     def counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:

@@ -1,32 +1,65 @@
-"""The noise of measured residuals: weights that share a budget, and the errors of marginals."""
+"""The noise of measured residuals: how phases divide a budget, and the errors of marginals.
+
+Noise variances in proportion to prod n_i^(3/2) minimise the sum of squared errors over the cells of
+all marginals of a phase at a given cost. (With variance s_A / prod n_i^2 in a cell of the
+interaction and prod (n_i - 1) degrees of freedom, minimise sum_A prod (n_i - 1) s_A / prod n_i^2 at
+fixed sum_A prod n_i (n_i - 1) / s_A.)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
+
+from ...rounds.phases import Everything
 from .residual_counts import Columns, Residuals
 
 
 def precision(cells: int) -> Fraction:
-    """In proportion to cells^(-3/2), a whole number, so that variances stay short fractions."""
+    """Returns cells^(-3/2) up to a factor, as a whole number: variances stay short fractions."""
     return Fraction((1 << 70) // math.isqrt(cells**3 << 20))
 
 
-def noise_variation(residuals: Residuals, columns: Columns, variance: float, people: int) -> float:
-    """The noise of an interaction as total variation.
+def residual_phase(
+    residuals: Residuals,
+    sets: Iterable[Columns],
+    rho: Fraction,
+    importance: Callable[[Columns], Fraction | int] = lambda columns: 1,
+) -> Everything:
+    """The phase that measures the residuals of `sets` at the cost of rho.
 
-    That is half the sum, over the cells, of absolute normal noise of variance s / prod n_i^2, which
-    centring lessens to prod (1 - 1 / n_i) of that.
+    importance: of a set, the factor by which its variance is smaller.
+    """
+    listed = tuple(sets)
+    cells = residuals.domain.cells
+    return Everything(
+        rho,
+        candidates=tuple(residuals.numbers[columns] for columns in listed),
+        weights=tuple(1 / (precision(cells(a)) * importance(a)) for a in listed),
+    )
 
-    variance: of the noise in an entry of its residual.
+
+def median_variation(
+    residuals: Residuals, variances: Mapping[int, Fraction | float], people: int
+) -> float:
+    """The noise of the median interaction as total variation.
+
+    The total variation is half the sum, over the cells, of absolute normal noise of variance
+    s / prod n_i^2. Centring lessens this variance by the factor prod (1 - 1 / n_i).
+
+    variances: by candidate, of the noise in an entry of its residual.
     people: their number, at least 1.
     """
-    sizes = [residuals.domain.sizes[c] for c in columns]
-    each = math.sqrt(variance * 2 / math.pi * math.prod(1 - 1 / n for n in sizes))
-    return each / (2 * people)
+    variations = []
+    for candidate, variance in variances.items():
+        sizes = [residuals.domain.sizes[c] for c in residuals.sets[candidate]]
+        centring = math.prod(1 - 1 / n for n in sizes)
+        variations.append(math.sqrt(float(variance) * 2 / math.pi * centring) / (2 * people))
+    return float(np.median(variations))
 
 
 def cell_deviation(
@@ -34,15 +67,16 @@ def cell_deviation(
 ) -> float:
     """The standard deviation of a cell of a marginal that is rebuilt from its interactions.
 
-    precisions: of every entry of the residuals that are measured; without one there is no noise.
-    An interaction's cell is an entry over the number of its cells, centred; the marginal has it
-    spread over the values of its other columns.
+    precisions: by measured set, of an entry of its residual; other sets have no noise.
+
+    An interaction's cell is an entry over the number of its cells, centred. The marginal spreads
+    the interaction over the values of its other columns.
     """
     domain = residuals.domain
-    every, variance = domain.cells(columns), 0.0
+    cells, variance = domain.cells(columns), 0.0
     for ways in range(len(columns) + 1):
-        for part in combinations(columns, ways):
-            if part in precisions:
-                centred = math.prod(1 - 1 / domain.sizes[c] for c in part)
-                variance += centred / precisions[part] / every**2
+        for subset in combinations(columns, ways):
+            if subset in precisions:
+                centring = math.prod(1 - 1 / domain.sizes[c] for c in subset)
+                variance += centring / precisions[subset] / cells**2
     return math.sqrt(variance)

@@ -1,16 +1,23 @@
-"""Pairs of columns as candidates that are picked by how badly a model answers them.
+"""Rounds that pick pairs of columns by how badly a model answers them.
 
-Measured are residuals; scores are about the pairs' marginals, whose counts one person changes
-least. A score is the sum of |count - rounded answer| over a marginal's cells, less the error that
-noise would leave (AIM's quality score). A row that comes or goes changes one count by 1, a row that
-is replaced at most two, and so the score. Where columns are to be predicted, scores of pairs that
-hold one count LABELLED times (AIM's weights of a workload), and so does the largest change.
+Source: McKenna, Mullins, Sheldon, Miklau 2022, "AIM" (arXiv 2201.12677): its scores, its annealed
+noise and its exact inference. This version measures residuals of pairs, with exact noise, several
+in a round; the tree that its pairs need is bounded when they are picked.
+
+Scores are about the pairs' marginals, whose counts one person changes least. A score is the sum of
+|count - rounded answer| over a marginal's cells, less the error that noise would leave. A row that
+comes or goes changes one count by 1, a row that is replaced at most two, and so the score. Where
+columns are to be predicted, scores of pairs that hold a label count LABELLED times (AIM's weights
+of a workload), and so does the largest change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
 from math import pi, prod, sqrt
 
 import numpy as np
@@ -18,9 +25,15 @@ from numpy.typing import NDArray
 
 from ...data.domain import Int64Array
 from ...groups.workload.candidates import excess_errors
+from ...rounds.annealing import Annealed
+from ..known import Known
 from ..measure.residual_counts import Columns, Residuals, marginal_counts
+from ..model.junction_tree import JunctionTree
+from ..model.tree_growth import open_pairs
 from ..people_table import People, PeopleDomain
 
+MOST_CELLS = 60_000  # of the tree's cliques
+MOST_PAIR = MOST_CELLS // 2  # cells of a pair to pick from
 MOST_CANDIDATE_CELLS = 10_000_000  # of all pairs to pick from
 LABELLED = 4  # how many times the score of a pair counts that holds a label
 
@@ -40,15 +53,12 @@ class RankedPairs(Residuals):
 
     def judged(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
         """The counts are those of pairs' marginals."""
-        known: dict[int, Int64Array] = {}
 
-        def counts(candidates: Sequence[int]) -> Int64Array:
-            for i in candidates:
-                if i not in known:
-                    known[i] = marginal_counts(data, self.sets[i]).reshape(-1)
-            return np.concatenate([known[i] for i in candidates])
+        @cache
+        def counts(candidate: int) -> Int64Array:
+            return marginal_counts(data, self.sets[candidate]).reshape(-1)
 
-        return counts
+        return lambda candidates: np.concatenate([counts(i) for i in candidates])
 
     def scores(
         self,
@@ -61,33 +71,77 @@ class RankedPairs(Residuals):
         sizes = np.diff(self.starts)[list(candidates)]
         noise = [self.noise(i, d) for i, d in zip(candidates, deviations, strict=True)]
         scores = excess_errors(sizes, true, model, np.array(noise))
-        times = [LABELLED if self.labels & {*self.sets[i]} else 1 for i in candidates]
-        return scores * np.array(times, np.int64)
+        weights = [LABELLED if self.labels & {*self.sets[i]} else 1 for i in candidates]
+        return scores * np.array(weights, np.int64)
 
     def noise(self, candidate: int, deviation: float) -> float:
-        """What noise of that deviation in a residual's entries adds up to over a marginal's cells.
+        """The sum over a marginal's cells of the noise of `deviation` in a residual's entries.
 
-        An entry is `cells` times one of the interaction; absolute normal noise has the mean
+        An entry is `cells` times a cell of the interaction. Absolute normal noise has the mean
         sqrt(2 / pi) of its deviation, and centring lessens it.
         """
         sizes = [self.domain.sizes[c] for c in self.sets[candidate]]
         return sqrt(2 / pi) * deviation * sqrt(prod(1 - 1 / n for n in sizes))
 
 
-def ranked_pairs(
-    domain: PeopleDomain, most: int, labels: frozenset[int] = frozenset()
-) -> RankedPairs:
+def ranked_pairs(domain: PeopleDomain, labels: frozenset[int] = frozenset()) -> RankedPairs:
     """No column, single columns, and the pairs to pick from: the smallest.
 
-    most: cells of a pair.
     labels: columns that are to be predicted.
     """
     columns = range(len(domain.columns))
     pairs, total = list[Columns](), 0
-    for a in sorted(
-        ((a, b) for b in columns for a in range(b)), key=lambda a: (domain.cells(a), a)
-    ):
-        total += domain.cells(a)
-        if domain.cells(a) <= most and total <= MOST_CANDIDATE_CELLS:
-            pairs.append(a)
+    for pair in sorted(combinations(columns, 2), key=lambda a: (domain.cells(a), a)):
+        total += domain.cells(pair)
+        if domain.cells(pair) <= MOST_PAIR and total <= MOST_CANDIDATE_CELLS:
+            pairs.append(pair)
     return RankedPairs(domain, ((), *((c,) for c in columns), *sorted(pairs)), labels)
+
+
+def picking_phase(
+    pairs: RankedPairs,
+    rho: Fraction,
+    rounds: int,
+    picks: int,
+    base: tuple[Columns, ...] = (),
+    labels: frozenset[int] = frozenset(),
+) -> Annealed:
+    """Rounds that pick pairs for which the model's tree has room.
+
+    rounds: how many there are if noise does not fall.
+    picks: pairs that each round picks, at most.
+    base: sets of columns that the tree holds from the beginning.
+    labels: columns of which each picked pair holds one; none: any pair.
+    """
+    candidates = pickable_pairs(pairs, labels)
+
+    def allowed(measured: Sequence[int]) -> list[int]:
+        sets = (pairs.sets[i] for i in measured)
+        picked = tuple(dict.fromkeys(a for a in sets if len(a) == 2))
+        room = open_pairs(pairs.domain.sizes, base, picked, MOST_CELLS)
+        return [i for a in room if (i := pairs.numbers.get(a)) in candidates]
+
+    return Annealed(
+        rho,
+        candidates=tuple(candidates),
+        first=rho / (rounds * picks),
+        picks=picks,
+        allowed=allowed,
+    )
+
+
+def pickable_pairs(pairs: RankedPairs, labels: frozenset[int]) -> dict[int, Columns]:
+    """The pairs to pick from, by candidate."""
+    return {
+        i: a
+        for i, a in enumerate(pairs.sets)
+        if len(a) == 2
+        and pairs.domain.cells(a) <= MOST_PAIR
+        and not (labels and labels.isdisjoint(a))
+    }
+
+
+def known_sets(domain: PeopleDomain, known: Sequence[Known]) -> tuple[Columns, ...]:
+    """The published sets of two columns and more, if a tree has room for them."""
+    base = tuple(dict.fromkeys(k.columns for k in known if len(k.columns) > 1))
+    return () if JunctionTree.of(domain.sizes, base).cells > MOST_PAIR else base

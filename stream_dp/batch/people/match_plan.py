@@ -1,0 +1,231 @@
+"""The plan of the kind `match`: single columns, then marginals of two columns and three.
+
+Both phases measure interactions (`residual_counts.py`), each once, however many marginals hold it.
+Within a phase noise variances are in proportion to prod n_i^(3/2) over squared weights
+(`residual_noise.py`). Of the second phase triples take 3/5 of the cost under `add_remove` before
+weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+from stream_dp.study import MatchRelease
+from stream_dp.study.method_titles import PICKED_TITLE, kind_title
+
+from ..rounds.phases import Everything, NoisyAnswers
+from .compress.compression import Compression, MergedColumn, NoisyColumn
+from .compress.encoding import Encoding
+from .known import Known
+from .measure.residual_counts import Columns, Residuals
+from .measure.residual_noise import median_variation, precision, residual_phase
+from .model.junction_tree import JunctionTree
+from .model.tree_model import OF_FEW_PAIRS, OF_MARGINALS, TreeModel
+from .people_plan import PeoplePlan, Steps, single_columns
+from .people_table import PeopleDomain
+from .select.all_pairs import NOISIEST, smallest_triples
+from .select.choice import Choice, divided_picks
+from .select.pairs import known_sets, picking_phase, ranked_pairs
+
+NUMBER = Fraction(1, 25)  # of the first phase: counts people, where their number is private
+PAIRS = 300  # that are measured by default, at most
+MOST_TREE_CELLS = 250_000  # of all cliques of the tree of listed marginals
+_OF_TRIPLES = Fraction(3, 2)  # the cost of triples over that of pairs
+
+
+@dataclass(frozen=True, eq=False)
+class MatchPlan:
+    """The plans of both phases.
+
+    encoding: the measured columns.
+    release: its budget and its marginals.
+    """
+
+    encoding: Encoding
+    release: MatchRelease
+
+    @cached_property
+    def weights(self) -> dict[Columns, Fraction]:
+        """The declared marginals with their weights."""
+        column = {name: c for c, name in enumerate(self.encoding.names)}
+        return {tuple(sorted(column[n] for n in m.of)): m.weight for m in self.release.asked}
+
+    @cached_property
+    def listed(self) -> list[Columns]:
+        """The declared marginals of two columns and three. Without any, people's number chooses."""
+        return [columns for columns in self.weights if len(columns) > 1]
+
+    @cached_property
+    def first(self) -> PeoplePlan:
+        """The first phase: the number of people where it is private, then all single columns."""
+        domain, release = self.encoding.domain, self.release
+        singles = Residuals(domain, ((), *single_columns(domain)))
+        counting, counted = None, Fraction(0)
+        if domain.moves:
+            counted = NUMBER * release.one_ways * release.rho
+            counting = residual_phase(singles, [()], counted)
+
+        def steps(people: int) -> Steps:
+            phase = residual_phase(
+                singles,
+                singles.sets[1:],
+                self.one_ways(people) * release.rho - counted,
+                importance=lambda columns: self.weights.get(columns, Fraction(1)) ** 2,
+            )
+            return Steps(kind_title(release.kind), (phase,))
+
+        return PeoplePlan(singles, (), steps, domain.size, counting)
+
+    def one_ways(self, people: int) -> Fraction:
+        """The share of rho that counts people and measures single columns.
+
+        people: how many there are, public or noisy; below 1 taken as 1.
+        """
+        release, domain = self.release, self.encoding.domain
+        if self.listed or "one_ways" in release.model_fields_set:
+            return release.one_ways
+        people = max(1, people)  # both phases split rho alike, whatever noise says
+        choice = Choice(domain, release.rho)
+        if people >= choice.fewest_at_once([*combinations(range(len(domain.columns)), 2)]):
+            return release.one_ways
+        return choice.singles_share(people, release.one_ways)
+
+    def compression(self, answers: NoisyAnswers) -> Compression:
+        """The compressed domain that the first phase's answers say."""
+        people, people_variance = self.encoding.domain.size or 0, Fraction(0)
+        columns, exempt = list[MergedColumn](), {*(self.release.exempt or ())}
+        starts = (0, *answers.ends[:-1])
+        for candidate, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
+            values, variance = answers.values[first:end], answers.variances[first]
+            if candidate == 0:
+                people, people_variance = int(values[0]), variance
+                continue
+            noisy = NoisyColumn(values, variance, people, people_variance)
+            public = self.encoding.public_groups(candidate - 1)
+            is_exempt = self.encoding.names[candidate - 1] in exempt
+            columns.append(MergedColumn.of(noisy, public, self.release.threshold, is_exempt))
+        return Compression(self.encoding.domain, tuple(columns))
+
+    def second(
+        self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
+    ) -> PeoplePlan:
+        """The second phase on a compressed domain.
+
+        people: how many there are, public or noisy.
+        known: what is known of the domain already, single columns among it.
+        """
+        tree = None
+        if not self.listed:
+            picked = self.picked(domain, people, known)
+            if picked is not None:
+                return picked
+            residuals, phase = self.by_default(domain, people)
+        else:
+            residuals, phase = self.measured(domain, self.interactions(domain), people)
+            if JunctionTree.of(domain.sizes, residuals.sets).cells <= MOST_TREE_CELLS:
+                tree = TreeModel(residuals, residuals.sets, known, solver=OF_MARGINALS)
+        steps = Steps(kind_title(self.release.kind), (phase,), tree=tree)
+        return PeoplePlan(residuals, known, lambda people: steps, people)
+
+    def fewest_at_once(self, domain: PeopleDomain) -> int:
+        """The fewest people of whom pairs of a compressed domain are not picked; 1: never."""
+        sets = [a for a in ranked_pairs(domain).sets if len(a) == 2]
+        if self.listed or not sets:
+            return 1
+        return max(1, math.ceil(Choice(domain, self.release.rho).fewest_at_once(sets)))
+
+    def picked(
+        self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
+    ) -> PeoplePlan | None:
+        """The second phase if it picks pairs in rounds, one at least; None if it picks none."""
+        people = max(1, people)
+        if people >= self.fewest_at_once(domain):
+            return None
+        pairs, base = ranked_pairs(domain), known_sets(domain, known)
+        sets = [a for a in pairs.sets if len(a) == 2]
+        rho = (1 - self.one_ways(people)) * self.release.rho
+        picks = max(1, Choice(domain, self.release.rho).picks(sets, rho, people))
+        phase = picking_phase(pairs, rho, *divided_picks(picks, len(domain.columns)), base)
+        tree = TreeModel(pairs, base, known, solver=OF_FEW_PAIRS)
+        steps = Steps(PICKED_TITLE, (phase,), tree=tree)
+        return PeoplePlan(pairs, known, lambda people: steps, people)
+
+    def by_default(self, domain: PeopleDomain, people: int) -> tuple[Residuals, Everything]:
+        """Pairs, and triples if the noise of the median triple is below NOISIEST."""
+        triples = self.triples(domain)
+        if triples:
+            residuals, phase = self.pairs_and(domain, triples, people)
+            variances = phase.variances(residuals)
+            noise = {i: v for i, v in variances.items() if len(residuals.sets[i]) == 3}
+            if median_variation(residuals, noise, max(people, 1)) < NOISIEST:
+                return residuals, phase
+        return self.pairs_and(domain, [], people)
+
+    def pairs_and(
+        self, domain: PeopleDomain, triples: list[Columns], people: int
+    ) -> tuple[Residuals, Everything]:
+        """The default pairs and some triples, all alike."""
+        return self.measured(domain, dict.fromkeys([*self.pairs, *triples], Fraction(1)), people)
+
+    @cached_property
+    def pairs(self) -> list[Columns]:
+        """The pairs that are measured by default: those of fewest values, before any is merged."""
+        source = self.encoding.domain
+        pairs = combinations(range(len(source.columns)), 2)
+        return sorted(sorted(pairs, key=lambda a: (source.cells(a), a))[:PAIRS])
+
+    def triples(self, domain: PeopleDomain) -> list[Columns]:
+        """The triples that may be measured by default, whose pairs are measured as well."""
+        pairs, triples = {*self.pairs}, combinations(range(len(domain.columns)), 3)
+        return smallest_triples(
+            domain, [a for a in triples if pairs.issuperset(combinations(a, 2))]
+        )
+
+    def interactions(self, domain: PeopleDomain) -> dict[Columns, Fraction]:
+        """The interactions that the listed marginals need, with the largest of their weights."""
+        weights = dict[Columns, Fraction]()
+        large = {*self._large_triples(domain)}
+        for columns in self.listed:
+            for ways in (2,) if columns in large else (2, 3):
+                for subset in combinations(columns, ways):
+                    weights[subset] = max(self.weights[columns], weights.get(subset, Fraction(0)))
+        return weights
+
+    def dropped(self, domain: PeopleDomain) -> tuple[str, ...]:
+        """The declared triples that are too large to be measured: their pairs are."""
+        names = self.encoding.names
+        return tuple(", ".join(names[c] for c in a) for a in self._large_triples(domain))
+
+    def _large_triples(self, domain: PeopleDomain) -> list[Columns]:
+        triples = [a for a in self.listed if len(a) == 3]
+        return sorted({*triples} - {*smallest_triples(domain, triples)})
+
+    def measured(
+        self, domain: PeopleDomain, weights: Mapping[Columns, Fraction], people: int
+    ) -> tuple[Residuals, Everything]:
+        """The second phase if it measures interactions of two columns and three at once.
+
+        weights: by interaction.
+        """
+        residuals = Residuals(domain, tuple(sorted(weights, key=lambda a: (len(a), a))))
+        costs = {2: Fraction(0), 3: Fraction(0)}
+        for columns in residuals.sets:
+            cost = residuals.squared_norm(columns) * precision(domain.cells(columns))
+            costs[len(columns)] += cost
+        of_triples = Fraction(1)
+        if costs[2] and costs[3]:
+            # Rounded, so that the variances stay short fractions.
+            scaled = round(_OF_TRIPLES * costs[2] * (1 << 20) / costs[3]) or 1
+            of_triples = Fraction(scaled, 1 << 20)
+        rho = (1 - self.one_ways(people)) * self.release.rho
+        return residuals, residual_phase(
+            residuals,
+            residuals.sets,
+            rho,
+            importance=lambda a: weights[a] ** 2 * (of_triples if len(a) == 3 else 1),
+        )
