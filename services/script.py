@@ -21,9 +21,10 @@ from stream_dp.study import Study
 from stream_dp.study.topics import CLOCK, REPORTS
 
 from .groups.place_files import places_from_file
-from .groups.place_table import PlacesTable, commit_places
-from .groups.roster import Roster, commit_roster
+from .groups.place_table import PlacesTable
+from .groups.roster import Roster
 from .groups.roster_files import RosterFiles, roster_from_files
+from .groups.table_topic import commit_table
 from .intake.known_reports import KnownReports
 from .intake.markers import close_marker
 from .intake.sending import encoded_reports
@@ -102,7 +103,7 @@ def run_study(
     with TemporaryDirectory(prefix="stream-dp-") as name:
         folder = Path(name)
         if study.groups is not None:
-            commit_roster(
+            commit_table(
                 log,
                 study,
                 _roster(study=study, groups=groups, members=members, key=group_key, folder=folder),
@@ -112,7 +113,7 @@ def run_study(
         keyed_study = study
         if study.places is not None:
             table_of_places = _places(study, places, folder)
-            commit_places(log, study, table_of_places)
+            commit_table(log, study, table_of_places)
             keyed_study = table_of_places.of_study(study)
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")

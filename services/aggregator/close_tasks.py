@@ -30,9 +30,9 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
 from ..deployment import Deployment
-from ..groups.bound_table import bound_roster
-from ..groups.place_table import PlacesTable, bound_places
+from ..groups.place_table import PlacesTable
 from ..groups.roster import Roster
+from ..groups.table_topic import bound_table_of
 from ..intake.dead_letters import refuse_records
 from ..intake.following import READ_AT_ONCE, collector_paused, stop_following
 from ..intake.markers import MarkerReader
@@ -88,7 +88,7 @@ class Workplace:
 
         Raises Inconsistent unless it is the table that the journal was begun with.
         """
-        return bound_roster(self.log, self.study, self.table)
+        return bound_table_of(Roster, self.log, self.study, self.table)
 
     @cached_property
     def members(self) -> NDArray[np.uint64]:
@@ -120,7 +120,7 @@ def _opened(source: Source) -> Workplace:
     study = journal_checks.first_declared(genesis, deployment.study)
     markers = MarkerReader.of(study)
     bound = genesis.genesis.groups
-    places = bound_places(log, study, bound)
+    places = bound_table_of(PlacesTable, log, study, bound)
     if places is not None:
         study = places.of_study(study)
     decoder = decoder_maker(deployment)(study, genesis.key)

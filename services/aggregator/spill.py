@@ -80,7 +80,7 @@ def close_spilled(source: Source, task: SpilledPart) -> Written:
 def _ranges(snapshots: Snapshots, task: SpilledPart) -> Iterator[bytes]:
     for name, (begin, end) in zip(task.files, task.spans.tolist(), strict=True):
         blob = b""
-        with snapshots.in_place(name) as file, suppress(InvalidSeal):
+        with snapshots.at(name, whole=False) as file, suppress(InvalidSeal):
             if file is not None:
                 file.seek(begin)
                 blob = file.read(end - begin)

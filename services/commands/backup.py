@@ -8,7 +8,7 @@ from ..deployment import Deployment
 from ..options import study_file
 from ..process.output import Output
 from ..storage.backups.backup import back_up
-from ..storage.backups.store import backup_store
+from ..storage.file_stores import file_store
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    backup = back_up(Deployment.load(options.study), backup_store(options.place))
+    backup = back_up(Deployment.load(options.study), file_store(options.place))
     manifest = backup.manifest
     data = {
         "confidential": True,

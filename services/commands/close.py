@@ -117,8 +117,8 @@ def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
 
 def _text(counted: Preview, doubts: Sequence[str], label: str) -> str:
     lines = ["CONFIDENTIAL"]
-    if counted.before is not None:
-        lines.append(f"{_line(counted.before)} (closed)")
+    if counted.last_closed is not None:
+        lines.append(f"{_line(counted.last_closed)} (closed)")
     lines += [_line(period) for period in counted.periods]
     if not counted.periods:
         lines.append(f"{label} is closed already")
@@ -146,7 +146,7 @@ def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, object]:
 
     return {
         "confidential": True,
-        "before": None if counted.before is None else of(counted.before),
+        "before": None if counted.last_closed is None else of(counted.last_closed),
         "periods": [of(period) for period in counted.periods],
         "rejected": totals(counted.rejected),
         "rejected_share": counted.share,

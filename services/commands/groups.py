@@ -8,8 +8,8 @@ from pathlib import Path
 from stream_dp.errors import UserError
 
 from ..deployment import Deployment
-from ..groups.roster import send_roster
 from ..groups.roster_files import roster_from_files
+from ..groups.table_topic import send_table
 from ..options import group_columns, roster_files, study_file
 from ..process.output import Output
 
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> Output:
     if deployment.study.groups is None:
         raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
     roster = roster_from_files(deployment.study, roster_files(options))
-    was_sent = send_roster(deployment, roster)
+    was_sent = send_table(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": was_sent}
     notice = "" if was_sent else "; the same table is there already, and nothing was sent"

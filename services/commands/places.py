@@ -9,7 +9,7 @@ from stream_dp.errors import UserError
 
 from ..deployment import Deployment
 from ..groups.place_files import places_from_file
-from ..groups.place_table import send_places
+from ..groups.table_topic import send_table
 from ..options import study_file
 from ..process.output import Output
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> Output:
     if deployment.study.places is None:
         raise UserError(f"{options.study}: declares no [places], so there is nothing to send")
     table = places_from_file(deployment.study, options.places, options.place)
-    was_sent = send_places(deployment, table)
+    was_sent = send_table(deployment, table)
     place_count, region_count = int(table.place_counts.sum()), len(table.regions)
     data = {"confidential": True, "places": place_count, "regions": region_count, "sent": was_sent}
     notice = "" if was_sent else "; the same table is there already, and nothing was sent"

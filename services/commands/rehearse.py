@@ -30,9 +30,9 @@ from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
 from ..deployment import Deployment
 from ..groups.place_files import places_from_file
-from ..groups.place_table import PlacesTable, commit_places
-from ..groups.roster import commit_roster
+from ..groups.place_table import PlacesTable
 from ..groups.roster_files import RosterFiles, roster_from_files
+from ..groups.table_topic import commit_table
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.following import following
 from ..intake.known_reports import KnownReports
@@ -126,9 +126,9 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
     with TemporaryDirectory(prefix="stream-dp-") as name:
         if roster is not None:
             with _timed(seconds, "reading groups"):
-                commit_roster(log, study, roster_from_files(study, roster))
+                commit_table(log, study, roster_from_files(study, roster))
         if place_table is not None:
-            commit_places(log, study, place_table)
+            commit_table(log, study, place_table)
         log.create({REPORTS: 1})
         with _timed(seconds, "sending"):
             for path in options.files:

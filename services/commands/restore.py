@@ -7,7 +7,7 @@ import argparse
 from ..options import study_file
 from ..process.output import Output
 from ..storage.backups.restore import restore
-from ..storage.backups.store import backup_store
+from ..storage.file_stores import file_store
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    restored = restore(options.study, backup_store(options.place), options.place, options.head)
+    restored = restore(options.study, file_store(options.place), options.place, options.head)
     data = {
         "confidential": True,
         "study": restored.manifest.study,

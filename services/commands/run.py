@@ -12,8 +12,8 @@ from ..options import study_file
 from ..process.events import tell_json, tell_text
 from ..process.output import JOB_FAILED, Output
 from ..process.stopping import stop_on_signals
+from ..releaser.ownership import require_no_other
 from ..releaser.setup import releaser_of
-from ..releaser.succession import require_no_other
 
 
 def options(parser: argparse.ArgumentParser) -> None:

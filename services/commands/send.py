@@ -12,7 +12,7 @@ from stream_dp.population.tables import Judgement
 from stream_dp.study import Study
 
 from ..deployment import Deployment
-from ..groups.place_table import study_with_places
+from ..groups.table_topic import study_with_places
 from ..intake.known_reports import known_reports
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (

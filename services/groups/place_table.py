@@ -1,33 +1,27 @@
 """The operator's table of places and regions. The sizes of places are confidential.
 
-It is a message in the topic `groups`: the places of each smallest region, by their keys or only how
-many there are; of a study with a table of counts, also how many places have each size. The last
-table that is sent before the study begins is used; the journal's first entry has its hash.
+The table is a message in the topic `groups`, see `table_topic`: the places of each smallest region,
+by their keys or as a number; with a table of counts, also the number of places of each size.
 """
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import Log, LogError, Missing
+from stream_dp.errors import UserError
 from stream_dp.log.message import split_part
 from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
-
-from ..deployment import Deployment
-from .table_topic import NONE_SENT, checked_table, commit_table, last_table
-
-_TYPE = "stream-dp.places"
 
 
 @dataclass(frozen=True)
@@ -42,6 +36,7 @@ class PlacesTable:
     counts: the table of counts (region, size, places), int64 (n, 3), or None. Confidential.
     """
 
+    name: ClassVar = "places"
     columns: tuple[str, ...]
     regions: tuple[tuple[str, ...], ...]
     place_counts: NDArray[np.int64]
@@ -56,6 +51,36 @@ class PlacesTable:
         packed = [None if a is None else a.astype("<i8").tobytes() for a in arrays]
         fields = [self.columns, self.regions, self.keys, *packed]
         return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
+
+    @staticmethod
+    def is_declared(study: Study) -> bool:
+        return study.places is not None
+
+    def message_parts(self) -> list[tuple[str, bytes]]:
+        """Names and contents of the parts of the table's message."""
+        paths = map(list, zip(*self.regions, strict=True))
+        regions = dict(zip(self.columns, paths, strict=True))
+        tables = {"regions": pa.table({**regions, "places": self.place_counts})}
+        if self.keys is not None:
+            tables["places"] = pa.table({"place": list(self.keys), "region": self.region_of})
+        if self.counts is not None:
+            names = ("region", "size", "groups")
+            tables["counts"] = pa.table(dict(zip(names, self.counts.T, strict=True)))
+        return list(chain(*(split_part(name, ipc_stream(rows)) for name, rows in tables.items())))
+
+    @classmethod
+    def of_tables(cls, table: Callable[[str], pa.Table | None]) -> PlacesTable:
+        """The table of places from the tables of `message_parts`. table: reads a table by name."""
+        regions, place_rows, counts = (table(name) for name in ("regions", "places", "counts"))
+        columns = tuple(regions.column_names[:-1])
+        return cls(
+            columns,
+            tuple(zip(*(regions[name].to_pylist() for name in columns), strict=True)),
+            regions["places"].to_numpy(),
+            None if place_rows is None else tuple(place_rows["place"].to_pylist()),
+            None if place_rows is None else place_rows["region"].to_numpy(),
+            None if counts is None else np.stack([c.to_numpy() for c in counts.columns], axis=1),
+        )
 
     def of_study(self, study: Study) -> Study:
         """The study with the keys of the places as values of place attributes. Raises UserError."""
@@ -112,87 +137,3 @@ class PlacesTable:
             for i, name in enumerate(self.columns)
         }
         return pa.table({**columns, "size": size[is_kept], "groups": total[is_kept]})
-
-
-def send_places(deployment: Deployment, table: PlacesTable) -> bool:
-    """Sends the table to a deployment's log; see `commit_places`."""
-    with closing(deployment.log()) as log:
-        return commit_places(log, deployment.study, table)
-
-
-def commit_places(log: Log, study: Study, table: PlacesTable) -> bool:
-    """Writes the table unless the topic ends with the same table; returns whether it was written.
-
-    Raises UserError if the study has begun with another table.
-    """
-    return commit_table(log, study, kind=_TYPE, digest=table.hash, message_parts=_parts(table))
-
-
-def _parts(table: PlacesTable) -> list[tuple[str, bytes]]:
-    paths = zip(*table.regions, strict=True)
-    regions = dict(zip(table.columns, map(list, paths), strict=True))
-    tables = {"regions": pa.table({**regions, "places": table.place_counts})}
-    if table.keys is not None:
-        tables["places"] = pa.table({"place": list(table.keys), "region": table.region_of})
-    if table.counts is not None:
-        names = ("region", "size", "groups")
-        tables["counts"] = pa.table(dict(zip(names, table.counts.T, strict=True)))
-    return list(chain(*(split_part(name, ipc_stream(columns)) for name, columns in tables.items())))
-
-
-def read_places(log: Log) -> PlacesTable | None:
-    """The last table in the topic, or None. Raises Inconsistent for a wrong hash."""
-    last = last_table(log)
-    if last is None or last.head["type"] != _TYPE:
-        return None
-    names = {name.rpartition("/")[0] or name for name, _ in last.parts}
-    tables = {n: pa.ipc.open_stream(last.part(n)).read_all() for n in names}
-    regions, place_rows, counts = tables["regions"], tables.get("places"), tables.get("counts")
-    columns = tuple(regions.column_names[:-1])
-    table = PlacesTable(
-        columns,
-        tuple(zip(*(regions[name].to_pylist() for name in columns), strict=True)),
-        regions["places"].to_numpy(),
-        None if place_rows is None else tuple(place_rows["place"].to_pylist()),
-        None if place_rows is None else place_rows["region"].to_numpy(),
-        None if counts is None else np.stack([c.to_numpy() for c in counts.columns], axis=1),
-    )
-    if table.hash != last.head["hash"]:
-        raise Inconsistent("places: the table does not have its hash; send it again")
-    return table
-
-
-def bound_places(log: Log, study: Study, bound: str | None) -> PlacesTable | None:
-    """The table of places; None for a study without places.
-
-    bound: the hash of the table in the journal's first entry; None before the first entry.
-
-    Raises UserError if no table was sent or the table does not fit the study, Inconsistent if the
-    table has another hash than the journal's.
-    """
-    if study.places is None:
-        return None
-    table = checked_table("places", read_places(log), bound)
-    table.check(study)
-    return table
-
-
-def study_with_places(deployment: Deployment) -> Study:
-    """The study with the keys of places, for judging reports.
-
-    Returns the declared study if reports name no places, or if the log cannot be read from here.
-    Raises UserError if no table was sent.
-    """
-    study = deployment.study
-    if study.places is None or study.places.counted:
-        return study
-    try:
-        with closing(deployment.log(readonly=True)) as log:
-            table = read_places(log)
-    except Missing:
-        table = None
-    except LogError:
-        return study
-    if table is None:
-        raise UserError(NONE_SENT["places"])
-    return table.of_study(study)

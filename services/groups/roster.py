@@ -1,14 +1,15 @@
 """The operator's table of groups and members. Confidential.
 
-It is a message in the topic `groups`: the attributes of each group, and who its members are. The
-last table that is sent before the study begins is used; the journal's first entry has its hash.
+The table is a message in the topic `groups`, see `table_topic`: the attributes of each group, and
+its members.
 """
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -17,17 +18,11 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Column, role_faults
 from stream_dp.batch.synthesizer import roles_domain
-from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import Log
+from stream_dp.errors import UserError
 from stream_dp.log.message import split_part
 from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.group_releases import Groups
-
-from ..deployment import Deployment
-from .table_topic import commit_table, last_table
-
-_TYPE = "stream-dp.groups"
 
 
 @dataclass(frozen=True)
@@ -40,6 +35,7 @@ class Roster:
     roles: as text, (N,); None without declared roles.
     """
 
+    name: ClassVar = "groups"
     attributes: dict[str, list[str]]
     persons: list[str]
     group_of: NDArray[np.int64]
@@ -56,6 +52,45 @@ class Roster:
         if self.roles is not None:
             fields.append(self.roles)
         return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
+
+    @staticmethod
+    def is_declared(study: Study) -> bool:
+        return study.groups is not None
+
+    def check(self, study: Study) -> None:
+        """Raises UserError unless the table fits the study's declaration."""
+        self.codes(study)
+        if study.ids is not None:
+            normal_ids = {study.ids.normal(person) for person in self.persons}
+            if duplicates := len(self.persons) - len(normal_ids):
+                raise UserError(
+                    f"groups: by the rule of study.ids, {duplicates} members are somebody who is"
+                    " there already; send another table"
+                )
+        if study.size is not None and len(self.persons) > study.size:
+            raise UserError("groups: more members than study.population.size; send another table")
+
+    def message_parts(self) -> list[tuple[str, bytes]]:
+        """Names and contents of the parts of the table's message."""
+        columns: dict[str, object] = {"person": self.persons, "group": self.group_of}
+        if self.roles is not None:
+            columns["role"] = pa.array(self.roles, pa.string())
+        attributes = {name: pa.array(v, pa.string()) for name, v in self.attributes.items()}
+        return [
+            *split_part("groups", ipc_stream(pa.table(attributes))),
+            *split_part("members", ipc_stream(pa.table(columns))),
+        ]
+
+    @classmethod
+    def of_tables(cls, table: Callable[[str], pa.Table | None]) -> Roster:
+        """The table of groups from the tables of `message_parts`. table: reads a table by name."""
+        attributes, members = table("groups"), table("members")
+        return cls(
+            attributes={name: attributes[name].to_pylist() for name in attributes.column_names},
+            persons=members["person"].to_pylist(),
+            group_of=members["group"].to_numpy(),
+            roles=members["role"].to_pylist() if "role" in members.column_names else None,
+        )
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -113,48 +148,3 @@ def coded_roles(
         for fault, faulty_groups in role_faults(domain, codes[:, None], group_of, number)
     ]
     return codes.astype(np.uint16), lines
-
-
-def send_roster(deployment: Deployment, roster: Roster) -> bool:
-    """Sends the table to a deployment's log; see `commit_roster`."""
-    with closing(deployment.log()) as log:
-        return commit_roster(log, deployment.study, roster)
-
-
-def commit_roster(log: Log, study: Study, roster: Roster) -> bool:
-    """Writes the table unless the topic ends with the same table; returns whether it was written.
-
-    Raises UserError if the study has begun with another table.
-    """
-    return commit_table(log, study, kind=_TYPE, digest=roster.hash, message_parts=_parts(roster))
-
-
-def _parts(roster: Roster) -> list[tuple[str, bytes]]:
-    columns: dict[str, object] = {"person": roster.persons, "group": roster.group_of}
-    if roster.roles is not None:
-        columns["role"] = pa.array(roster.roles, pa.string())
-    members = pa.table(columns)
-    attributes = pa.table({name: pa.array(v, pa.string()) for name, v in roster.attributes.items()})
-    return [
-        *split_part("groups", ipc_stream(attributes)),
-        *split_part("members", ipc_stream(members)),
-    ]
-
-
-def read_roster(log: Log) -> Roster | None:
-    """The last table in the topic, or None. Raises Inconsistent for a wrong hash."""
-    last = last_table(log)
-    if last is None or last.head["type"] != _TYPE:
-        return None
-    attributes, members = (
-        pa.ipc.open_stream(last.part(n)).read_all() for n in ("groups", "members")
-    )
-    roster = Roster(
-        attributes={name: attributes[name].to_pylist() for name in attributes.column_names},
-        persons=members["person"].to_pylist(),
-        group_of=members["group"].to_numpy(),
-        roles=members["role"].to_pylist() if "role" in members.column_names else None,
-    )
-    if roster.hash != last.head["hash"]:
-        raise Inconsistent("groups: the table does not have its hash; send it again")
-    return roster

@@ -1,4 +1,7 @@
-"""Decides what a closed period releases, as one journal entry. Does no input or output."""
+"""Decides the releases of a closed period, or of a finished job, as one journal entry.
+
+Does no input or output.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from fractions import Fraction
 from typing import Any, overload
 
 from stream_dp.continual import AnyMechanism
+from stream_dp.errors import UserError
 from stream_dp.log.log import Record
-from stream_dp.log.message import Message, build_message, message_records
+from stream_dp.log.message import MAX_PART, Message, build_message, message_records
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.planning.plan import Plan
@@ -19,9 +23,13 @@ from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, 
 from stream_dp.study import Release, Study
 from stream_dp.study.topics import RELEASES
 
+from ..jobs.job_families import JOB_FAMILIES
+from ..jobs.job_records import Job, Result
 from ..journal import journal
 from ..journal.closed_input import ClosedInput
 from ..journal.journal import Entry
+
+_ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
 
 
 @dataclass(frozen=True)
@@ -63,24 +71,24 @@ def release_states(
 ) -> tuple[ReleaseState, ...]:
     """Every continual release with its state after the last close.
 
-    plan: as it began.
+    plan: of the study's beginning.
     closes: genesis and the entries that close a period.
-    panels: by release, the panel that is decided so far.
+    panels: by release, the decided panel.
     """
     states, study = [], plan.study
     for release in study.releases:
-        synthesizer = plan.mechanisms[release.name]
-        own = [e for e in closes if e.number and study.time(release, e.number) is not None]
-        state = synthesizer.load(Dumps(own, release.name), panels.get(release.name))
-        states.append(ReleaseState(release, synthesizer, state))
+        mechanism = plan.mechanisms[release.name]
+        entries = [e for e in closes if e.number and study.time(release, e.number) is not None]
+        state = mechanism.load(Dumps(entries, release.name), panels.get(release.name))
+        states.append(ReleaseState(release, mechanism, state))
     return tuple(states)
 
 
 @dataclass(frozen=True)
 class Dumps(Sequence[bytes]):
-    """What each period added to the state of a release; a dump is read when it is asked for.
+    """The additions of periods to the state of a release, each read on access.
 
-    closes: the entries that close the release's periods so far.
+    closes: the entries that close the release's periods.
     """
 
     closes: Sequence[Entry]
@@ -90,13 +98,13 @@ class Dumps(Sequence[bytes]):
         return len(self.closes)
 
     @overload
-    def __getitem__(self, place: int) -> bytes: ...
+    def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, place: slice) -> Dumps: ...
-    def __getitem__(self, place: int | slice) -> bytes | Dumps:
-        if isinstance(place, slice):
-            return Dumps(self.closes[place], self.release)
-        return self.closes[place].state(self.release)
+    def __getitem__(self, index: slice) -> Dumps: ...
+    def __getitem__(self, index: int | slice) -> bytes | Dumps:
+        if isinstance(index, slice):
+            return Dumps(self.closes[index], self.release)
+        return self.closes[index].state(self.release)
 
 
 def draw_noise(
@@ -120,29 +128,28 @@ def decide(
     simulated: bool,
     signer: SigningKey | None = None,
 ) -> tuple[ChainEnd, tuple[ReleaseState, ...]]:
-    """The entry that closes a period, as the new end of the chain, and the states after it.
+    """Decides the entry that closes a period: the new end of the chain, and the new states.
 
     The ledger must already have accepted the period's charges.
 
     end: the end of the chain before the entry.
     states: the states of the continual releases, in the study's order.
-    draws: the period's noise for each of them.
-    closed_input: the period's input.
+    draws: by release, the period's noise.
     simulated: whether the noise is seeded.
-    signer: signs what is published.
+    signer: signs the public messages.
     """
     study, ledger, number = plan.study, end.certified, closed_input.number
     index, previous = end.index, end.hash
-    after, public, hashes = list[ReleaseState](), list[Record](), list[str]()
+    new_states, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
     for current, draw in zip(states, draws, strict=True):
         release, charge = current.release, charges.get(current.release.name)
         if study.time(release, number) is None:
-            after.append(current)
+            new_states.append(current)
             continue
         counts = closed_input.closed.counts[release.name]
         state, step = current.mechanism.step(current.state, counts, draw)
-        after.append(replace(current, state=state))
+        new_states.append(replace(current, state=state))
         ledger = ledger if charge is None else ledger.charge(charge)
         if step is None:
             continue
@@ -166,37 +173,78 @@ def decide(
         )
         previous = message.hash
         hashes.append(message.hash)
-        public += _records(study, message=message, release=release, number=number, signer=signer)
+        public += _records(study, message, release.name, RELEASE_TYPE, number, signer)
     entry = journal.close(
         end.entry.message,
         closed_input,
         charges=plan.charges(number),
         states={
             s.release.name: s.mechanism.dump(s.state)
-            for s in after
+            for s in new_states
             if study.time(s.release, number) is not None
         },
         public=public,
         hashes=hashes,
     )
-    return ChainEnd(Entry(entry), index, previous, ledger), tuple(after)
+    return ChainEnd(Entry(entry), index, previous, ledger), tuple(new_states)
+
+
+def decide_result(
+    study: Study,
+    job: Job,
+    result: Result,
+    end: ChainEnd,
+    *,
+    simulated: bool,
+    signer: SigningKey | None = None,
+) -> ChainEnd:
+    """Decides the entry that publishes a job's result: the new end of the chain.
+
+    Raises UserError for data that are no result of this job. Nothing is decided then, and the same
+    data are refused each time.
+    """
+    declared = study.batch(job.release)
+    assert declared is not None
+    if any(len(data) > MAX_PART - _ROOM // 2 for _, data in result.parts):
+        raise UserError("a part of a result is too large for a record")
+    provenance = result.provenance
+    if provenance is None:
+        raise UserError("a result does not say how it was fitted")
+    if provenance.simulated != simulated:
+        raise UserError("a result with seeded noise in a study without, or the other way round")
+    ledger = end.certified.charge(job.charge)
+    try:
+        certificate = JOB_FAMILIES[declared.family].certificate(
+            study,
+            declared,
+            result.parts,
+            provenance,
+            number=job.period,
+            rho=Fraction(job.rho),
+            spent=ledger.spent,
+        )
+        fields = certificate.model_dump(mode="json")
+        message = build_message(end.index + 1, end.hash, fields, result.parts)
+    except (ValueError, TypeError, RecursionError):
+        raise UserError("a result says in what is no JSON how it was fitted") from None
+    public = _records(study, message, declared.name, certificate.type, job.period, signer)
+    entry = journal.result(
+        end.entry.message, job, digest=result.hash, public=public, hashes=[message.hash]
+    )
+    return ChainEnd(Entry(entry), message.index, message.hash, ledger)
 
 
 def _records(
-    study: Study, message: Message, release: Release, number: int, signer: SigningKey | None
+    study: Study, message: Message, name: str, kind: str, number: int, signer: SigningKey | None
 ) -> list[Record]:
-    """The records of a public message, each key ending with the release's name."""
-    keyed = message_records(
+    """The records of a release's public message, each key ending with the release's name."""
+    records = message_records(
         message,
         RELEASES,
-        kind=RELEASE_TYPE,
+        kind=kind,
         source=f"stream-dp/{study.name}",
         content="application/vnd.apache.arrow.stream",
         time=study.periods.release_time(number),
         signer=signer,
     )
-    return [replace(r, key=(r.key or b"") + _key(release)) for r in keyed]
-
-
-def _key(release: Release) -> bytes:
-    return f"/{release.name}".encode()
+    return [replace(r, key=(r.key or b"") + f"/{name}".encode()) for r in records]

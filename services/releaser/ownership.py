@@ -1,19 +1,32 @@
-"""The journal as its one writer sees it: its end, commits to it, and the age of the roles."""
+"""The releaser's role: the one writer of the journal, its heartbeats, and other releasers.
+
+On a cluster a releaser that takes the role fences the one before. Heartbeats are written by the
+owner alone, so the last heartbeat in the log is of the releaser that took the role last.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from stream_dp.log.log import Writer
+from stream_dp.errors import UserError
+from stream_dp.log.log import Fenced, Log, Writer
 from stream_dp.study import Study
+from stream_dp.study.topics import JOURNAL
 
 from ..journal import journal
-from ..storage.restored_logs import Mark
+from ..process.events import Event, Tell
+from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
+from ..storage.restored_logs import ROLE, Mark
 from .decision import ChainEnd
+from .releaser_facts import Facts
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
 _FRESH = 86_400.0  # seconds
+_LOOK = 1.0  # seconds between two looks at the releaser that has the role
 
 
 class StaleRole(Exception):
@@ -30,16 +43,71 @@ class OwnedJournal:
     _used: float = field(default_factory=time.monotonic)
 
     def require_fresh(self) -> None:
-        """Raises StaleRole where the roles were not used for a day."""
+        """Raises StaleRole if the roles were not used for a day."""
         if time.monotonic() - self._used > _FRESH:
             raise StaleRole
 
     def commit(self, end: ChainEnd) -> None:
-        """Commits the entry of a new end, which is durable when this returns."""
+        """Commits the entry of a new end, which is durable on return."""
         self.writer.commit(journal.journal_records(end.entry.message, self.study))
         self.writer.mark(Mark.of(end.entry.message).content)
         self.end = end
 
     def renew(self) -> None:
-        """Notes that the roles were used now."""
+        """Notes that the roles were just used."""
         self._used = time.monotonic()
+
+
+@contextmanager
+def owned_journal(log: Log, facts: Facts, *, service: bool) -> Iterator[tuple[Writer, Pulse]]:
+    """Owns the role of the journal's writer, and writes heartbeats until the context ends.
+
+    facts: learn whether this process has the role.
+    service: whether this process stays when there is nothing to do.
+
+    Raises Busy, Fenced, UnknownCommit.
+    """
+    with log.own(ROLE, JOURNAL) as writer:
+        first = new_heartbeat("releaser", service=service)
+        pulse = Pulse(
+            writer.commit,
+            first,
+            waits=lambda: facts.waiting,
+            strict=True,
+            on_failure=facts.lose_role,
+        )
+        with pulse:
+            facts.take_role(first.instance)
+            try:
+                yield writer, pulse
+            finally:
+                facts.lose_role()
+
+
+def outlive(log: Log, instance: str, tell: Tell, stop: threading.Event) -> bool:
+    """Waits until no other releaser lives; False if `stop` is set before.
+
+    instance: of this process's heartbeats.
+
+    Raises Fenced if the other releaser is a service, which goes on.
+    """
+    heartbeats, announced = Heartbeats(log), False
+    while not stop.is_set() and (owner := watch_other(heartbeats, instance, stop)) is not None:
+        if owner.service:
+            raise Fenced(f"another process has taken this role and goes on: {owner.words}")
+        if not announced:
+            message = f"another process has taken this role: {owner.words}; waits until it ends"
+            tell(Event("role-lost", message))
+            announced = True
+        stop.wait(_LOOK)
+    return not stop.is_set()
+
+
+def require_no_other(log: Log, file: str) -> None:
+    """Raises UserError if a releaser of the study lives. file: the name of the study file."""
+    owner = watch_other(Heartbeats(log))
+    if owner is not None:
+        raise UserError(
+            f"{file}: another releaser of this study runs: {owner.words}; it does what is to be"
+            " done. To take its role, stop it first, or give --take-over"
+        )

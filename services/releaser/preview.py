@@ -1,36 +1,27 @@
-"""A preview of a close: what the open periods hold, counted as the releaser would. Confidential.
+"""A preview of a close: the contents of the open periods, counted by the releaser's reader.
 
-The numbers are for the operator. The releaser never reads them, and nothing is written: the reports
-from the last cut on are folded into a copy of the population, with the releaser's own reader. It
-takes the memory of a releaser, which grows with the people and not with the reports.
+Confidential, for the operator alone: the releaser never reads a preview. Nothing is written: the
+reports from the last cut on are folded into a copy of the population. The copy takes the memory of
+a releaser, which grows with the people and not with the reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import Any, cast
 
 from tqdm import tqdm
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.log import (
-    NEVER,
-    Batch,
-    Log,
-    Missing,
-    Positions,
-    Record,
-    Stored,
-    TopicInfo,
-    Writer,
-)
+from stream_dp.log.log import NEVER, Batch, Log, Missing, Positions, Record, Stored
 from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..deployment import Deployment
-from ..groups.bound_table import bound_table
+from ..groups.table_topic import bound_table
 from ..intake.dead_letters import cells_of
 from ..intake.markers import FoundMarkers
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
@@ -42,66 +33,64 @@ from .input_reading import Inputs
 from .recovery import recovered_inputs
 from .releaser_facts import Facts
 
-_FEW = 0.5  # of the answers of the period before
+_FEW = 0.5  # of the answers of the preceding period
+_READING = {"file_identity", "mark", "name", "describe"}  # members of a log
 
 
 @dataclass(frozen=True)
 class PeriodPreview:
-    """What a period holds.
+    """The contents of a period.
 
-    label: of the period.
-    people: how many have an answer for it, whether or not there is room for them.
-    answers: how many answers these people give to what each period asks for anew.
-    accepted: cells that count for it.
-    given: whether its close is given already.
+    people: the number of people with an answer, whether or not there is room for them.
+    answers: the number of their answers to the attributes that each period asks for anew.
+    accepted: the number of cells that count.
+    is_given: whether the close is given already.
     """
 
     label: str
     people: int
     answers: int
     accepted: int
-    given: bool
+    is_given: bool
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a close would decide if it were given now.
+    """The outcome of a close now.
 
-    before: the last closed period; None where there is none, or its input is no longer there.
-    periods: those that would be closed, in order.
-    rejected: the cells that were rejected since the last close, or would be by this one.
+    last_closed: the last closed period; None without a closed period, and if its input is gone.
+    periods: the periods to be closed, in order.
+    rejected: the cells that were rejected since the last close, or would be by this close.
     obstructed: whether a sender's open transaction hides reports.
     """
 
-    before: PeriodPreview | None
+    last_closed: PeriodPreview | None
     periods: tuple[PeriodPreview, ...]
     rejected: Rejections
     obstructed: bool
 
     @property
     def share(self) -> float:
-        """The rejected cells' share of the rejected and the accepted; 0 where there are none."""
+        """The rejected cells as a share of rejected and accepted cells; 0 without cells."""
         rejected = sum(totals(self.rejected).values())
         settled = rejected + sum(period.accepted for period in self.periods)
         return rejected / settled if settled else 0.0
 
     @property
     def sparse(self) -> list[str]:
-        """Which periods to be closed have no cell, or far fewer answers than the one before."""
-        lines, before = [], self.before
+        """Lines about periods without a cell, or with far fewer answers than the preceding one."""
+        lines, previous = [], self.last_closed
         for period in self.periods:
-            if period.given:
-                pass
-            elif not period.accepted:
+            if not period.is_given and not period.accepted:
                 lines.append(f"{period.label} holds no cell")
-            elif before is not None and period.answers < _FEW * before.answers:
-                lines.append(f"{period.label} has less than half the answers of {before.label}")
-            before = period
+            elif not period.is_given and previous and period.answers < _FEW * previous.answers:
+                lines.append(f"{period.label} has less than half the answers of {previous.label}")
+            previous = period
         return lines
 
 
 def preview(deployment: Deployment, number: int) -> Preview:
-    """What the open periods up to `number` hold, with a progress bar on a terminal.
+    """Counts the open periods up to `number`, with a progress bar on a terminal.
 
     Raises LogError, Inconsistent, UserError or OSError where it cannot be counted.
     """
@@ -114,18 +103,18 @@ def preview(deployment: Deployment, number: int) -> Preview:
             deployment.check_unpublished()
         closes = journal.closes(entries) or [_unbegun(study, log)]
         copy = _Copy(log, Placing(study, shape_reader(deployment)))
-        inputs, before = _at_last_cut(deployment, copy, closes)
+        inputs, last_closed = _at_last_cut(deployment, cast(Log, copy), closes)
         copy.rejected = no_rejections()  # those of earlier periods are not this close's
-        periods, left = [], sum(copy.ends[p] - o for p, o in inputs.positions.items())
-        with tqdm(total=left, desc="counting", unit=" reports", disable=None, leave=False) as bar:
+        periods, unread = [], sum(copy.ends[p] - o for p, o in inputs.positions.items())
+        with tqdm(total=unread, desc="counting", unit=" reports", disable=None, leave=False) as bar:
             for open_number in range(closes[-1].number + 1, number + 1):
                 _fold(inputs, open_number, bar)
                 periods.append(_closed(study, inputs))
-        return Preview(before, tuple(periods), copy.rejected, inputs.obstructed)
+        return Preview(last_closed, tuple(periods), copy.rejected, inputs.obstructed)
 
 
 def _unbegun(study: Study, log: Log) -> Entry:
-    """The first entry of a journal that is not begun; the key counts people and protects nobody."""
+    """The first entry of a journal before its start; the key counts people, without protection."""
     groups = bound_table(study=study, log=log, bound=None)
     return Entry(
         genesis(
@@ -141,9 +130,9 @@ def _unbegun(study: Study, log: Log) -> Entry:
 
 
 def _at_last_cut(
-    deployment: Deployment, copy: _Copy, closes: Sequence[Entry]
+    deployment: Deployment, copy: Log, closes: Sequence[Entry]
 ) -> tuple[Inputs, PeriodPreview | None]:
-    """The input at the last cut, and what the period that was closed there holds."""
+    """The input at the last cut, and the contents of the last closed period."""
     study = deployment.study
     groups = bound_table(copy, study, closes[0].genesis.groups)
     snapshots = deployment.snapshots.of(closes[0].message.hash[:12])
@@ -168,27 +157,27 @@ def _at_last_cut(
         with suppress(Inconsistent):
             inputs = recovered(closes[:-1])
             inputs.replay_to(closes[-1])
-            before = _closed(study, inputs)
+            last_closed = _closed(study, inputs)
             decoder.go_on([entry.read_as for entry in closes])
             inputs.markers = FoundMarkers.at(study, closes[-1])
-            return inputs, before
+            return inputs, last_closed
     return recovered(closes), None
 
 
 def _fold(inputs: Inputs, number: int, bar: tqdm[object]) -> None:
     """Reads until a marker for period `number`, or to the end, in every partition."""
     while True:
-        before = sum(inputs.positions.values())
-        done = inputs.fold_to_marker(number, 0)
-        bar.update(sum(inputs.positions.values()) - before)
-        if done:
+        start = sum(inputs.positions.values())
+        is_done = inputs.fold_to_marker(number, 0)
+        bar.update(sum(inputs.positions.values()) - start)
+        if is_done:
             return
 
 
 def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
     """Closes the next period of the copy of the population."""
     population = inputs.population
-    given = not inputs.markers.missing(population.period + 1)
+    is_given = not inputs.markers.missing(population.period + 1)
     (people, answers), accepted = population.answering(), population.accounting.accepted
     for reason, cells in population.close().refused.items():
         inputs.refuse(cells, reason)
@@ -198,7 +187,7 @@ def _closed(study: Study, inputs: Inputs) -> PeriodPreview:
         people=people,
         answers=answers,
         accepted=population.accounting.accepted - accepted,
-        given=given,
+        is_given=is_given,
     )
 
 
@@ -213,58 +202,25 @@ class _Copy:
         self.ends = log.cut(REPORTS, NEVER)
         self.rejected = no_rejections()
 
-    @property
-    def file_identity(self) -> str:
-        return self._log.file_identity
-
-    def mark(self, name: str) -> bytes:
-        return self._log.mark(name)
-
-    def name(self, topic: str) -> str:
-        return self._log.name(topic)
-
-    def describe(self, topic: str) -> TopicInfo:
-        return self._log.describe(topic)
+    def __getattr__(self, name: str) -> Any:
+        if name not in _READING:
+            raise NotImplementedError(name)
+        return getattr(self._log, name)
 
     def cut(self, topic: str, time: float) -> Positions:
         return self._log.cut(topic, time) if topic != REPORTS else dict(self.ends)
-
-    def stable(self, topic: str) -> Positions:
-        raise NotImplementedError
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         batch = self._log.read(topic, positions, limit, timeout)
         if topic != REPORTS:
             return batch
         records = Records.of(batch.records).below(self.ends)
-        after = {p: max(positions[p], min(o, self.ends[p])) for p, o in batch.next.items()}
-        ended = all(o >= self.ends[p] for p, o in after.items())
-        return Batch(records, after, batch.at_end or ended)
+        following = {p: max(positions[p], min(o, self.ends[p])) for p, o in batch.next.items()}
+        ended = all(o >= self.ends[p] for p, o in following.items())
+        return Batch(records, following, batch.at_end or ended)
 
     def append(self, records: Iterable[Record]) -> None:
         for record in records:
-            letter = Stored(
-                partition=0,
-                offset=0,
-                time=0,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-            )
-            for reason, where in self._placing.places(letter, cells_of(letter)):
-                self.rejected[reason] += where
-
-    def create(self, topics: Mapping[str, int]) -> None:
-        raise NotImplementedError
-
-    def faults(self, topics: Mapping[str, int]) -> list[str]:
-        raise NotImplementedError
-
-    def now(self, topic: str) -> float:
-        raise NotImplementedError
-
-    def own(self, name: str, topic: str | None = None) -> AbstractContextManager[Writer]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
+            letter = Stored(0, 0, 0, record.key, record.value, record.headers)
+            for reason, origins in self._placing.places(letter, cells_of(letter)):
+                self.rejected[reason] += origins

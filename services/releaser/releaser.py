@@ -43,20 +43,19 @@ from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
-from . import decision, job_results, recovery, signing_keys
+from . import decision, recovery, signing_keys
 from .batch_jobs import Jobs
 from .child import Child
 from .clocks import Clocks, steady
 from .closing import Ending, Here, PeriodInput
 from .decision import ChainEnd
 from .lookout import Lookout
-from .ownership import OwnedJournal, StaleRole
+from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
 from .parts_input import Aggregation, InParts
 from .publishing import Publisher
 from .recovered import Recovered
 from .released import released_panels
 from .releaser_facts import Facts
-from .succession import outlive, owned_journal
 
 # Seconds between two checks, in general and while only batch jobs are waited for.
 _POLL, _SOON = 0.5, 0.1
@@ -295,7 +294,7 @@ class Releaser:
         run.jobs.look()
 
         def decide(job: Job, result: Result) -> ChainEnd:
-            return job_results.result_entry(
+            return decision.decide_result(
                 *(self.plan.study, job, result, run.journal.end),
                 simulated=self.source.simulated,
                 signer=self.signer,

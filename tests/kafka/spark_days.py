@@ -23,8 +23,7 @@ from stream_dp.services.aggregator.manifests import Manifest, read_manifest
 from stream_dp.services.aggregator.orders import Order, OrderBoard
 from stream_dp.services.aggregator.spark.spark_engine import Spark
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.place_table import send_places
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 
 
 class SparkDays(Days):
@@ -149,11 +148,11 @@ class Tables(SparkDays):
     def begin(self) -> None:
         """Sends the table of groups or of places that the study needs."""
         if self.name == "groups":
-            send_roster(self.setting, roster())
+            send_table(self.setting, roster())
         elif self.name == "places":
             path = self.folder / "places.csv"
             path.write_text(PLACES)
-            send_places(self.setting, places_from_file(self.setting.study, path))
+            send_table(self.setting, places_from_file(self.setting.study, path))
 
     def reports(self, number: int) -> list[Record]:
         return {"groups": reports, "places": lived}.get(self.name, said)(number)

@@ -17,7 +17,8 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Fenced
 from stream_dp.planning.plan import Plan
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import read_roster, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import read_table, send_table
 from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.worker.worker import Worker
@@ -59,8 +60,8 @@ def test_two_workers_and_one_data_set_for_each_job(
     work(setting)  # before the releaser's first start: there is nothing to do
     with pytest.raises(UserError, match="no table of groups was sent"):
         released(setting)
-    assert send_roster(setting, roster())
-    assert not send_roster(setting, roster())
+    assert send_table(setting, roster())
+    assert not send_table(setting, roster())
     assert not released(setting)
     workers = [threading.Thread(target=work, args=(setting,)) for _ in range(2)]
     for worker in workers:
@@ -88,7 +89,7 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
 
         def send_table(seed: int, ended: list[type] = ended) -> None:
             try:
-                send_roster(setting, roster(seed=seed))
+                send_table(setting, roster(seed=seed))
                 ended.append(bool)
             except Fenced:
                 ended.append(Fenced)
@@ -102,6 +103,6 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
         assert len(ended) == 2
         assert bool in ended
         with closing(setting.log()) as log:
-            last = read_roster(log)
+            last = read_table(Roster, log)
         assert last is not None
         assert last.hash in {roster(seed=seed).hash for seed in seeds}

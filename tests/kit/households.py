@@ -34,7 +34,8 @@ from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import Roster, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs import household_jobs
 from stream_dp.services.jobs.worker.worker import Worker
@@ -179,7 +180,7 @@ class HouseholdFolder:
         return Deployment.load(self.file)
 
     def prepare(self, periods: int = PERIODS) -> HouseholdFolder:
-        send_roster(self.setting, roster())
+        send_table(self.setting, roster())
         for number in range(1, periods + 1):
             self.send([*reports(number), close_marker(number, 0)])
         return self

@@ -19,8 +19,7 @@ from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.place_table import send_places
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.topics import REPORTS
 
@@ -182,11 +181,11 @@ class KillFolder(TablesInParts):
         """Sends the tables that the study needs, and every report and marker."""
         study, rng = self.setting.study, np.random.default_rng(1)
         if study.groups is not None:
-            send_roster(self.setting, roster())
+            send_table(self.setting, roster())
         if study.places is not None:
             path = self.folder / "places.csv"
             path.write_text("place,county\n" + "\n".join(f"b{i},{'ns'[i % 2]}" for i in range(20)))
-            send_places(self.setting, places_from_file(study, path))
+            send_table(self.setting, places_from_file(study, path))
         for number in range(1, periods + 1):
             self.send([*self._reports(number, rng), close_marker(number, 0)])
         return self

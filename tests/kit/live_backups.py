@@ -19,7 +19,7 @@ from stream_dp.services.releaser.setup import releaser_of
 from stream_dp.services.storage.backups.backup import back_up
 from stream_dp.services.storage.backups.contents import read_manifest
 from stream_dp.services.storage.backups.restore import Restored, restore
-from stream_dp.services.storage.backups.store import backup_store
+from stream_dp.services.storage.file_stores import file_store
 from stream_dp.study.topics import RELEASES
 
 PATIENCE = 300.0  # seconds
@@ -114,7 +114,7 @@ def live_backups(file: Path, folder: Path, count: int, seed: int) -> list[Path]:
             copy_of(places[-1], place)
         back_up(
             setting,
-            backup_store(str(place)),
+            file_store(str(place)),
             lambda step: releaser.go(int(rng.choice([0, 0, 1, 3, 9]))),
         )
         places.append(place)
@@ -135,7 +135,7 @@ def restored(place: Path, folder: Path, text: str) -> tuple[Path, Restored]:
     folder.mkdir()
     file = folder / "study.toml"
     file.write_text(text)
-    store = backup_store(str(place))
+    store = file_store(str(place))
     manifest = read_manifest(store)
     assert manifest is not None
     return file, restore(file, store, str(place), manifest.head)

@@ -20,8 +20,8 @@ from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.engines import Processes
 from stream_dp.services.aggregator.orders import OrderBoard
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.place_table import send_places
-from stream_dp.services.groups.roster import Roster, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
 from stream_dp.services.journal.journal import closes
@@ -148,11 +148,11 @@ class TablesFolder(HouseholdFolder):
     def begin(self) -> None:
         """Sends the table that the study needs."""
         if self.name == "groups":
-            send_roster(self.setting, self.roster())
+            send_table(self.setting, self.roster())
         if self.setting.study.places is not None:
             path = self.folder / "places.csv"
             path.write_text(PLACES if self.name == "places" else SIZES)
-            send_places(self.setting, places_from_file(self.setting.study, path))
+            send_table(self.setting, places_from_file(self.setting.study, path))
 
     def roster(self) -> Roster:
         return roster()

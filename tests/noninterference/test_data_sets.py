@@ -15,7 +15,7 @@ from stream_dp.batch.synthesizer import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.topics import TRANSCRIPTS
 
@@ -40,7 +40,7 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
         fix_secrets(patch)
         patch.setattr("stream_dp.log.sqlite.clock_module.time", lambda: 1e9)
         patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
-        send_roster(homes.setting, roster())
+        send_table(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             own = [r for r in more if f'"{LABELS[number - 1]}"'.encode() in (r.value or b"")]
             others = [r for r in reports(number) if f'"{X}"'.encode() not in (r.value or b"")]

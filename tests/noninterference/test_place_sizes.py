@@ -17,7 +17,7 @@ from stream_dp.batch.sizes.sizes_fit import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.services.cli import main
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.place_table import send_places
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
@@ -76,7 +76,7 @@ def run(path: Path, own: list[str | None]) -> dict[str, bytes | str]:
         patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
         table = path / "places.csv"
         table.write_text(PLACES)
-        send_places(homes.setting, places_from_file(homes.setting.study, table))
+        send_table(homes.setting, places_from_file(homes.setting.study, table))
         for number in (1, 2):
             others = [
                 report(p, number, f"b{(i * number) % 8}") for i, p in enumerate(PEOPLE) if p != X

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from stream_dp import __version__
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.study.topics import JOURNAL, RELEASES
@@ -22,12 +22,12 @@ from ...aggregator.manifests import SUFFIX, read_manifest
 from ...deployment import Deployment
 from ...journal import journal, journal_checks
 from ...journal.journal import Entry
+from ..file_stores import FileStore
 from ..restored_logs import check_mark
 from ..snapshots import Snapshots
 from . import contents
 from .contents import LogCopy, Manifest, SnapshotCopy
 from .copying import copy_log
-from .store import BackupStore
 
 # A file of a snapshot may go while it is looked for, as the service closes another period.
 _ATTEMPTS = 3
@@ -51,7 +51,7 @@ class Backup:
 
 
 def back_up(
-    deployment: Deployment, store: BackupStore, at: Callable[[str], None] = lambda step: None
+    deployment: Deployment, store: FileStore, at: Callable[[str], None] = lambda step: None
 ) -> Backup:
     """Backs up both logs, the snapshots that the journal names, and the study file.
 
@@ -63,7 +63,11 @@ def back_up(
     Raises UserError, Inconsistent, LogError, OSError.
     """
     _check_kind(deployment)
-    store.prepare()
+    try:
+        store.prepare()
+    except OSError as error:
+        raise write_error(store.root, error) from None
+    store.check()
     previous = contents.read_manifest(store)
     previous_hashes = {file.sha256 for file in previous.files} if previous is not None else set()
     for attempt in range(_ATTEMPTS):
@@ -168,7 +172,7 @@ def _check_newer(
 
 
 def _snapshots(
-    deployment: Deployment, store: BackupStore, entries: Sequence[Entry], *, patient: bool
+    deployment: Deployment, store: FileStore, entries: Sequence[Entry], *, patient: bool
 ) -> list[SnapshotCopy] | None:
     """Copies of the newest snapshot of the population and of the inputs of open jobs.
 

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.sqlite_rows import Row
 from stream_dp.study import topics as names
 
-from .store import BackupStore
+from ..file_stores import FileStore, put
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
@@ -125,7 +125,7 @@ class Manifest(_Part, frozen=True):
         yield from (snapshot.file for snapshot in self.snapshots)
 
 
-def read_manifest(store: BackupStore) -> Manifest | None:
+def read_manifest(store: FileStore) -> Manifest | None:
     """Reads the manifest of a backup; None if no backup exists. Raises Inconsistent."""
     data = store.read(MANIFEST, _MOST_MANIFEST)
     if data is None:
@@ -147,24 +147,31 @@ def read_manifest(store: BackupStore) -> Manifest | None:
     return manifest
 
 
-def write_manifest(store: BackupStore, manifest: Manifest) -> None:
+def write_manifest(store: FileStore, manifest: Manifest) -> None:
     """Completes the backup by writing the manifest, then removes unused files."""
-    store.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    _put(store, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     valid_names = {MANIFEST, *(file.sha256 for file in manifest.files)}
     for name in store.names():
         if name not in valid_names:
             store.remove(name)
 
 
-def write_file(store: BackupStore, data: bytes) -> File:
+def write_file(store: FileStore, data: bytes) -> File:
     """Writes a file of a backup unless it exists."""
     file = File(hashlib.sha256(data).hexdigest(), len(data))
     if store.size(file.sha256) != file.bytes:
-        store.write(file.sha256, data)
+        _put(store, file.sha256, data)
     return file
 
 
-def read_file(store: BackupStore, file: File) -> bytes:
+def _put(store: FileStore, name: str, data: bytes) -> None:
+    try:
+        put(store, name, data)
+    except OSError as error:
+        raise write_error(f"{store.root}/{name}", error) from None
+
+
+def read_file(store: FileStore, file: File) -> bytes:
     """Reads a file. Raises Inconsistent for a missing or changed file."""
     data = store.read(file.sha256, file.bytes + 1)
     if data is None:
@@ -177,7 +184,7 @@ def read_file(store: BackupStore, file: File) -> bytes:
 _ROWS = msgspec.msgpack.Decoder(list[tuple[int, int, bytes | None, bytes | None, bytes | None]])
 
 
-def segment_rows(store: BackupStore, segment: Segment) -> list[Row]:
+def segment_rows(store: FileStore, segment: Segment) -> list[Row]:
     """The rows of a segment. Raises Inconsistent."""
     try:
         rows = [Row(*row) for row in _ROWS.decode(read_file(store, segment.file))]

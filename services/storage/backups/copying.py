@@ -29,8 +29,8 @@ from stream_dp.study.topics import (
 )
 
 from ...deployment import Deployment
+from ..file_stores import FileStore
 from .contents import LogCopy, Segment, TopicCopy, write_file
-from .store import BackupStore
 
 # A cluster's topics are copied one after the other. A job's records follow its close, so they come
 # before the journal; what the journal refers to comes after it.
@@ -44,7 +44,7 @@ _AT_ONCE = 5_000  # records of one read
 
 
 def copy_log(
-    deployment: Deployment, store: BackupStore, previous: LogCopy | None, *, public: bool
+    deployment: Deployment, store: FileStore, previous: LogCopy | None, *, public: bool
 ) -> LogCopy:
     """Copies a log's records to the store.
 
@@ -73,7 +73,7 @@ def copy_log(
         return _copy_topics(log, store, previous, [RELEASES] if public else _ORDER)
 
 
-def _copy_file(path: Path, store: BackupStore, previous: LogCopy | None) -> LogCopy:
+def _copy_file(path: Path, store: FileStore, previous: LogCopy | None) -> LogCopy:
     with closing(SqliteRows(path)) as source:
         topics = [
             TopicCopy(
@@ -90,7 +90,7 @@ def _copy_file(path: Path, store: BackupStore, previous: LogCopy | None) -> LogC
 
 
 def _segments(
-    source: SqliteRows, topic: str, partition: int, store: BackupStore, previous: LogCopy | None
+    source: SqliteRows, topic: str, partition: int, store: FileStore, previous: LogCopy | None
 ) -> list[Segment]:
     lowest = source.first(topic, partition)
     kept_segments = _unchanged_segments(previous, topic, partition, lowest)
@@ -100,7 +100,7 @@ def _segments(
 
 
 def _copy_topics(
-    log: Log, store: BackupStore, previous: LogCopy | None, order: Sequence[str]
+    log: Log, store: FileStore, previous: LogCopy | None, order: Sequence[str]
 ) -> LogCopy:
     topics = []
     for topic in order:
@@ -156,7 +156,7 @@ def _unchanged_segments(
     return segments
 
 
-def _write_segments(rows: Iterable[Row], first: int, store: BackupStore) -> Iterator[Segment]:
+def _write_segments(rows: Iterable[Row], first: int, store: FileStore) -> Iterator[Segment]:
     """Writes rows as segments. first: the offset of the first segment."""
     buffered, size, end = list[Row](), 0, first
     for row in rows:

@@ -29,10 +29,10 @@ from stream_dp.study.topics import RELEASES, REPORTS
 from ...deployment import Deployment
 from ...journal import journal, journal_checks
 from ...journal.journal import Entry
+from ..file_stores import FileStore
 from ..restored_logs import ROLE, check_marked
 from . import contents
 from .contents import LogCopy, Manifest
-from .store import BackupStore
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Restored:
     lines: list[str]
 
 
-def restore(study_file: Path, store: BackupStore, location: str, head: str | None) -> Restored:
+def restore(study_file: Path, store: FileStore, location: str, head: str | None) -> Restored:
     """Restores the missing files of a study; existing files are not overwritten.
 
     study_file: written from the backup if it is missing.
@@ -83,7 +83,7 @@ def restore(study_file: Path, store: BackupStore, location: str, head: str | Non
 
 
 def _restore(
-    deployment: Deployment, store: BackupStore, manifest: Manifest, head: str | None
+    deployment: Deployment, store: FileStore, manifest: Manifest, head: str | None
 ) -> Restored:
     target = _target(deployment)
     with ExitStack() as stack:
@@ -148,7 +148,7 @@ def _target(deployment: Deployment) -> Path:
 
 
 def _journal(
-    deployment: Deployment, manifest: Manifest, store: BackupStore, draft: Path
+    deployment: Deployment, manifest: Manifest, store: FileStore, draft: Path
 ) -> list[Entry]:
     """Writes the draft of the confidential log; returns the checked entries of the journal."""
     _write_log(manifest.log, store, draft, public=False)
@@ -164,7 +164,7 @@ def _journal(
 
 
 def _copied_public(
-    manifest: Manifest, store: BackupStore, draft: Path, entries: list[Entry]
+    manifest: Manifest, store: FileStore, draft: Path, entries: list[Entry]
 ) -> list[str]:
     """Writes the draft of the public log; returns the checked hashes of the messages."""
     _write_log(manifest.public, store, draft, public=True)
@@ -176,7 +176,7 @@ def _copied_public(
     return hashes
 
 
-def _write_log(copy: LogCopy, store: BackupStore, path: Path, *, public: bool) -> None:
+def _write_log(copy: LogCopy, store: FileStore, path: Path, *, public: bool) -> None:
     def rows() -> Iterator[tuple[str, int, Row]]:
         for topic in copy.topics:
             for partition, segments in enumerate(topic.partitions):
@@ -243,7 +243,7 @@ def _check_head(
 
 
 def _restore_snapshots(
-    deployment: Deployment, manifest: Manifest, store: BackupStore, entries: list[Entry]
+    deployment: Deployment, manifest: Manifest, store: FileStore, entries: list[Entry]
 ) -> None:
     owner = entries[0].message.hash[:12]
     foreign = [copy.name for copy in manifest.snapshots if not copy.name.startswith(f"{owner}-")]

@@ -40,7 +40,7 @@ def begun(
     place.send([report(0, f"p{i}", LABELS[0], {"work": "yes"}) for i in range(REPORTS)])
     assert not StudyFolder.run(place)
     source = Source(place.file, place.entries()[0].message.hash[:12])
-    snapshots = Snapshots(where, folder, source.owner, keys)
+    snapshots = Snapshots(where, folder, keys).of(source.owner)
     close_tasks._OPEN[source] = replace(close_tasks.open_workplace(source), snapshots=snapshots)
     return place, source
 

@@ -27,7 +27,7 @@ from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.job_records import failure_record, interruption_record, operator_word
 from stream_dp.services.journal.journal import Entry, journal_records
@@ -99,7 +99,7 @@ def lived(tmp_path_factory):
     homes = HouseholdFolder(folder / "homes")
     with pytest.MonkeyPatch.context() as patch:
         use_fit_in_rounds(patch)
-        send_roster(homes.setting, roster())
+        send_table(homes.setting, roster())
         content = {"person": "p00", "period": "2021-01", "values": {"work": 7, "rent": 1}}
         homes.send(
             [Record(REPORTS, json.dumps(content).encode(), key=b"p00", headers=(), partition=0)]

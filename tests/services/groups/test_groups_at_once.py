@@ -11,7 +11,8 @@ from kit.households import HouseholdFolder, reports, roster
 import stream_dp.services.groups.table_topic as module
 from stream_dp.errors import UserError
 from stream_dp.log.log import Busy
-from stream_dp.services.groups.roster import read_roster, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import read_table, send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.topics import JOURNAL
 
@@ -43,16 +44,16 @@ def test_two_tables_at_once_leave_a_sound_chain(
 
     def other() -> None:
         try:
-            send_roster(homes.setting, roster(seed=6))
+            send_table(homes.setting, roster(seed=6))
         except Busy as error:
             refused.append(str(error))
 
     meanwhile(monkeypatch, "read_messages", other)
-    assert send_roster(homes.setting, roster())
+    assert send_table(homes.setting, roster())
     assert len(refused) == 1
     assert "another process is its groups; stop that one first" in refused[0]
     with homes.log() as log:
-        last = read_roster(log)
+        last = read_table(Roster, log)
     assert last is not None
     assert last.hash == roster().hash
     homes.send([*reports(1), close_marker(1, 0)])
@@ -74,8 +75,8 @@ def test_a_table_that_is_sent_while_the_study_begins_changes_nothing(
 
     monkeypatch.setattr(module, "_bound", bound)
     with pytest.raises(UserError, match="begun with another table"):
-        send_roster(homes.setting, roster(seed=6))
+        send_table(homes.setting, roster(seed=6))
     assert calls == [None, roster().hash]
     assert homes.rows(JOURNAL)
     assert not homes.run()
-    assert not send_roster(homes.setting, roster())
+    assert not send_table(homes.setting, roster())

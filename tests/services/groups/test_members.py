@@ -15,8 +15,9 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.cli import main
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.bound_table import bound_roster
+from stream_dp.services.groups.roster import Roster
 from stream_dp.services.groups.roster_files import RosterFiles, roster_from_files
+from stream_dp.services.groups.table_topic import bound_table_of
 from stream_dp.services.intake.known_panel import known_panel_and_members
 from stream_dp.services.intake.sending import encoded_reports
 
@@ -152,7 +153,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
     assert main(["groups", str(path), *files, "--group", "home"]) == 0
     setting = Deployment.load(file(tmp_path, RULE))
     with closing(setting.log()) as log, pytest.raises(UserError, match="1 members are somebody"):
-        bound_roster(log, setting.study, None)
+        bound_table_of(Roster, log, setting.study, None)
     capsys.readouterr()
     assert main(["run", str(path), "--until-idle"]) == 2
     assert "study.ids" in capsys.readouterr().err

@@ -16,13 +16,9 @@ import stream_dp
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.place_table import (
-    PlacesTable,
-    bound_places,
-    commit_places,
-    read_places,
-)
-from stream_dp.services.groups.roster import read_roster
+from stream_dp.services.groups.place_table import PlacesTable
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import bound_table_of, commit_table, read_table
 from stream_dp.study import Study
 
 
@@ -109,15 +105,15 @@ def test_sizes_are_those_of_counting_people_one_by_one(
     rows = table.sizes(np.array(people, np.uint32), largest).to_pylist()
     assert {(r["state"], r["county"], r["size"]): r["groups"] for r in rows} == by_hand
     log = MemoryLog()
-    assert commit_places(log, study(), table)
-    assert not commit_places(log, study(), table)
-    again = read_places(log)
+    assert commit_table(log, study(), table)
+    assert not commit_table(log, study(), table)
+    again = read_table(PlacesTable, log)
     assert again is not None
     assert again.hash == table.hash
-    assert read_roster(log) is None
-    assert bound_places(log, study(), table.hash) is not None
+    assert read_table(Roster, log) is None
+    assert bound_table_of(PlacesTable, log, study(), table.hash) is not None
     with pytest.raises(Inconsistent, match="not the table that the journal was begun with"):
-        bound_places(log, study(), "0" * 64)
+        bound_table_of(PlacesTable, log, study(), "0" * 64)
     with pytest.raises(UserError, match="not as the study declares"):
         table.of_study(study(counted=True))
 

@@ -23,7 +23,8 @@ from stream_dp.release import published_tables as dataset
 from stream_dp.release.arrow import measurement_table
 from stream_dp.release.certificate import base_certificate
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import Roster, _parts, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.job_records import result_records
 from stream_dp.study.group_releases import BatchRelease
@@ -279,7 +280,7 @@ def test_without_roles_nothing_is_written_otherwise() -> None:
     """The format of a table: its hash and bytes never change."""
     old = Roster({"region": ["north", "south"]}, ["p0", "p1", "p2"], np.array([0, 0, 1]))
     assert old.hash == "fa919637def99b029d1a726413c317d182fc0a6ce7b17c062f3ba17a8cfaa2a2"
-    assert [hashlib.sha256(data).hexdigest()[:16] for _, data in _parts(old)] == [
+    assert [hashlib.sha256(data).hexdigest()[:16] for _, data in old.message_parts()] == [
         "ae7266eb4be63f0e",
         "0160ac631f1b2217",
     ]
@@ -297,7 +298,7 @@ def due(folder: Path, more: Sequence[Record] = ()) -> HouseholdFolder:
     """Everybody reported `work` 1, 0, 1, 0, 1 and the job is due; more: said in period 1."""
     text = MWEM.replace("sqlite:families", "sqlite:homes").replace("= 400", "= 6")
     homes = HouseholdFolder(folder, text)
-    send_roster(homes.setting, ROSTER)
+    send_table(homes.setting, ROSTER)
     for number in (1, 2, 3):
         said = [report(p, number, work=1 - i % 2) for i, p in enumerate(ROSTER.persons)]
         homes.send([*(more if number == 1 else ()), *said, close_marker(number, 0)])

@@ -14,28 +14,28 @@ from kit.households import (
 )
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 
 
 def test_another_table_is_refused_once_the_study_has_begun(
     homes: HouseholdFolder, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    send_roster(homes.setting, roster(3))
-    assert send_roster(homes.setting, roster())
+    send_table(homes.setting, roster(3))
+    assert send_table(homes.setting, roster())
     homes.prepare().run()
-    assert not send_roster(homes.setting, roster())
+    assert not send_table(homes.setting, roster())
     with pytest.raises(UserError, match="begun with another table"):
-        send_roster(homes.setting, roster(seed=6))
+        send_table(homes.setting, roster(seed=6))
     edit(homes, "DELETE FROM records WHERE topic = ?", "journal")
     kept = homes.folder / "homes-public.db"
     kept.unlink()
-    assert send_roster(homes.setting, roster(seed=6))
+    assert send_table(homes.setting, roster(seed=6))
 
 
 def test_a_table_that_was_changed_behind_its_back(homes: HouseholdFolder, folder: Path) -> None:
     homes.prepare().run()
     other = HouseholdFolder(folder / "other").prepare()
-    send_roster(other.setting, roster(seed=6))
+    send_table(other.setting, roster(seed=6))
     edit(homes, "DELETE FROM records WHERE topic = ?", "groups")
     with homes.log() as log:
         from stream_dp.log.log import Record

@@ -25,7 +25,8 @@ from kit.panels import Clock
 from kit.studies import SCHEDULE, toml_lines
 
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import Roster, send_roster
+from stream_dp.services.groups.roster import Roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.job_records import progress_record
 from stream_dp.services.jobs.progress import Progress
@@ -112,7 +113,7 @@ def test_columns_have_the_order_of_the_study(folder: Path) -> None:
     homes = HouseholdFolder(folder / "homes", text)
     table = roster()
     regions = table.attributes["region"]
-    send_roster(homes.setting, Roster({"zone": regions}, table.persons, table.group_of))
+    send_table(homes.setting, Roster({"zone": regions}, table.persons, table.group_of))
     for number in range(1, PERIODS + 1):
         homes.send([*reports(number), close_marker(number, 0)])
     homes.run()
@@ -162,7 +163,7 @@ def test_one_person_changes_their_own_row_and_no_other(folder: Path, change: str
     snapshots = []
     for changed in (False, True):
         homes = HouseholdFolder(folder / str(changed))
-        send_roster(homes.setting, roster())
+        send_table(homes.setting, roster())
         for number in range(1, PERIODS + 1):
             sent = reports(number)
             if change == "crowd":
@@ -212,7 +213,7 @@ def test_members_keep_their_places_where_snapshots_are_lost(folder: Path, lost: 
 
 def test_a_data_set_is_not_public_before_its_periods_time(folder: Path) -> None:
     homes, clock = HouseholdFolder(folder / "homes", ON_SCHEDULE), Clock(1_609_459_200.0)
-    send_roster(homes.setting, roster())
+    send_table(homes.setting, roster())
     homes.send(reports(1))
     closes = [homes.setting.study.periods.close_time(n) or 0 for n in (1, 2, 3)]
     for number in (1, 2):

@@ -19,7 +19,7 @@ from kit.studies import toml_lines
 from stream_dp.log.message import read_messages
 from stream_dp.planning.plan import plan_study
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
@@ -169,7 +169,7 @@ def test_all_who_say_what_is_spent_say_the_same(
     homes = HouseholdFolder(Path(mkdtemp(dir=folder)) / "study", text(declaration))
     batches = bool(homes.setting.study.batches)
     if batches:
-        send_roster(homes.setting, roster())
+        send_table(homes.setting, roster())
     seen: list[tuple[int, Fraction]] = []
     for number in range(1, PERIODS + 1):
         sent(homes, number)

@@ -24,7 +24,7 @@ from kit.households import (
 
 from stream_dp.errors import UserError
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.job_records import interruption_record, operator_word
 from stream_dp.services.releaser import batch_jobs as jobs_module
@@ -58,7 +58,7 @@ def test_a_failing_worker_holds_back_no_continual_release(
 
 
 def test_a_worker_that_hangs_holds_back_no_continual_release(homes: HouseholdFolder) -> None:
-    send_roster(homes.setting, roster())
+    send_table(homes.setting, roster())
     homes.send([*reports(1), close_marker(1, 0), *reports(2), close_marker(2, 0)])
     stop, lines = threading.Event(), list[str]()
     with homes.releaser(worker=HANGS, stop=stop, tell=lines_to(lines)) as releaser:

@@ -16,7 +16,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published_tables import DataSet
 from stream_dp.services.cli import main
-from stream_dp.services.groups.roster import send_roster
+from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
@@ -64,7 +64,7 @@ def test_a_worker_works_under_another_description(
     """A job is recorded under the first description, and the worker knows its own file only."""
     use_fit_in_rounds(monkeypatch)
     homes = HouseholdFolder(folder / "homes")
-    send_roster(homes.setting, roster())
+    send_table(homes.setting, roster())
     for number, words in ((1, "first words"), (2, "other words")):
         describe(homes.file, words)
         homes.send([*reports(number), close_marker(number, 0)])

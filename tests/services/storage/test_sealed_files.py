@@ -113,7 +113,7 @@ def test_neither_another_name_nor_another_key_opens_it(sealed):
 
 
 def test_snapshots_are_sealed_under_the_digest_of_their_content(tmp_path):
-    plain, snapshots = (Snapshots("s", tmp_path, "abc", keys) for keys in (None, KEYS))
+    plain, snapshots = (Snapshots("s", tmp_path, keys).of("abc") for keys in (None, KEYS))
     snapshots.prepare()
     first, other = (
         snapshots.store(what, ".npz", lambda file: file.write(b"income 7000") and None)

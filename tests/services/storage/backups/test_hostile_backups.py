@@ -16,7 +16,7 @@ from kit.panels import StudyFolder, script
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
 from stream_dp.services.storage.backups.contents import MANIFEST, write_file
-from stream_dp.services.storage.backups.store import backup_store
+from stream_dp.services.storage.file_stores import file_store
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_backup_is_not_written_where_others_may_read(
 
 def with_rows(backup: Path, topic: str, rows: object) -> None:
     """Gives the first segment of a topic other content, whose hash is sound."""
-    file = write_file(backup_store(str(backup)), msgspec.msgpack.encode(rows))
+    file = write_file(file_store(str(backup)), msgspec.msgpack.encode(rows))
     (number,) = (
         i for i, copy in enumerate(manifest(backup)["log"]["topics"]) if copy["name"] == topic
     )

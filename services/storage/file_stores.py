@@ -1,0 +1,242 @@
+"""Stores of confidential files: a folder that only the owner can read, or an fsspec URL."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
+from typing import BinaryIO, TypeAlias, TypeVar
+
+import fsspec
+
+from stream_dp.errors import UserError, is_lasting
+from stream_dp.log.log import LogError, Unavailable
+from stream_dp.log.mark import sync_folder
+
+from .modes import protect
+from .sealed_files import InvalidSeal
+
+_READ_AHEAD = 1 << 16  # bytes that are read ahead at a URL
+# Object stores, without folders. The operator creates the buckets with their access rights.
+_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}  # errors of a full disk of this machine
+_Saved = TypeVar("_Saved")
+
+
+class FolderStore:
+    """A folder of mode 0700, with files of mode 0600. Methods raise OSError, UserError."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self._folder = str(folder), folder
+
+    def prepare(self, closed: str | None = None) -> None:
+        """Creates the folder. closed: the pattern of files to close to other users."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if closed is not None:
+            protect([self._folder, *self._folder.glob(closed)])
+
+    def check(self) -> None:
+        """Raises UserError for a missing folder, and if other users may read or write the files."""
+        if not self._folder.is_dir():
+            raise UserError(f"{self._folder}: no such folder")
+        for path in (self._folder, *sorted(self._folder.iterdir())):
+            if path.lstat().st_mode & 0o077:
+                raise UserError(
+                    f"{path}: others may read or write it, and it holds what people reported:"
+                    f" chmod -R go= {self._folder}"
+                )
+
+    @contextmanager
+    def drafts(self) -> Iterator[Path]:
+        """A folder for drafts of files, on the disk of the store if possible."""
+        yield self._folder
+
+    def adopt(self, draft: Path, name: str, *, durable: bool = True) -> None:
+        """Gives a complete draft its name. durable: whether the name survives a loss of power."""
+        draft.rename(self._folder / name)
+        if durable:
+            sync_folder(self._folder)
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The first bytes of a file, at most `limit`; None for a missing file."""
+        try:
+            with self.opened(name) as file:
+                return file.read(limit)
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def opened(self, name: str, *, whole: bool = True) -> Iterator[BufferedReader]:
+        """Opens a file. whole: whether all of it is read, in which case a URL's file is fetched."""
+        protect([self._folder / name])
+        with (self._folder / name).open("rb") as file:
+            yield file
+
+    def size(self, name: str) -> int | None:
+        """The size of a file in bytes; None for a missing file."""
+        path = self._folder / name
+        return path.stat().st_size if path.is_file() else None
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """The names of all files that match a pattern."""
+        return [path.name for path in self._folder.glob(pattern)]
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Renames a file. Raises FileNotFoundError if another process was faster."""
+        (self._folder / name).rename(self._folder / new_name)
+        sync_folder(self._folder)
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class UrlStore:
+    """A folder in an object store or on another machine, with the access rights of the store.
+
+    subject: names the store in errors.
+
+    Methods are as in `FolderStore`. They raise UserError if the store refuses, Unavailable if the
+    store does not answer, OSError for a missing file or a full disk of this machine.
+    """
+
+    def __init__(self, url: str, subject: str) -> None:
+        self.root, self._subject = url, subject
+        try:
+            # Others write to the same folder: no list of its files is remembered.
+            self._fs = fsspec.filesystem(url.split("://")[0], use_listings_cache=False)
+        except ImportError:
+            raise UserError(
+                f"{subject}: needs a package that is not installed; for s3:// it is"
+                " pip install 'stream-dp[s3]'"
+            ) from None
+        except ValueError:
+            raise UserError(f"{subject}: is of a kind that cannot be used") from None
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Translates errors of the store, without the contents sent to the store."""
+        try:
+            yield
+        except (FileNotFoundError, LogError, InvalidSeal, UserError):
+            raise
+        except Exception as error:
+            if getattr(error, "errno", None) in _DISK_FULL:
+                raise
+            kind = type(error).__name__
+            if "Credential" in kind or (isinstance(error, OSError) and is_lasting(error)):
+                raise UserError(
+                    f"{self._subject}: the store refuses: give this process credentials that may"
+                    f" read, write and delete there ({kind})"
+                ) from None
+            raise Unavailable(f"{self._subject}: the store does not answer ({kind})") from None
+
+    def prepare(self, closed: str | None = None) -> None:
+        protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else self._fs.protocol
+        if not _BUCKETS.intersection(protocols):
+            with self._errors_named():
+                self._fs.makedirs(self.root, exist_ok=True)
+
+    def check(self) -> None:
+        pass
+
+    @contextmanager
+    def drafts(self) -> Iterator[Path]:
+        with TemporaryDirectory() as folder:
+            yield Path(folder)
+
+    def adopt(self, draft: Path, name: str, *, durable: bool = True) -> None:
+        with self._errors_named():
+            self._fs.put_file(str(draft), f"{self.root}/{name}")
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        try:
+            with self._errors_named():
+                content: bytes = self._fs.cat_file(f"{self.root}/{name}", 0, limit)
+                return content
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def opened(self, name: str, *, whole: bool = True) -> Iterator[BufferedReader]:
+        if not whole:
+            with (
+                self._errors_named(),
+                self._fs.open(f"{self.root}/{name}", "rb", block_size=_READ_AHEAD) as remote,
+            ):
+                yield remote
+            return
+        with TemporaryDirectory() as folder:
+            with self._errors_named():
+                self._fs.get_file(f"{self.root}/{name}", f"{folder}/{name}")
+            with Path(folder, name).open("rb") as file:
+                yield file
+
+    def size(self, name: str) -> int | None:
+        try:
+            with self._errors_named():
+                return int(self._fs.size(f"{self.root}/{name}"))
+        except FileNotFoundError:
+            return None
+
+    def names(self, pattern: str = "*") -> list[str]:
+        with self._errors_named():
+            paths = self._fs.glob(f"{self.root}/{pattern}")
+        return [str(path).rsplit("/", 1)[-1] for path in paths]
+
+    def rename(self, name: str, new_name: str) -> None:
+        with self._errors_named():
+            self._fs.mv(f"{self.root}/{name}", f"{self.root}/{new_name}")
+
+    def remove(self, name: str) -> None:
+        with self._errors_named():
+            self._fs.rm_file(f"{self.root}/{name}")
+
+
+FileStore: TypeAlias = FolderStore | UrlStore
+
+
+def file_store(location: str, base: Path = Path(), key: str = "") -> FileStore:
+    """The store at a path or a URL. Raises UserError for a URL of an unknown kind.
+
+    base: the folder for relative paths.
+    key: the key of the study file that names the location, for errors.
+    """
+    location = location.removeprefix("file://")
+    if "://" in location:
+        return UrlStore(location, f"{key}: {location}" if key else location)
+    return FolderStore(base / location)
+
+
+def write_draft(
+    folder: Path, stem: str, save: Callable[[BinaryIO], _Saved], *, durable: bool = True
+) -> tuple[Path, _Saved]:
+    """Writes a draft with mode 0600; returns the path and the result of `save`.
+
+    stem: begins the random name, as two processes may write the same file at once.
+    save: writes the content; the file can be read, too.
+
+    Leaves no file after an error.
+    """
+    opened, name = mkstemp(".tmp", f"{stem}-", folder)
+    path = Path(name)
+    try:
+        with os.fdopen(opened, "r+b") as file:
+            saved = save(file)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+            return path, saved
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def put(store: FileStore, name: str, content: bytes) -> None:
+    """Writes a whole file atomically and durably."""
+    with store.drafts() as folder:
+        store.adopt(write_draft(folder, name, lambda file: file.write(content))[0], name)
