@@ -1,4 +1,4 @@
-"""The worker or aggregator that a releaser starts beside itself, as a child process.
+"""The worker or aggregator beside a releaser, as a child process.
 
 The child reads its standard input, a pipe from the parent, and ends when the parent does. The end
 of its standard error is kept for the reason of a failure; a terminal shows all of it.
@@ -24,7 +24,7 @@ class Child:
     """A child process that can be started again after its end.
 
     command: the arguments of the Python interpreter.
-    name: what it is, in words.
+    name: of the child, for messages.
     reason: why the last process ended, on one line.
     """
 
@@ -70,10 +70,7 @@ class Child:
                         os.write(sys.stderr.fileno(), data)
 
     def ended(self) -> int | None:
-        """The exit code of a child that has ended, negative for a signal; None without one.
-
-        Each end is reported once.
-        """
+        """The exit code of an ended child, once for each end, negative for a signal; or None."""
         if self._process is None or (code := self._process.poll()) is None:
             return None
         if self._process.stdin is not None:
@@ -88,7 +85,7 @@ class Child:
         return code
 
     def stop(self) -> None:
-        """Ends the child, by force if it takes too long."""
+        """Ends the child, by force after a time."""
         process = self._process
         if process is None:
             return
@@ -115,11 +112,10 @@ def last_line(stderr: bytes) -> str:
     last = lines[-1].strip()
     if not last.startswith("stream-dp: "):
         frames = [i for i, line in enumerate(lines) if _FRAME.match(line)]
-        after = (
-            (line for line in lines[frames[-1] + 1 :] if not line[0].isspace()) if frames else ()
-        )
-        last = next(iter(after), "").partition(":")[0] if frames else last
-        if not frames and len(stderr) >= _MOST_STDERR:
+        if frames:
+            below = (line for line in lines[frames[-1] + 1 :] if not line[0].isspace())
+            last = next(below, "").partition(":")[0]
+        elif len(stderr) >= _MOST_STDERR:
             return ""
     last = "".join(c if c.isprintable() else "?" for c in last.removeprefix("stream-dp: "))
     return last if len(last) <= _LONGEST else f"{last[:_LONGEST]}..."

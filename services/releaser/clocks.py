@@ -43,42 +43,42 @@ class Clocks:
         self._lead = self.wall() - self.steady()
 
     def before(self, moment: float, log: Callable[[], float] | None = None) -> str:
-        """Until when or why the moment has not come, in words; empty once it has.
+        """The reason why a moment has not come, or the time until then, in words; empty at last.
 
         moment: Unix seconds.
         log: gives the append time that a record would get now, in Unix seconds.
         """
-        now = self.wall()
-        if now < moment:
+        wall = self.wall()
+        if wall < moment:
             return f"at {rfc3339_utc(moment)}"
         steady = self.steady()
-        jump = now - steady - self._lead
+        jump = wall - steady - self._lead
         if abs(jump) > TOLERANCE:
             return (
                 f"once the clocks agree: this machine's clock was set {_far(jump)} since this"
                 " process began; set it right, or start again once it is right"
             )
-        if log is not None and (reason := self._log_reason(log, moment, now, steady)):
+        if log is not None and (reason := self._log_reason(log, moment, wall, steady)):
             return reason
-        self._lead = now - steady
+        self._lead = wall - steady
         return ""
 
     def _log_reason(
-        self, log: Callable[[], float], moment: float, now: float, steady: float
+        self, log: Callable[[], float], moment: float, wall: float, steady: float
     ) -> str:
         """Why the moment has not come by the log's clock, which is read only now and then."""
         if self._behind is not None and steady < self._behind[0]:
             return self._behind[1]
         time, reason = log(), ""
         if time < moment:
-            far = f", and it is {_far(time - now)} of this machine's" * (now - time > TOLERANCE)
+            far = f", and it is {_far(time - wall)} of this machine's" * (wall - time > TOLERANCE)
             reason = f"once the log's clock says {rfc3339_utc(moment)}{far}"
         self._behind = (steady + min(_RECHECK, moment - time), reason) if reason else None
         return reason
 
 
 def _far(seconds: float) -> str:
-    """A difference in words, so coarse that they stay the same for a while."""
+    """A difference in coarse words, which stay the same for a while."""
     units = ((86_400, "days"), (3600, "hours"), (60, "minutes"))
     size, name = next((u for u in units if abs(seconds) >= 2 * u[0]), units[-1])
     return f"{abs(seconds) / size:.0f} {name} {'ahead' if seconds > 0 else 'back'}"

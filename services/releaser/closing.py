@@ -1,4 +1,4 @@
-"""How a period's input comes to its cut and is closed there; in this process: `Here`."""
+"""The input of a period on the way to its cut, and the close there; `Here`: in this process."""
 
 from __future__ import annotations
 
@@ -26,34 +26,30 @@ class PeriodInput(Protocol):
 
     @property
     def marked(self) -> Mapping[int, int]:
-        """By partition, when the last marker was appended, in milliseconds."""
+        """By partition, the append time of the last marker, in milliseconds."""
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way elsewhere that ends by itself."""
+        """Whether work is under way elsewhere that ends by itself."""
 
     def advance(self, number: int, wait: float) -> Event | bool:
-        """Goes on towards the close of a period for a while.
+        """Reads on towards the close of a period for a while.
 
         wait: seconds to wait for records.
 
-        Returns True once it can close, and what it waits for where there is nothing to do now.
+        Returns True once the period can close, and the awaited event if there is nothing to do.
         """
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
-        """Closes the period, and writes the snapshots. jobs: those that it may begin."""
+        """Closes the period and writes the snapshots. jobs: the batch jobs of the journal."""
 
     def check_log(self) -> None:
-        """Asks the log for an answer where it gave none for a while. Raises LogError."""
+        """Asks the log for an answer after a silence. Raises LogError."""
 
 
 @dataclass
 class Ending:
-    """Where and when the periods of a study end.
-
-    study: as it was declared.
-    file: the name of the study file, for messages to the operator.
-    """
+    """The ends of a study's periods. file: the study file's name, for messages to the operator."""
 
     study: Study
     log: Log
@@ -68,43 +64,41 @@ class Ending:
         return self.periods.close_time(number) is not None
 
     def cut(self, number: int) -> Positions | Event:
-        """The cut of a period that the calendar closes; until then, what it waits for."""
+        """The cut of a period that the calendar closes; before the close, the awaited event."""
         time, label = self.periods.close_time(number), self.periods.labels[number - 1]
         assert time is not None
-        if when := self.clocks.before(time, partial(self.log.now, CLOCK)):
-            return Event("time-awaited", f"{label} closes {when}", label)
+        if moment := self.clocks.before(time, partial(self.log.now, CLOCK)):
+            return Event("time-awaited", f"{label} closes {moment}", label)
         return self.log.cut(REPORTS, time)
 
     def marker_awaited(self, number: int, *, obstructed: bool, foreign: str) -> Event:
-        """What a period waits for that a marker closes.
+        """The event that a period awaits before its marker.
 
         obstructed: whether a sender's open transaction hides records.
         foreign: the name of another study whose marker was refused; else empty.
         """
         label = self.periods.labels[number - 1]
         if obstructed:
-            words = f"{label} waits for a sender's open transaction: what was sent after it"
-            words += " began, a stream-dp close among it, is read when it ends"
-            return Event("sender-awaited", words, label)
-        words = f"{label} waits for: stream-dp close {self.file} {label}"
+            message = f"{label} waits for a sender's open transaction: what was sent after it"
+            message += " began, a stream-dp close among it, is read when it ends"
+            return Event("sender-awaited", message, label)
+        message = f"{label} waits for: stream-dp close {self.file} {label}"
         if foreign:
-            words += f"; a marker of another study, '{foreign}', was refused"
-        return Event("close-awaited", words, label)
+            message += f"; a marker of another study, '{foreign}', was refused"
+        return Event("close-awaited", message, label)
 
     def senders_awaited(self, number: int) -> Event:
-        """What a scheduled period waits for whose cut is not reached."""
+        """The event that a scheduled period awaits before its cut."""
         label = self.periods.labels[number - 1]
-        words = f"{label} waits for transactions that senders hold open"
-        return Event("sender-awaited", words, label)
+        message = f"{label} waits for transactions that senders hold open"
+        return Event("sender-awaited", message, label)
 
 
 @dataclass
 class Here:
     """The input is read, and the population of everybody closed, in this process.
 
-    inputs: at the last cut.
-    facts: is given what was counted.
-    at: called with the name of every step.
+    inputs: at the last cut. facts: learn the counts. at: called with the name of every step.
     """
 
     inputs: Inputs
@@ -137,7 +131,7 @@ class Here:
         return True
 
     def _to_time(self, number: int, wait: float) -> Event | bool:
-        """The same for a period that the calendar closes."""
+        """`advance` for a period that the calendar closes."""
         if self._cut is None:
             cut = self.ending.cut(number)
             if isinstance(cut, Event):

@@ -29,11 +29,42 @@ from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 
 
+class InputMeter:
+    """Checks that the log answers, and measures the unread input for the metrics, now and then."""
+
+    def __init__(self, log: Log, facts: Facts) -> None:
+        self._log, self._facts = log, facts
+        self._next_measurement = -math.inf  # on the monotonic clock
+
+    def check_log(self) -> None:
+        """Asks the log for an answer after a silence. Raises LogError."""
+        if self._facts.silence > _ASK:
+            self._log.describe(REPORTS)
+            self._facts.answer()
+
+    def measure(self, positions: Positions, facts_of: Callable[[int], InputFacts]) -> None:
+        """Sets the facts of the input unless they are new.
+
+        positions: by partition, the first unread record.
+        facts_of: gives the facts from the number of unread records.
+
+        Raises LogError.
+        """
+        begun = clock_module.monotonic()
+        if begun < self._next_measurement:
+            return
+        ends = self._log.cut(REPORTS, NEVER)
+        unread = sum(max(0, ends[p] - position) for p, position in positions.items())
+        self._facts.input = facts_of(unread)
+        now = clock_module.monotonic()
+        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
+
+
 class Inputs:
     """Positions in the reports topic, and the population of the reports before them.
 
-    markers: those that were found.
-    positions: by partition, where reading goes on.
+    markers: the markers that were found.
+    positions: by partition, the first unread record.
     obstructed: whether at the last call a sender's open transaction kept records, perhaps a
         marker among them, from being read.
     """
@@ -55,7 +86,7 @@ class Inputs:
         self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
         self._ends: Positions | None = None  # of the topic, before the read that reached its end
         self.obstructed = False
-        self._next_measurement = -math.inf  # on the monotonic clock
+        self._meter = InputMeter(log, facts)
         self._read_until: float | None = None  # an append time
 
     def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
@@ -127,15 +158,15 @@ class Inputs:
         self._take(batch, ends)
         return batch.at_end
 
-    def _read(self, parts: Collection[int], timeout: float) -> Batch:
-        """The records of these partitions that wait in memory, or else more from the log."""
-        if not parts:
+    def _read(self, partitions: Collection[int], timeout: float) -> Batch:
+        """The records of partitions that wait in memory, or else new records from the log."""
+        if not partitions:
             clock_module.sleep(timeout)
             self.check_log()
             return Batch([], {}, True)
-        rests = [self._rests.pop(p) for p in parts if p in self._rests]
+        rests = [self._rests.pop(p) for p in partitions if p in self._rests]
         if not rests:
-            positions = {p: self.positions[p] for p in parts}
+            positions = {p: self.positions[p] for p in partitions}
             batch = self._log.read(REPORTS, positions, READ_AT_ONCE, timeout)
             self._facts.answer()
             return batch
@@ -145,31 +176,21 @@ class Inputs:
         return Batch(records, {p: end for rest in rests for p, end in rest.next.items()}, False)
 
     def check_log(self) -> None:
-        """Asks the log for an answer where it gave none for a while. Raises LogError."""
-        if self._facts.silence > _ASK:
-            self._log.describe(REPORTS)
-            self._facts.answer()
-        self._measure()
+        """Asks the log for an answer after a silence; measures. Raises LogError."""
+        self._meter.check_log()
+        self._meter.measure(self.positions, self._input_facts)
 
-    def _measure(self) -> None:
-        """Now and then, tells the metrics what is unread. Raises LogError."""
-        begun = clock_module.monotonic()
-        if begun < self._next_measurement:
-            return
-        ends = self._log.cut(REPORTS, NEVER)
-        unread = sum(max(0, ends[p] - position) for p, position in self.positions.items())
+    def _input_facts(self, unread: int) -> InputFacts:
         if not unread:
             self._read_until = clock_module.time()
         since = self._read_until if unread else None
-        self._facts.input = InputFacts(unread, since, self.population.open_cells)
-        now = clock_module.monotonic()
-        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
+        return InputFacts(unread, since, self.population.open_cells)
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
         """Folds the records below the end of each partition into the population; moves there."""
         records, rests = Records.of(batch.records), dict[int, Batch]()
-        if after := {p: o for p, o in batch.next.items() if ends[p] < o}:
-            rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in after.items()}
+        if beyond := {p: o for p, o in batch.next.items() if ends[p] < o}:
+            rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in beyond.items()}
             records = records.below(ends)
         reports = self.markers.reader.without_markers(records)
         cells, rejected = self._decoder.decode(reports, self.population.period)
@@ -184,7 +205,7 @@ class Inputs:
         self._facts.count(len(reports), self.population.accounting.counts)
         if reports:
             self._read_until = max(self._read_until or 0.0, reports.times[-1] / 1000)
-        self._measure()
+        self._meter.measure(self.positions, self._input_facts)
 
     def close_period(self) -> ReadAs | None:
         """How the records of the period that closes now were read; None for plain reports."""

@@ -1,4 +1,4 @@
-"""Which process is missing: work waits for it, and it gives no sign of life."""
+"""The search for missing processes: work waits for the process, but no heartbeat comes."""
 
 from __future__ import annotations
 

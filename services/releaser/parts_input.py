@@ -1,14 +1,14 @@
-"""The input of a period that an aggregator reads and closes in parts, by order of the releaser."""
+"""The input of a period that an aggregator reads and closes in parts, on the releaser's order."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import NEVER, Log, Positions, Unavailable
+from stream_dp.log.log import NEVER, Positions, Unavailable
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.report_decoding import CHANGED_INPUT, ReadAs, SchemaUse
 from stream_dp.population.split import Part
@@ -28,8 +28,9 @@ from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
 from .child import Child
 from .closing import Ending
+from .input_reading import InputMeter
 from .recovery import check_counted, check_end, check_reach, count_closed
-from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
+from .releaser_facts import Facts, InputFacts
 
 _EVERY = 0.2  # seconds of waiting for a manifest at most
 _PAUSE = 10.0  # seconds until an aggregator that was killed is started again
@@ -42,76 +43,30 @@ _ATTEMPTS = 3  # at an order whose manifest's files are not there
 class Aggregation:
     """How periods are closed in parts.
 
-    parts: how many there are.
-    command: the Python interpreter's arguments for the aggregator that the releaser starts; None
-        where it is started elsewhere.
-    mapping: the hash of how records of other shapes are read; empty for plain reports.
+    count: the number of parts.
+    command: the Python interpreter's arguments for the aggregator beside the releaser; None for an
+        aggregator that is started elsewhere.
+    mapping: the hash of the mapping of records of other shapes; empty for plain reports.
     """
 
-    parts: int
+    count: int
     command: list[str] | None = None
     mapping: str = ""
 
 
-@dataclass
 class InParts:
     """Orders each close from an aggregator and reads its manifest.
 
-    start: the newest close whose files are all there; those after it are ordered again first.
+    Closes after the newest one whose files are all there are ordered again first.
+
     closes: genesis and the entries that close a period.
-    owner: the hash of genesis.
-    child: the aggregator beside the releaser; None where it is started elsewhere.
+    stack: stops the aggregator beside this process when it is closed.
+
+    Raises Inconsistent for reports other than the journal's.
     """
 
-    study: Study
-    log: Log
-    snapshots: Snapshots
-    ending: Ending
-    facts: Facts
-    at: Callable[[str], None]
-    aggregation: Aggregation
-    closes: Sequence[Entry]
-    start: Entry
-    child: Child | None
-    _lengths: dict[str, int] = field(init=False)  # by release, bytes of its counts
-    _search: MarkerSearch = field(init=False)
-    _board: OrderBoard = field(init=False)
-    _replays: list[Entry] = field(init=False)
-    _begin: Positions = field(init=False)  # of what is ordered next
-    _schemas: dict[int, str] = field(default_factory=dict, init=False)  # hash by id, when closed
-    _before: SnapshotFile | None = field(init=False)
-    _accounting: CellCounts = field(init=False)
-    _cut: Positions | None = field(default=None, init=False)
-    _order: Order | None = field(default=None, init=False)
-    _manifest: Manifest | None = field(default=None, init=False)
-    _not_before: float = field(default=0.0, init=False)  # of the child's start, monotonic seconds
-    _ends: int = field(default=0, init=False)  # of the child, since the order
-    _attempt: int = field(default=0, init=False)
-    _next_measurement: float = field(default=0.0, init=False)  # monotonic seconds
-
-    def __post_init__(self) -> None:
-        last, nobody = self.closes[-1], Population(self.study, Part(0, 1)).close()
-        self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
-        self._search = MarkerSearch(
-            self.log,
-            FoundMarkers.at(self.ending.study, last),
-            positions=last.cut,
-        )
-        self._board = OrderBoard(self.log)
-        self._replays = list(self.closes[self.start.number + 1 :])
-        self._begin = dict(self.start.cut)
-        self._before = SnapshotFile(*self.start.snapshot) if self.start.number else None
-        self._accounting = self.start.accounting or CellCounts(rejected={})
-        for entry in self.closes:
-            self._note_schemas(entry.read_as)
-
-    def _note_schemas(self, read_as: ReadAs | None) -> None:
-        for number, use in ({} if read_as is None else read_as.schemas).items():
-            self._schemas[number] = use.sha256
-
-    @classmethod
-    def recovered(
-        cls,
+    def __init__(
+        self,
         study: Study,
         closes: Sequence[Entry],
         snapshots: Snapshots,
@@ -120,31 +75,40 @@ class InParts:
         at: Callable[[str], None],
         aggregation: Aggregation,
         stack: ExitStack,
-    ) -> InParts:
-        """The input at the last cut. Raises Inconsistent where reports are not the journal's.
-
-        stack: stops the aggregator beside this process when it is closed.
-        """
+    ) -> None:
+        self._study, self._snapshots, self._ending = study, snapshots, ending
+        self._log, self._facts, self._at = ending.log, facts, at
+        self._aggregation, self._genesis = aggregation, closes[0].message.hash
         start, last = newest_files(closes, snapshots), closes[-1]
-        check_reach(ending.log, start)
-        check_end(ending.log, last.cut)
+        check_reach(self._log, start)
+        check_end(self._log, last.cut)
         count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
-        child = None
+        self._child: Child | None = None  # the aggregator beside this process
         if aggregation.command is not None:
-            child = Child(aggregation.command, "the aggregator")
-            stack.callback(child.stop)
-        return cls(
-            study=study,
-            log=ending.log,
-            snapshots=snapshots,
-            ending=ending,
-            facts=facts,
-            at=at,
-            aggregation=aggregation,
-            closes=closes,
-            start=start,
-            child=child,
-        )
+            self._child = Child(aggregation.command, "the aggregator")
+            stack.callback(self._child.stop)
+        nobody = Population(study, Part(0, 1)).close()
+        # By release, bytes of its counts.
+        self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
+        found = FoundMarkers.at(ending.study, last)
+        self._search = MarkerSearch(self._log, found, positions=last.cut)
+        self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, facts)
+        self._replays = list(closes[start.number + 1 :])
+        self._begin: Positions = dict(start.cut)  # of the next order
+        self._previous = SnapshotFile(*start.snapshot) if start.number else None
+        self._accounting = start.accounting or CellCounts(rejected={})
+        self._schemas: dict[int, str] = {}  # hash by id, in the order of closes
+        for entry in closes:
+            self._note_schemas(entry.read_as)
+        self._cut: Positions | None = None
+        self._order: Order | None = None
+        self._manifest: Manifest | None = None
+        self._not_before = 0.0  # of the child's start, monotonic seconds
+        self._ends, self._attempt = 0, 0  # ends of the child since the order; attempts at orders
+
+    def _note_schemas(self, read_as: ReadAs | None) -> None:
+        for number, use in ({} if read_as is None else read_as.schemas).items():
+            self._schemas[number] = use.sha256
 
     @property
     def marked(self) -> Mapping[int, int]:
@@ -152,14 +116,14 @@ class InParts:
 
     @property
     def busy(self) -> bool:
-        return self.child is not None and self._order is not None
+        return self._child is not None and self._order is not None
 
     def advance(self, number: int, wait: float) -> Event | bool:
         while self._replays:
             entry = self._replays[0]
-            if (entry.read_as or ReadAs("")).mapping != self.aggregation.mapping:
+            if (entry.read_as or ReadAs("")).mapping != self._aggregation.mapping:
                 raise Inconsistent(CHANGED_INPUT)
-            if waits := self._awaited(entry.number, entry.cut, wait, again=entry):
+            if waits := self._awaited(entry.number, entry.cut, wait, closed=entry):
                 return waits
             self._follow(entry.cut)
             check_counted(entry, self._accounting)
@@ -172,64 +136,64 @@ class InParts:
         return self._awaited(number, self._cut, wait) or True
 
     def _cut_of(self, number: int, wait: float) -> Positions | Event | bool:
-        """The cut of the open period; until it is known, what `advance` returns."""
-        self._answered()
+        """The cut of the open period; the result of `advance` until the cut is known."""
+        self._facts.answer()
         self._measure()
-        if not self.ending.scheduled(number):
+        if not self._ending.scheduled(number):
             if self._search.find(number, wait):
                 return dict(self._search.positions)
             if not self._search.at_end:
                 return False
-            return self.ending.marker_awaited(
+            return self._ending.marker_awaited(
                 number, obstructed=self._search.obstructed, foreign=self._search.found.foreign
             )
-        cut = self.ending.cut(number)
+        cut = self._ending.cut(number)
         if isinstance(cut, Event):
             time.sleep(wait)
             return cut
         if self._reached(cut):
             return cut
         time.sleep(wait)
-        return self.ending.senders_awaited(number)
+        return self._ending.senders_awaited(number)
 
     def _reached(self, cut: Positions) -> bool:
         """Whether no transaction is open below a cut. Raises Inconsistent beyond the end."""
-        stable = self.log.stable(REPORTS)
+        stable = self._log.stable(REPORTS)
         if any(stable[p] < position for p, position in cut.items()):
-            ends = self.log.cut(REPORTS, NEVER)
+            ends = self._log.cut(REPORTS, NEVER)
             if any(ends[p] < position for p, position in cut.items()):
                 raise Inconsistent("reports: the topic ends before the cut of a period")
             return False
         return True
 
     def _awaited(
-        self, number: int, cut: Positions, wait: float, *, again: Entry | None = None
+        self, number: int, cut: Positions, wait: float, *, closed: Entry | None = None
     ) -> Event | None:
-        """Orders a close; what it waits for, None once its manifest is read.
+        """Orders a close and returns the event to wait for; None once the manifest is read.
 
-        again: the entry of a period that was closed before.
+        closed: the entry of a period that was closed before.
         """
         if self._order is None:
             self._order = Order(
-                genesis=self.closes[0].message.hash,
+                genesis=self._genesis,
                 number=number,
                 begin=self._begin,
                 cut=cut,
-                before=self._before,
+                before=self._previous,
                 accounting=self._accounting,
-                parts=self.aggregation.parts,
-                letters=again is None,
+                parts=self._aggregation.count,
+                letters=closed is None,
                 attempt=self._attempt,
-                read_as=self._read_as() if again is None else again.read_as,
+                read_as=self._read_as() if closed is None else closed.read_as,
             )
             self._ends = 0
             self._board.refresh()
             if self._board.last is None or self._board.last.id != self._order.id:
-                self.log.append([order_record(self._order)])
-            self.at("ordered")
+                self._log.append([order_record(self._order)])
+            self._at("ordered")
         order = self._order
         self._board.refresh()
-        self._answered()
+        self._facts.answer()
         answer = self._board.answer(order)
         if answer is not None:
             self._manifest = self._read(order, answer)
@@ -237,26 +201,26 @@ class InParts:
                 return None
             # Files of an order that a crash left open may be removed: it is given again.
             self._order, self._attempt = None, self._attempt + 1
-            return self._awaited(number, cut, wait, again=again)
+            return self._awaited(number, cut, wait, closed=closed)
         self._run_child()
         self._board.wait(MANIFESTS, min(wait, _EVERY))
-        label = self.study.periods.labels[number - 1]
-        words = f"{label} is being closed in parts"
-        if self.child is None:
-            words = f"{label} waits for: stream-dp aggregate {self.ending.file}"
-        return Event("aggregator-awaited", words, label)
+        label = self._study.periods.labels[number - 1]
+        message = f"{label} is being closed in parts"
+        if self._child is None:
+            message = f"{label} waits for: stream-dp aggregate {self._ending.file}"
+        return Event("aggregator-awaited", message, label)
 
     def _read_as(self) -> ReadAs | None:
         """How records are read, with the last schemas of closed periods; None for plain reports."""
-        if not self.aggregation.mapping:
+        if not self._aggregation.mapping:
             return None
         last = list(self._schemas.items())[-_MOST_SCHEMAS:]
-        return ReadAs(self.aggregation.mapping, {n: SchemaUse(sha256) for n, sha256 in last})
+        return ReadAs(self._aggregation.mapping, {n: SchemaUse(sha256) for n, sha256 in last})
 
     def _read(self, order: Order, answer: SnapshotFile) -> Manifest | None:
-        """The manifest that answers an order; its counts are not looked at. None without files."""
-        manifest = read_manifest(self.snapshots, answer.name, answer.sha256)
-        if manifest is None or not all(map(self.snapshots.holds, manifest.files)):
+        """Reads the manifest of an order, without a look at the counts; None for missing files."""
+        manifest = read_manifest(self._snapshots, answer.name, answer.sha256)
+        if manifest is None or not all(map(self._snapshots.holds, manifest.files)):
             if order.attempt + 1 == _ATTEMPTS:
                 raise Inconsistent(
                     f"snapshot {answer.name}: the aggregator wrote it, and it or its parts are not"
@@ -269,7 +233,7 @@ class InParts:
             or len(manifest.parts) != order.parts
             or lengths != self._lengths
             or not _reads_as(order, manifest)
-            or not _has_inputs(self.study, order, manifest)
+            or not _has_inputs(self._study, order, manifest)
         ):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
@@ -278,13 +242,13 @@ class InParts:
         return manifest
 
     def _follow(self, cut: Positions) -> tuple[Manifest, SnapshotFile]:
-        """Goes on from a manifest."""
+        """Makes a manifest the state before the next order."""
         assert self._order is not None
         assert self._manifest is not None
         file = self._board.answer(self._order)
         assert file is not None
         manifest = self._manifest
-        self._begin, self._before, self._accounting = dict(cut), file, manifest.accounting
+        self._begin, self._previous, self._accounting = dict(cut), file, manifest.accounting
         self._order = self._manifest = self._cut = None
         self._attempt = 0
         return manifest, file
@@ -294,9 +258,9 @@ class InParts:
         assert cut is not None
         manifest, file = self._follow(cut)
         self._note_schemas(manifest.read_as)
-        self.at("closed")
-        self.facts.count(manifest.records, manifest.accounting)
-        self.facts.closed_accepted = manifest.accounting.accepted - accepted
+        self._at("closed")
+        self._facts.count(manifest.records, manifest.accounting)
+        self._facts.closed_accepted = manifest.accounting.accepted - accepted
         return ClosedInput(
             number=number,
             cut=cut,
@@ -310,56 +274,41 @@ class InParts:
         )
 
     def _run_child(self) -> None:
-        """Starts the aggregator beside the releaser where it does not run.
+        """Starts the aggregator beside the releaser unless it runs.
 
-        Raises UserError where it ended with an error, or was killed again and again.
+        Raises UserError after an error of the aggregator, or several kills.
         """
-        if self.child is None:
+        if self._child is None:
             return
-        code = self.child.ended()
+        code = self._child.ended()
         if code is not None:
             self._ends += 1
             if code == UNAVAILABLE:
-                raise Unavailable(self.child.reason)
+                raise Unavailable(self._child.reason)
             if code > 0 or self._ends >= _MOST_ENDS:
-                raise UserError(f"aggregator: {self.child.reason}")
+                raise UserError(f"aggregator: {self._child.reason}")
             self._not_before = time.monotonic() + (_PAUSE if self._ends > 1 else 0)
-        if not self.child.running and time.monotonic() >= self._not_before:
-            self.child.start()
+        if not self._child.running and time.monotonic() >= self._not_before:
+            self._child.start()
 
     def check_log(self) -> None:
-        if self.facts.silence > SILENCE / 3:
-            self.log.describe(REPORTS)
-            self._answered()
+        self._meter.check_log()
         self._measure()
 
     def _measure(self) -> None:
-        """Now and then, tells the metrics what came since the last cut, which is all unread.
-
-        How long it has waited says nothing: it waits for the close.
-        """
-        begun = time.monotonic()
-        if begun < self._next_measurement:
-            return
-        ends = self.log.cut(REPORTS, NEVER)
-        unread = sum(max(0, ends[p] - position) for p, position in self._begin.items())
-        self.facts.input = InputFacts(unread, None, None)
-        now = time.monotonic()
-        self._next_measurement = now + max(MEASURE, MEASURE_SHARE * (now - begun))
-
-    def _answered(self) -> None:
-        self.facts.answer()
+        # The time that reports have waited says nothing: they wait for the close.
+        self._meter.measure(self._begin, lambda unread: InputFacts(unread, None, None))
 
 
 def _reads_as(order: Order, manifest: Manifest) -> bool:
-    """Whether the reports were read as ordered: as they were then, if that was before."""
+    """Whether the reports were read as ordered, with the same schemas for a closed period."""
     if order.read_as is None or manifest.read_as is None or not order.letters:
         return order.read_as == manifest.read_as
     return order.read_as.mapping == manifest.read_as.mapping
 
 
 def _has_inputs(study: Study, order: Order, manifest: Manifest) -> bool:
-    """Whether there is the input of each data set that the close begins, and no other."""
+    """Whether a manifest has exactly the inputs of the data sets that the close begins."""
     due = study.due(order.number) if order.letters else ()
     return {name: set(files) for name, files in manifest.jobs.items()} == {
         release.name: {*JOB_FAMILIES[release.family].tables} for release in due

@@ -34,7 +34,7 @@ from .recovery import recovered_inputs
 from .releaser_facts import Facts
 
 _FEW = 0.5  # of the answers of the preceding period
-_READING = {"file_identity", "mark", "name", "describe"}  # members of a log
+_READING = {"file_identity", "mark", "name", "describe", "stable"}  # members of a log
 
 
 @dataclass(frozen=True)

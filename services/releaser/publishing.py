@@ -39,21 +39,21 @@ class Publisher:
     meanwhile: Callable[[], None]
 
     def follow(self, published: Sequence[Entry]) -> None:
-        """Sets the public facts to those of the entries that are published already."""
+        """Sets the public facts to the facts of published entries."""
         index = -1
         for entry in published:
             index += len(entry.published)
             self._show(entry, index)
 
     def _show(self, entry: Entry, index: int) -> None:
-        """Sets the public facts to those of the entry whose last message is at `index`."""
+        """Sets the public facts to the facts of an entry. index: of the entry's last message."""
         self.certified = self.certified.charge(*certified_charges(entry, self.study))
         self.facts.released = max(entry.number, self.facts.released or 0)
         self.facts.marked = {}
         if index > self.facts.published.index:
             time = self.study.periods.release_time(entry.number) if entry.number else None
-            more = index - self.facts.published.index
-            self.facts.publish(more, self.certified.spent, time)
+            messages = index - self.facts.published.index
+            self.facts.publish(messages, self.certified.spent, time)
 
     def publish(self, entry: Entry, until_idle: bool) -> bool:
         """Copies an entry's records to the public log, at the scheduled time or later.
@@ -79,9 +79,8 @@ class Publisher:
         self.at("published")
         if (job := entry.result_of) is not None:
             (charge,) = certified_charges(entry, self.study)
-            words = f"published the result of job {job}"
-            event = Event("job-published", words, label, release=charge.release, job=job)
-            self.tell(event)
+            message = f"published the result of job {job}"
+            self.tell(Event("job-published", message, label, release=charge.release, job=job))
         elif not entry.closes:
             self.tell(KEY_CHANGED)
         elif entry.number:
@@ -89,10 +88,9 @@ class Publisher:
         return True
 
     def _due(self, entry: Entry) -> float | None:
-        """When an entry may be published, in Unix seconds; None for at once.
+        """The time of publication in Unix seconds, which never depends on reports; None: at once.
 
-        That is a declared delay after the scheduled close, or after the last marker of the
-        period. It never depends on the reports.
+        That is a declared delay after the scheduled close, or after the last marker of the period.
         """
         periods = self.study.periods
         if entry.number and periods.close != "marker":
@@ -100,14 +98,14 @@ class Publisher:
         return delayed_release_time(periods, entry.marked)
 
     def _wait(self, moment: float, until_idle: bool, label: str) -> bool:
-        """Waits until a period may go out. False if asked to stop, or not to wait, before that."""
+        """Waits for a period's release. False if asked to stop, or not to wait, before that."""
         reported = ""
-        while when := self.clocks.before(moment):
-            if when != reported:
-                event = Event("release-awaited", f"{label} goes out {when}", period=label)
+        while reason := self.clocks.before(moment):
+            if reason != reported:
+                event = Event("release-awaited", f"{label} goes out {reason}", period=label)
                 self.tell(event)
                 self.facts.wait(event)
-                reported = when
+                reported = reason
             self.meanwhile()
             if until_idle or self.stop.wait(self.poll):
                 return False

@@ -1,4 +1,4 @@
-"""The state of a running releaser, which a start recovers and the loop updates."""
+"""The state of a running releaser: recovered at the start, and updated by the loop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .publishing import Publisher
 
 @dataclass
 class Recovered:
-    """The state that the loop works on.
+    """The state of the loop.
 
-    number: the number of the open period at the start.
-    ledger: the ledger with the charges of every closed period.
-    states: the states of the continual releases after the last close.
+    number: of the open period at the start.
+    ledger: with the charges of every closed period.
+    states: of the continual releases after the last close.
     population_files: names of the population's snapshots on disk, the newest last.
     jobs: the batch jobs; None without batch releases.
-    pulse: the heartbeats of this process, which notice that another one has its role.
-    lookout: for processes that are missing.
+    pulse: the heartbeats of this process; they notice another process in its role.
+    lookout: for missing processes.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Recovered:
     lookout: Lookout
 
     def watch(self) -> None:
-        """Checks the role, and who is missing."""
+        """Checks the role, and looks for missing processes."""
         self.pulse.require()
         self.lookout.look()
 
@@ -55,9 +55,6 @@ class Recovered:
             self.jobs.look()
 
     def keep_snapshots(self, number: int, *names: str) -> None:
-        """Keeps the last two snapshots of the population, and removes those before them.
-
-        number: of the last closed period.
-        """
+        """Keeps the last two snapshots of the population. number: of the last closed period."""
         self.population_files = [*self.population_files, *names][-2:]
         keep_files(self.snapshots, self.population_files, number)

@@ -1,4 +1,4 @@
-"""The panels that are decided so far, which a start reads a column at a time."""
+"""The decided panels, which a start reads column by column."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ NewColumns = tuple[tuple[str, ...], Callable[[], pa.Table]]  # their labels, and
 
 
 class ReleasedPanel:
-    """A release's panel, of which the columns of one period are in memory.
+    """A release's panel, with the columns of a single period in memory.
 
-    releases: the columns of each of its releases, in order.
+    releases: the new columns of every period, in order.
     """
 
     def __init__(self, releases: Sequence[NewColumns]) -> None:
         self.periods = tuple(label for labels, _ in releases for label in labels)
-        self._places = [(read, label) for labels, read in releases for label in labels]
+        self._columns = [(read, label) for labels, read in releases for label in labels]
         self._read, self._table = releases[-1][1], releases[-1][1]()
         self.rows: int = self._table.num_rows
 
-    def column(self, place: int) -> Symbols:
+    def column(self, index: int) -> Symbols:
         """The codes of a column, (rows,). Raises Inconsistent."""
-        read, label = self._places[place]
+        read, label = self._columns[index]
         if read is not self._read:
             self._read, self._table = read, read()
         return np.asarray(self._table[label].to_numpy(), np.uint8)
@@ -44,9 +44,9 @@ class ReleasedPanel:
 def released_panels(
     study: Study, public: Log, chain: Sequence[Message], waiting: Sequence[Entry]
 ) -> dict[str, ReleasedPanel]:
-    """The panels of a study's releases, by name; those without a release are left out.
+    """The panels of a study's releases, by name, without the empty ones.
 
-    chain: the public log's messages, which are those that the journal decided.
+    chain: the public log's messages, which the journal decided.
     waiting: the entries after them, whose records the public log may not show yet.
     """
     releases: dict[str, list[NewColumns]] = {release.name: [] for release in study.releases}
@@ -57,9 +57,11 @@ def released_panels(
     for entry in waiting:
         records = entry.public_records()
         for name, several in releases.items():
-            own = [r for r in records if (r.key or b"").endswith(f"/{name}".encode())]
-            if own:
-                table = read_panel(parts_in_records(own))
+            parts = parts_in_records(
+                [r for r in records if (r.key or b"").endswith(f"/{name}".encode())]
+            )
+            if parts:
+                table = read_panel(parts)
                 several.append((tuple(table.column_names), partial(_same, table)))
     return {name: ReleasedPanel(several) for name, several in releases.items() if several}
 

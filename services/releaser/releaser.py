@@ -349,7 +349,7 @@ class Releaser:
             return Here(inputs, ending, snapshots, self.facts, self.at), members
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
-        return InParts.recovered(
+        return InParts(
             *(study, closes, snapshots, ending, self.facts, self.at, self.aggregation, stack)
         ), None
 

@@ -1,4 +1,4 @@
-"""The releaser of a deployment, and the processes that it starts beside itself."""
+"""The releaser of a deployment, and the processes beside it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def releaser_of(
 
 
 def worker_command(deployment: Deployment) -> list[str] | None:
-    """The interpreter's arguments for the worker that `run` starts; None where it starts none.
+    """The interpreter's arguments for the worker that `run` starts, or None.
 
-    Raises UserError where this installation cannot fit what the study declares.
+    Raises UserError if this installation cannot fit the declared data sets.
     """
     if not deployment.study.batches or not _starts_others(deployment):
         return None
@@ -53,17 +53,16 @@ def worker_command(deployment: Deployment) -> list[str] | None:
 
 
 def aggregation_of(deployment: Deployment) -> Aggregation | None:
-    """How periods are closed in parts; None where they are closed in the releaser.
+    """How periods are closed in parts; None if the releaser closes them.
 
-    Raises UserError for what cannot be closed in parts.
+    Raises UserError for a study that cannot be closed in parts.
     """
     run = deployment.run
     if run.engine == "here":
         return None
     check_engine(deployment)
     command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
-    own = command if _starts_others(deployment) else None
-    return Aggregation(run.parts, own, run.input.hash)
+    return Aggregation(run.parts, command if _starts_others(deployment) else None, run.input.hash)
 
 
 def _starts_others(deployment: Deployment) -> bool:

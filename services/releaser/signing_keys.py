@@ -1,4 +1,4 @@
-"""Which key signs, and the journal entry by which another takes over. Does no input or output."""
+"""The key of signatures, and the journal entry of a new key. Does no input or output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_dp.study.topics import RELEASES
 
 from ..journal import journal
 from ..journal.journal import Entry
-from ..journal.journal_heads import KeyHead, head_of
+from ..journal.journal_heads import KeyHead
 from ..journal.journal_parts import entry_parts
 
 
@@ -22,14 +22,14 @@ def key_entry(
     entries: Sequence[Entry],
     study: Study,
     signer: SigningKey | None,
-    before: SigningKey | None,
+    replaced: SigningKey | None,
 ) -> Message | None:
-    """The entry that names a new key; None where the journal's last key signs on.
+    """The entry that names a new key; None if the journal's last key stays.
 
     signer: the declared key.
-    before: the key that it takes over from.
+    replaced: the key before `signer`.
 
-    Raises UserError where the journal's key is neither.
+    Raises UserError if the journal's key is neither of them.
     """
     named = next((e.signer for e in reversed(entries) if e.signer), None)
     if named is None:
@@ -43,43 +43,19 @@ def key_entry(
         raise UserError(f"run.signing: this study is signed with {named}; declare where it is")
     if signer.public == named:
         return None
-    if before is None or before.public != named:
+    if replaced is None or replaced.public != named:
         raise UserError(
             f"run.signing: the key is {signer.public}, but this study is signed with {named}; name"
             " that one, or as run.signing_before if the other is to take over"
         )
     hashes = [digest for entry in entries for digest in entry.published]
-    return _key_change(
-        entries[-1].message,
-        study,
-        index=len(hashes),
-        previous=hashes[-1],
-        signer=signer,
-        before_signer=before,
-    )
-
-
-def _key_change(
-    before: Message,
-    study: Study,
-    *,
-    index: int,
-    previous: str,
-    signer: SigningKey,
-    before_signer: SigningKey,
-) -> Message:
-    """The entry after `before` that publishes the key that signs from then on.
-
-    index, previous: of the public message, and the hash of the one before it.
-    signer: the new key. before_signer: the key so far, which signs the message.
-    """
     manifest = {
         "type": KEY_TYPE,
         "study_hash": study.hash,
         "signer": signer.public,
         "code_version": __version__,
     }
-    public = build_message(index, previous, manifest, [])
+    public = build_message(len(hashes), hashes[-1], manifest, [])
     records = message_records(
         public,
         RELEASES,
@@ -87,13 +63,13 @@ def _key_change(
         source=f"stream-dp/{study.name}",
         content="application/json",
         time=None,
-        signer=before_signer,
+        signer=replaced,
     )
     head = KeyHead(
-        number=head_of(before).number,
+        number=entries[-1].number,
         signer=signer.public,
         charges=[],
         public=[public.hash],
         code_version=__version__,
     )
-    return journal.next_message(before, head, entry_parts(records, {}))
+    return journal.next_message(entries[-1].message, head, entry_parts(records, {}))
