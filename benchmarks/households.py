@@ -48,7 +48,7 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.evaluation.tables.baselines import measure_every_query, without_households
 from stream_dp.evaluation.tables.groups_judge import DataSetJudge
 from stream_dp.evaluation.tables.groups_trials import EVERY, FLAT, evaluate_data_sets
-from stream_dp.evaluation.tables.table_report import CLASSES, Quality
+from stream_dp.evaluation.tables.table_report import CLASSES, ClassErrors, qualities
 from stream_dp.evaluation.tables.table_text import quality_text
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
@@ -150,10 +150,10 @@ def show_progress(subject: str, done: int, rounds: int) -> None:
 def compare(name: str, truth: Hierarchy, methods: tuple[str, ...], repetitions: int) -> None:
     asked = [(f"eps {e}", batch(truth, k, e)) for e in EPSILONS for k in methods]
     began = time.perf_counter()
-    qualities = evaluate_data_sets(truth, asked, repetitions, seed=1, progress=show_progress)
+    rows = evaluate_data_sets(truth, asked, repetitions, seed=1, progress=show_progress)
     took = (time.perf_counter() - began) / 60
     print(f"\n{name}: {truth.G:,} households, {truth.N:,} people, {repetitions} repetitions")
-    print(f"{quality_text(qualities)}\nin {took:.1f} min", flush=True)
+    print(f"{quality_text(rows)}\nin {took:.1f} min", flush=True)
 
 
 def fitted(truth: Hierarchy, release: BatchRelease, seed: int) -> tuple[Hierarchy, float]:
@@ -167,11 +167,11 @@ def fitted(truth: Hierarchy, release: BatchRelease, seed: int) -> tuple[Hierarch
 def errors(truth: Hierarchy, synthetic: Hierarchy) -> dict[str, tuple[float, float]]:
     """By class of queries the largest and the mean error, in percentage points."""
     queries = Queries.joined(m.queries() for m in default_marginals(truth.domain, 3))
-    return points(DataSetJudge.of(truth, queries).data_set(synthetic, "", ""))
+    return points(DataSetJudge(truth, queries).data_set(synthetic))
 
 
-def points(qualities: list[Quality]) -> dict[str, tuple[float, float]]:
-    return {q.queries: (100 * q.greatest, 100 * q.mean) for q in qualities}
+def points(errors: ClassErrors) -> dict[str, tuple[float, float]]:
+    return {q.queries: (100 * q.greatest, 100 * q.mean) for q in qualities(errors, "", "", "")}
 
 
 def every_query(truth: Hierarchy, epsilon: str, seed: int) -> dict[str, tuple[float, float]]:
@@ -179,8 +179,8 @@ def every_query(truth: Hierarchy, epsilon: str, seed: int) -> dict[str, tuple[fl
     marginals = default_marginals(truth.domain, 3)
     rho = batch(truth, "independent", epsilon).rho
     noisy = measure_every_query(truth, marginals, rho, SeededNoise(seed))
-    judge = DataSetJudge.of(truth, Queries.joined(m.queries() for m in marginals))
-    return points(judge.counts(truth, noisy, "", ""))
+    judge = DataSetJudge(truth, Queries.joined(m.queries() for m in marginals))
+    return points(judge.counts(noisy))
 
 
 def flat(truth: Hierarchy, epsilon: str, seed: int) -> tuple[Hierarchy, float]:

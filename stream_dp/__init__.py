@@ -110,7 +110,7 @@ __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported from its module. Raises AttributeError for any other."""
+    """A public name, imported from its module. Raises AttributeError for unknown names."""
     if name == "__version__":
         from importlib.metadata import version
 

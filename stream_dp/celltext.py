@@ -123,7 +123,7 @@ def _float_text(column: pa.Array) -> pa.Array:
 
 
 def _digits(column: pa.Array, limit: float) -> pa.Array:
-    """Returns the digits of floats that are integers below a limit; null for the rest."""
+    """Returns the digits of integral floats below a limit; null for the rest."""
     doubles = column.cast(pa.float64())
     integral = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), limit))
     texts = pc.if_else(integral, doubles, 0.0).cast(pa.int64()).cast(pa.string())

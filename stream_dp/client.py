@@ -38,8 +38,8 @@ from stream_dp.release.public_reader import (
     checked_release,
     declared_study,
     keep_all,
-    refusal,
 )
+from stream_dp.release.published import refusal
 from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
@@ -140,7 +140,7 @@ class PublicLog:
         self._families: dict[Callable[[PublishedLog], Answering], Answering] = {}
 
     def _count(self, release: PublishedRelease, message: Message) -> None:
-        """Counts the new columns of a panel. Raises Inconsistent where they are of another one."""
+        """Counts the new columns of a panel. Raises Inconsistent for columns of another panel."""
         certificate = release.certificate
         declared = self.study.release(certificate.release)
         width = declared.width if has_patterns(declared) else 1
@@ -153,25 +153,24 @@ class PublicLog:
             try:
                 tally.add(label, certificate.values, column.to_numpy())
             except ValueError as error:
-                where = f"{certificate.release} at {certificate.period}"
-                raise refusal(message, f"{where}: {error}") from None
+                raise release.refusal(str(error)) from None
 
     @property
     def head(self) -> str:
-        """The hash of the last message. Kept elsewhere, it shows later that a log was restored."""
+        """The hash of the last message. A copy outside reveals a restored log later."""
         return self.messages[-1].hash
 
     @cached_property
     def releases(self) -> list[PublishedRelease]:
-        """The releases of panels. `data_set` gives those of groups; `release_table` lists both."""
+        """The releases of panels. `data_set` gives data sets; `release_table` lists both."""
         return self._of_type(PublishedRelease)
 
     def _of_type(self, published: type[P]) -> list[P]:
-        """What is published as this type, in the order of publication."""
+        """The publications of a type, in the order of publication."""
         return [release for release in self.published if isinstance(release, published)]
 
     def release_table(self) -> pa.Table:
-        """A row for each release of panels or groups, in the order of publication.
+        """The releases of panels and groups as rows, in the order of publication.
 
         release, kind, period, mechanism: from its certificate
         number: of the period, from 1
@@ -187,15 +186,15 @@ class PublicLog:
         return release_rows(self.study, self.published)
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
-        """The data set of a batch release at a period, or the last one. Raises UserError."""
+        """The data set of a batch release at a period, or the latest. Raises UserError."""
         return at_period(self.study, self._of_type(DataSet), name, period)
 
     def sizes(self, name: str, period: str | None = None) -> PublishedSizes:
-        """The sizes of a release at a period, or the last ones. Raises UserError."""
+        """The sizes of a release at a period, or the latest. Raises UserError."""
         return at_period(self.study, self._of_type(PublishedSizes), name, period)
 
     def releases_of(self, name: str) -> list[PublishedRelease]:
-        """The releases of that name so far. Raises UserError where there are none."""
+        """The releases of a panel so far. Raises UserError without any."""
         self.study.release(name)
         releases = [r for r in self.releases if r.certificate.release == name]
         if not releases:
@@ -203,9 +202,9 @@ class PublicLog:
         return releases
 
     def release_at(self, name: str, period: str | None) -> PublishedRelease:
-        """The release of that name at a period, or the last one where `period` is None.
+        """The release of a panel at a period, or the latest if `period` is None.
 
-        Raises UserError where there is none.
+        Raises UserError without any.
         """
         releases = self.releases_of(name)
         if period is None:
@@ -217,57 +216,57 @@ class PublicLog:
         raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
 
     def estimates(self, name: str) -> pa.Table:
-        """The unbiased answers that every release of that name was published with.
+        """The unbiased answers in the releases of a panel.
 
         Columns period, query, value, standard_error; later ones make `answer` more certain.
         """
-        of_each = [(r.certificate.period, r.estimates) for r in self.releases_of(name)]
-        return tables_by_period(of_each)
+        releases = self.releases_of(name)
+        return tables_by_period([(r.certificate.period, r.estimates) for r in releases])
 
     def answer_table(self, name: str | None = None) -> pa.Table:
-        """All answers (`answers/tidy_rows.py`) of one release, or of all panels and data sets.
+        """All answers (`answers/tidy_rows.py`) of a release, or of all panels and data sets.
 
         Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
         """
         published = {release.certificate.release: None for release in self.published}
         names = list(published) if name is None else [name]
-        tables = [self._answering(each).table(each) for each in names]
-        known = [table for table in tables if table is not None]
-        if not known:
+        tables = [self._answering(release).table(release) for release in names]
+        answers = [table for table in tables if table is not None]
+        if not answers:
             raise UserError("answers: sizes have no table of all answers; ask 'estimate'")
-        return pa.concat_tables(known)
+        return pa.concat_tables(answers)
 
     def measurements(self, name: str, until: str | None = None) -> pa.Table:
-        """The noisy answers that the releases of that name, up to a period, were published with.
+        """The noisy answers in the releases of a panel up to a period.
 
         A column `period`, and those of `PublishedRelease.measurements`: query, value, variance,
-        standard_error. Raises UserError where there are none.
+        standard_error. Raises UserError without any.
         """
         last = self.release_at(name, until).certificate.number
         releases = [r for r in self.releases_of(name) if r.certificate.number <= last]
         return tables_by_period([(r.certificate.period, r.measurements) for r in releases])
 
     def panel(self, name: str, period: str | None = None) -> Panel:
-        """The synthetic panel up to a period, or up to the last one; `table()` is in Arrow."""
+        """The synthetic panel up to a period, or up to the latest; `table()` is in Arrow."""
         return self._panel(name, self.release_at(name, period).certificate.period)
 
     def counted_panel(self, name: str, period: str) -> Panel | PanelCounts:
-        """The panel up to the period of one of its columns, or its counts where they are kept."""
+        """The panel up to the period of a column, or the counts if panels are counted."""
         tally = self._tallies.get(name)
         return self._panel(name, period) if tally is None else tally.at[period]
 
     def _panel(self, name: str, last: str) -> Panel:
-        """The panel of a release up to `last`, a period of one of its columns.
+        """The panel of a release up to `last`, the period of a column.
 
-        The first call reads the columns up to `last`; a later call for more reads all of them.
+        The first call reads the columns up to `last`; a later call for more reads all columns.
         """
-        known = self._panels.get(name)
-        if known is None or last not in known.periods:
-            self._panels[name] = self._joined(name, last if known is None else None)
+        panel = self._panels.get(name)
+        if panel is None or last not in panel.periods:
+            self._panels[name] = self._joined(name, last if panel is None else None)
         return self._panels[name].until(last)
 
     def _joined(self, name: str, last: str | None) -> Panel:
-        """The columns of all releases side by side, or of those up to the period `last`."""
+        """The columns of all releases side by side, or of the releases up to the period `last`."""
         releases = self.grown_releases(name)
         if last is not None:
             end = next(i for i, r in enumerate(releases) if last in r.certificate.columns)
@@ -275,11 +274,11 @@ class PublicLog:
         return joined_panel(releases)
 
     def grown_releases(self, name: str) -> list[PublishedRelease]:
-        """The releases of that name. Raises Inconsistent unless the panel only grows."""
+        """The releases of a panel. Raises Inconsistent unless the panel only grows."""
         return checked_growth(self.study, self.releases_of(name))
 
     def verify(self) -> list[str]:
-        """Check budgets and panels against the study; a line for each property that holds.
+        """Checks budgets and panels against the study; returns the valid properties in lines.
 
         Hashes and contents were checked on reading. Raises Inconsistent.
         """
@@ -320,8 +319,7 @@ class PublicLog:
         periods included, so it becomes more certain as the study goes on. All analysts who read the
         same log get the same answer. Raises UserError.
         """
-        asked = ReleaseQuery(name, query, period, region)
-        return self._answering(name).answer(asked, count=count)
+        return self._answering(name).answer(ReleaseQuery(name, query, period, region), count=count)
 
     def answers(
         self,
@@ -336,34 +334,34 @@ class PublicLog:
 
         Raises UserError.
         """
-        asked = [ReleaseQuery(*query) for query in queries]
-        if not asked:
+        joint_queries = [ReleaseQuery(*query) for query in queries]
+        if not joint_queries:
             raise UserError("answers: ask for one answer at least")
         return joined(
-            asked,
+            joint_queries,
             lambda query: id(self._answering(query.release)),
             lambda queries: self._answering(queries[0].release).joint(queries, count=count),
         )
 
     def queries(self, name: str) -> list[str]:
-        """Examples of queries to a release; to a data set only once one is published."""
+        """Examples of queries to a release; to a data set only after the first publication."""
         return self._answering(name).queries(name)
 
     def regions(self, name: str) -> list[Region]:
-        """A region of each level that sizes are published of; none of any other release."""
+        """A region of every level of published sizes; an empty list for other releases."""
         return self._answering(name).regions(name)
 
     def periods_of(self, name: str) -> list[str]:
-        """The periods at which something of that name is published, in that order."""
+        """The periods of the publications of a release, in order."""
         certificates = (release.certificate for release in self.published)
         return [c.period for c in certificates if c.release == name]
 
     def published_tables(self, name: str, period: str | None = None) -> PublishedTables:
-        """A data set as its answers need it, by default the last one. Raises UserError."""
+        """The tables of a data set for answers, by default the latest. Raises UserError."""
         return published_tables(self.study, self.data_set(name, period))
 
     def _answering(self, name: str) -> Answering:
-        """How a release is asked. Raises UserError where the study has no such release."""
+        """The answering part of a release's family. Raises UserError for an unknown release."""
         declared = self.study.declared(name) or self.study.release(name)
         family = ANSWERING[declared.family]
         if family not in self._families:

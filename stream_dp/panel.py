@@ -27,7 +27,7 @@ class Columns(Protocol):
 
 @dataclass(frozen=True)
 class Panel:
-    """Synthetic people, a row each.
+    """Synthetic people in rows.
 
     symbols: (rows, periods) codes into `values`
     periods: the columns' labels
@@ -56,7 +56,7 @@ class Panel:
         return self.symbols[:, index]
 
     def extended(self, columns: Symbols, periods: Sequence[str]) -> Panel:
-        """Returns the panel with new columns at its right; the other columns are unchanged.
+        """Returns the panel with new columns at the right.
 
         Raises ValueError if the rows do not match or the panel already has one of the periods.
         """
@@ -73,26 +73,26 @@ class Panel:
         return Panel(self.symbols[:, :end], self.periods[:end], self.values)
 
     def codes(self, width: int) -> NDArray[np.int64]:
-        """Reads each row's last `width` symbols as a number in base q, the newest symbol last."""
+        """Reads the last `width` symbols of every row as a number in base q."""
         return last_codes(self, width, len(self.values))
 
     def matching(self, mask: NDArray[np.bool_], width: int) -> int:
-        """Counts the rows whose last `width` symbols match a pattern of a mask, (q^width,)."""
+        """Counts the rows with a pattern of a mask, (q^width,), in the last `width` symbols."""
         return int(mask[self.codes(width)].sum())
 
     def reaching(self, events: tuple[int, ...], min_periods: int) -> int:
-        """Counts the rows with one of the events in at least `min_periods` periods."""
+        """Counts the rows with an event in at least `min_periods` periods."""
         count = np.zeros(self.rows, np.int16)
         for column in self.symbols.T:
             count += np.isin(column, events)
         return int((count >= min_periods).sum())
 
     def newest(self, code: int) -> int:
-        """Counts the rows whose last symbol has this code."""
+        """Counts the rows with this code as the last symbol."""
         return int((self.symbols[:, -1] == code).sum())
 
     def table(self) -> pa.Table:
-        """Returns a table for export: a running row number, and a column of values for each period.
+        """Returns a table for export: a running row number, and columns of values by period.
 
         If values are of a product of attributes (such as `poverty=1&job=yes`), there is a column
         for each period and attribute.
@@ -146,7 +146,7 @@ def _typed(values: Sequence[int | str]) -> pa.Array:
 
 
 def last_codes(panel: Columns, width: int, q: int) -> NDArray[np.int64]:
-    """Reads each row's last `width` symbols as a number in base q, (rows,).
+    """Reads the last `width` symbols of every row as a number in base q, (rows,).
 
     The newest symbol is the last digit.
     """
@@ -159,7 +159,7 @@ def last_codes(panel: Columns, width: int, q: int) -> NDArray[np.int64]:
 
 
 def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:
-    """Reads rows of symbols (rows, width) as numbers in base q, the last symbol lowest."""
+    """Reads rows of symbols (rows, width) as numbers in base q; the last symbol is lowest."""
     codes = np.zeros(symbols.shape[0], np.int64)
     for column in symbols.T:
         codes = codes * q + column

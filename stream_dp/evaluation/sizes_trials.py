@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from stream_dp.batch.sizes.merging import Merge
 from stream_dp.batch.sizes.sizes_fit import FittedLevels, fit_levels
 from stream_dp.batch.sizes.sizes_plan import SizesPlan, omniscient_error
 from stream_dp.batch.synthesizer import FitContext
+from stream_dp.json_object import Json
 from stream_dp.privacy.noise import SeededNoise
 
 from .text_tables import WARNING, plain_table
@@ -66,22 +66,11 @@ class SizesReport:
     rhos: Mapping[str, Fraction]
     errors: tuple[LevelErrors, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Converts the report to JSON values."""
-        return {
-            "confidential": True,
-            "warning": WARNING,
-            "study": self.study,
-            "release": self.release,
-            "kind": "sizes",
-            "period": self.period,
-            "places": self.places,
-            "people": self.people,
-            "repetitions": self.repetitions,
-            "seed": self.seed,
-            "rhos": {label: str(rho) for label, rho in self.rhos.items()},
-            "errors": [asdict(level) for level in self.errors],
-        }
+        rhos = {label: str(rho) for label, rho in self.rhos.items()}
+        values = {**asdict(self), "kind": "sizes", "rhos": rhos}
+        return {"confidential": True, "warning": WARNING, **values}
 
 
 @dataclass(frozen=True)
@@ -90,7 +79,7 @@ class SizesReports:
 
     releases: tuple[SizesReport, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Converts the reports to JSON values."""
         reports = [report.as_dict() for report in self.releases]
         if len(reports) == 1:

@@ -16,6 +16,11 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(_aligned_row(row, widths) for row in (head, *rows))
 
 
+def decimal(number: float | None, digits: int = 1, *, signed: bool = False) -> str:
+    """Writes a number with this many decimal digits, or a dash for None."""
+    return "-" if number is None else f"{number:{'+' if signed else ''}.{digits}f}"
+
+
 def _aligned_row(row: Sequence[str], widths: Sequence[int]) -> str:
     first, *rest = zip(row, widths, strict=True)
     return "  ".join([first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)])

@@ -1,4 +1,4 @@
-"""Tables in named parts, as Arrow IPC streams that are safe to read from anybody.
+"""Tables in named parts, as Arrow IPC streams, safe to read from anybody.
 
 Tables have neither compressed, dictionary-encoded, nested, extension-typed nor null columns, and
 any such column is refused. So a table in memory is never larger than its parts.
@@ -31,7 +31,7 @@ _HEADER, _COMPRESSION = 2, 3
 
 
 def ipc_stream(table: pa.Table) -> bytes:
-    """The table as one IPC stream."""
+    """The table as an IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -39,27 +39,27 @@ def ipc_stream(table: pa.Table) -> bytes:
 
 
 def sliced(
-    name: str, rows: int, row_bytes: int, part: Callable[[int, int], pa.Table]
+    name: str, rows: int, row_bytes: int, rows_from: Callable[[int, int], pa.Table]
 ) -> list[tuple[str, bytes]]:
-    """A table as the parts NAME/0, NAME/1, ..., each within a record.
+    """A table as the parts NAME/0, NAME/1, ..., all within a record.
 
-    rows: how many rows the table has.
+    rows: the number of rows.
     row_bytes: the largest size of a row.
-    part: from an offset and a count, at most so many rows from there, as `Table.slice`.
+    rows_from: gives at most `count` rows from an offset, as `Table.slice`.
     """
     count = max(1, (MAX_PART - _FRAMING) // row_bytes)
     starts = range(0, max(1, rows), count)
-    return [(f"{name}/{i}", ipc_stream(part(start, count))) for i, start in enumerate(starts)]
+    return [(f"{name}/{i}", ipc_stream(rows_from(start, count))) for i, start in enumerate(starts)]
 
 
 def sliced_answers(name: str, table: pa.Table) -> list[tuple[str, bytes]]:
-    """A table of queries with a few numbers each, as the parts NAME/0, NAME/1, ..."""
+    """A table of queries with a few numbers, as the parts NAME/0, NAME/1, ..."""
     longest = max((len(query.encode()) for query in table["query"].to_pylist()), default=0)
     return sliced(name, table.num_rows, longest + 200, table.slice)
 
 
 def measurement_table(measurements: Measurements) -> pa.Table:
-    """Noisy answers as they are published: query, value, variance, standard_error."""
+    """Noisy answers for publication: query, value, variance, standard_error."""
     return pa.table(
         {
             "query": measurements.queries,
@@ -72,7 +72,7 @@ def measurement_table(measurements: Measurements) -> pa.Table:
 
 
 def read_measurements(parts: NamedParts) -> pa.Table:
-    """The noisy answers in a release's parts, as `measurement_table` has them.
+    """The noisy answers in a release's parts, as in `measurement_table`.
 
     Raises ValueError for any other bytes.
     """
@@ -80,18 +80,18 @@ def read_measurements(parts: NamedParts) -> pa.Table:
 
 
 def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) -> pa.Table:
-    """The table in the parts NAME/0, NAME/1, ..., whose memory it shares.
+    """The table in the parts NAME/0, NAME/1, ..., with shared memory.
 
     fits: whether a schema is as expected.
 
     Raises ValueError for parts that are missing or out of order, for another schema, and for bytes
     that `ipc_stream` would not write.
     """
-    own = [(part, data) for part, data in parts if part.startswith(f"{name}/")]
-    if not own or [part for part, _ in own] != [f"{name}/{i}" for i in range(len(own))]:
+    data_by_name = {title: data for title, data in parts if title.startswith(f"{name}/")}
+    if not data_by_name or [*data_by_name] != [f"{name}/{i}" for i in range(len(data_by_name))]:
         raise ValueError(f"{name}: its parts are not numbered from 0")
     try:
-        return pa.concat_tables([_table(data, fits) for _, data in own])
+        return pa.concat_tables([_table(data, fits) for data in data_by_name.values()])
     except (pa.ArrowException, OSError, struct.error, ValueError):
         raise ValueError(f"{name}: not the table that is expected") from None
 
@@ -132,7 +132,7 @@ def _compressed(metadata: pa.Buffer) -> bool:
 
 
 def _slot(metadata: pa.Buffer, table: int, slot: int) -> int | None:
-    """The offset of a field of a FlatBuffers table; None where it is left out."""
+    """The offset of a field of a FlatBuffers table; None for an omitted field."""
     (back,) = struct.unpack_from("<i", metadata, table)
     (size,) = struct.unpack_from("<H", metadata, table - back)
     if 4 + 2 * slot >= size:

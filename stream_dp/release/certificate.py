@@ -1,4 +1,4 @@
-"""Certificates: what every release states of its study, its guarantee and its cost."""
+"""Certificates: the statement of a release about the study, the guarantee and the cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -30,7 +30,7 @@ _NO_PARAMETERS = {"name", "kind", "attribute", "attributes", "rho", "every", "at
 
 
 def _fraction(value: object) -> Fraction:
-    """The Fraction of a text that `str` wrote. Digits are bounded: 1e99999999 would fill memory."""
+    """The Fraction of a text by `str`. Digits are bounded: 1e99999999 would fill memory."""
     if isinstance(value, Fraction):
         return value
     if not re.fullmatch(r"[0-9]{1,1000}(/[0-9]{1,1000})?", str(value)[:2002]):
@@ -45,7 +45,7 @@ def _fraction(value: object) -> Fraction:
 
 
 def _small(value: object) -> Any:
-    """Details of a manifest. Raises ValueError where they are longer than 20,000 characters."""
+    """Details of a manifest. Raises ValueError for more than 20,000 characters."""
     if len(json.dumps(value)) > 20_000:
         raise ValueError("too long")
     return value
@@ -60,7 +60,7 @@ WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 
 class Certificate(BaseModel):
-    """What every release states: its guarantee, its cost and its mechanism.
+    """The statement of a release: the guarantee, the cost and the mechanism.
 
     period, number, horizon: the label, its number from 1, and how many periods the study has.
     parameters: the rest of the release's declaration, as far as its mechanism uses it.
@@ -103,7 +103,7 @@ class Certificate(BaseModel):
 
     @property
     def synthetic_rows(self) -> tuple[int | None, int | None]:
-        """The number of synthetic people and of groups; None for one that is not published."""
+        """The numbers of synthetic people and groups; None for an unpublished number."""
         raise NotImplementedError
 
 
@@ -117,27 +117,27 @@ def relation_words(study: Study) -> str:
 
 
 def invariants_words(study: Study) -> str:
-    """What is published exactly and so is not protected, in words."""
-    places = ""
+    """The invariants in words: exact publications, which are not protected."""
+    regions = ""
     if study.places is not None:
-        places = f"the {study.places.unit}s: how many every region has, those of nobody included"
+        regions = f"the {study.places.unit}s: how many every region has, those of nobody included"
     if study.neighbours == "add_remove":
-        return places or "none"
-    words = f"the number of {study.unit}s, declared as {study.size}"
-    words += f"; {places}" if places else ""
+        return regions or "none"
+    size = f"the number of {study.unit}s, declared as {study.size}"
+    size += f"; {regions}" if regions else ""
     if study.groups is None:
-        return words
+        return size
     unit = study.groups.unit
     which = "which" if study.groups.roles is None else "which in which role"
     return (
-        f"{words}; the {unit}s: how many there are, who belongs to {which}, their sizes and their"
+        f"{size}; the {unit}s: how many there are, who belongs to {which}, their sizes and their"
         f" attributes, over the whole history. Of these only the number of {unit}s is published"
         " exactly"
     )
 
 
 def guess_words(study: Study, rho: Fraction) -> str:
-    """What rho means for one unit, as the best chance of a guess between two histories."""
+    """The meaning of rho for a unit: the best chance of a guess between two histories."""
     return (
         f"Suppose that somebody who has everything published guesses which of two histories a "
         f"{study.unit} has, when both are as likely. A tossed coin is right 50 times in 100; the "
@@ -146,7 +146,7 @@ def guess_words(study: Study, rho: Fraction) -> str:
 
 
 def _parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, object]:
-    """What the release's mechanism uses of its declaration, defaults included."""
+    """The parameters of the release's mechanism in its declaration, defaults included."""
     return _PARAMETERS[declared.family](study, declared)
 
 
@@ -168,23 +168,30 @@ _PARAMETERS: Registry[Family, Callable[..., dict[str, object]]] = Registry(
 )
 
 
-def base_certificate(
-    study: Study,
-    declared: Release | DataSetRelease,
-    number: int,
-    *,
-    mechanism: str,
-    rho: Fraction,
-    spent: Fraction,
-    simulated: bool,
-) -> Certificate:
-    """What every certificate states, for a release at period `number`.
+class Charged(TypedDict):
+    """The period and the charge of a release.
 
-    mechanism: its title.
+    number: the period, from 1; of a data set, the period of the close that began it.
     rho: the cost of this release at this period.
     spent: the cost of all releases up to this one, itself included.
     simulated: whether the noise came from a seed.
     """
+
+    number: int
+    rho: Fraction
+    spent: Fraction
+    simulated: bool
+
+
+def base_certificate(
+    study: Study,
+    declared: Release | DataSetRelease,
+    *,
+    mechanism: str,
+    **charged: Unpack[Charged],
+) -> Certificate:
+    """The common part of all certificates. mechanism: the title."""
+    number = charged["number"]
     return Certificate(
         study=study.name,
         study_hash=study.hash,
@@ -199,12 +206,12 @@ def base_certificate(
         neighbours=study.neighbours,
         guarantee=relation_words(study),
         invariants=invariants_words(study),
-        rho=rho,
-        rho_spent=spent,
+        rho=charged["rho"],
+        rho_spent=charged["spent"],
         rho_total=study.rho,
         delta=study.delta,
-        epsilon_spent=str(epsilon(spent, study.delta)),
+        epsilon_spent=str(epsilon(charged["spent"], study.delta)),
         epsilon_total=str(epsilon(study.rho, study.delta)),
-        noise=SEEDED_NOISE if simulated else SYSTEM_NOISE,
+        noise=SEEDED_NOISE if charged["simulated"] else SYSTEM_NOISE,
         code_version=__version__,
     )

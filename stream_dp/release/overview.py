@@ -1,4 +1,4 @@
-"""Every release of a public log as a row of a table."""
+"""The releases of a public log as rows of a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COLUMNS = pa.schema(
 
 
 def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
-    """A row for each release, in order; `PublicLog.release_table` says what is in the columns."""
+    """A row for each release, in order; `PublicLog.release_table` explains the columns."""
     rows = []
     for release in published:
         certificate = release.certificate

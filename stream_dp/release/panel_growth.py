@@ -1,4 +1,4 @@
-"""The releases of one name, each of which adds the next columns to one panel."""
+"""The releases of a panel: every release adds the next columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from stream_dp.panel import Panel
 from stream_dp.study import Study
 
-from .public_reader import PublishedRelease, refusal
+from .public_reader import PublishedRelease
 from .published_panels import read_panel
 
 
 def checked_growth(study: Study, releases: list[PublishedRelease]) -> list[PublishedRelease]:
-    """The releases, all of one name, after a check that the panel only grows.
+    """The releases with the same name, after a check that the panel only grows.
 
-    Raises Inconsistent unless each adds the columns of its next periods, and nothing else, to
-    the rows of the release before it.
+    Raises Inconsistent unless every release adds the columns of its next periods, and nothing else,
+    to the rows of the release before it.
     """
     name = releases[0].certificate.release
     first, _ = study.span(study.release(name))
@@ -25,15 +25,12 @@ def checked_growth(study: Study, releases: list[PublishedRelease]) -> list[Publi
     for release in releases:
         certificate = release.certificate
         start, end = end, end + len(certificate.columns)
-        where = f"{name} at {certificate.period}"
         if certificate.rows != releases[0].certificate.rows:
-            raise refusal(release.message, f"{where}: not the rows of the panel before it")
+            raise release.refusal("not the rows of the panel before it")
         if set(labels[first - 1 : start]) & set(certificate.columns):
-            raise refusal(
-                release.message, f"{where}: a period of the panel cannot be released again"
-            )
+            raise release.refusal("a period of the panel cannot be released again")
         if (certificate.columns, certificate.number) != (labels[start:end], end):
-            raise refusal(release.message, f"{where}: not the columns of its periods")
+            raise release.refusal("not the columns of its periods")
     return releases
 
 

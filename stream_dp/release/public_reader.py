@@ -1,4 +1,4 @@
-"""Reading a public log whose writer is not trusted.
+"""Reading a public log of an untrusted writer.
 
 The chain of hashes shows that no message was changed later, not that its writer was honest. So
 every message is read in full, and refused unless it is a release of the declared study as this
@@ -25,6 +25,7 @@ from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.faults import contradictions
 
 from .arrow import read_measurements
+from .published import Published, refusal
 from .published_panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate, read_estimates, read_panel
 from .published_sizes import ALL, PublishedSizes
 from .published_tables import (
@@ -42,15 +43,15 @@ _M = TypeVar("_M", bound=BaseModel)
 _P = TypeVar("_P", DataSet, PublishedSizes)
 
 AnyCertificate = PanelCertificate | BatchCertificate | SizesCertificate
+Statement = dict[str, object]  # fields of a certificate
 TableFilter = Callable[[Study, AnyCertificate, str], bool]
 
 
 @dataclass(frozen=True)
-class PublishedRelease:
+class PublishedRelease(Published):
     """A published release of a panel."""
 
     certificate: PanelCertificate
-    message: Message
 
     @property
     def measurements(self) -> pa.Table:
@@ -76,30 +77,24 @@ def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
     return False
 
 
-def at_period(study: Study, every: Sequence[_P], name: str, period: str | None) -> _P:
-    """The data set or sizes of a release at a period, or the last ones.
+def at_period(study: Study, published: Sequence[_P], name: str, period: str | None) -> _P:
+    """The data set or sizes of a release at a period, or the latest. Raises UserError.
 
-    every: all that are published, of all releases.
-    Raises UserError.
+    published: the publications of all releases.
     """
-    by_period = {d.certificate.period: d for d in every if d.certificate.release == name}
+    by_period = {p.certificate.period: p for p in published if p.certificate.release == name}
     if not by_period:
         raise UserError(f"release '{name}': nothing is published of it yet")
     if period is not None and period not in by_period:
-        there = ", ".join(by_period)
-        raise UserError(f"release '{name}': none at period '{period}'; it has {there}")
+        periods = ", ".join(by_period)
+        raise UserError(f"release '{name}': none at period '{period}'; it has {periods}")
     # A result may be late: the last is that of the latest period.
     numbers = study.periods.numbers
     return by_period[period or max(by_period, key=lambda label: numbers[label])]
 
 
-def refusal(message: Message, why: str) -> Inconsistent:
-    """The error that refuses a message of a public log."""
-    return Inconsistent(f"public log: message {message.index}: {why}")
-
-
 def declared_study(first: Message) -> Study:
-    """The study that a public log begins with. Raises Inconsistent."""
+    """The study at the beginning of a public log. Raises Inconsistent."""
     head = first.head
     _known_format(first)
     try:
@@ -117,7 +112,7 @@ def declared_study(first: Message) -> Study:
 
 
 def checked_release(study: Study, message: Message, keep: TableFilter) -> AnyPublished:
-    """The release in a message, with the tables that `keep` selects. Raises Inconsistent."""
+    """The release in a message, with the tables selected by `keep`. Raises Inconsistent."""
     _known_format(message)
     try:
         reader = next(
@@ -129,16 +124,18 @@ def checked_release(study: Study, message: Message, keep: TableFilter) -> AnyPub
         declared = study.declared(stated.release)
         if declared is None or READERS[declared.family] is not reader:
             raise Inconsistent("of a release that the study does not declare")
-        release = reader.read(study, declared, stated, message)
+        _require_stated(study, stated, kind=declared.kind, **reader.stated(study, declared))
     except Inconsistent as error:
         raise refusal(message, error.lines[0]) from None
-    certificate = release.certificate
-    parts = tuple(
-        (name, data)
-        for name, data in message.parts
-        if keep(study, certificate, name.partition("/")[0])
+    release = reader.published(stated, message)
+    try:
+        reader.check(study, declared, release)
+    except Inconsistent as error:
+        raise release.refusal(error.lines[0]) from None
+    kept_parts = tuple(
+        (name, data) for name, data in message.parts if keep(study, stated, name.partition("/")[0])
     )
-    return replace(release, message=replace(message, head={}, parts=parts, manifest=b""))
+    return replace(release, message=replace(message, head={}, parts=kept_parts, manifest=b""))
 
 
 def _known_format(message: Message) -> None:
@@ -159,7 +156,7 @@ def _certificate(model: type[_M], head: dict[str, object]) -> _M:
 
 
 def _require_stated(study: Study, certificate: AnyCertificate, **expected: object) -> None:
-    """Raises Inconsistent where a certificate does not state what the study declares."""
+    """Raises Inconsistent for a certificate that contradicts the study."""
     expected |= {
         "study": study.name,
         "horizon": study.periods.count,
@@ -174,35 +171,34 @@ def _require_stated(study: Study, certificate: AnyCertificate, **expected: objec
             raise Inconsistent(f"its certificate's {name} is not what the study declares")
 
 
-def _panel(
-    study: Study, declared: Release, certificate: PanelCertificate, message: Message
-) -> PublishedRelease:
-    alphabet = study.alphabet(declared)
+def _panel_statement(study: Study, declared: Release) -> Statement:
+    return {"attribute": study.alphabet(declared).name}
+
+
+def _check_panel(study: Study, declared: Release, release: PublishedRelease) -> None:
+    certificate, parts = release.certificate, release.message.parts
     # The panel of a cumulative release has the event as its symbols, not the attribute's values.
-    values = [alphabet.values] if has_patterns(declared) else [(0, 1), (0, 1, ABSENT)]
-    _require_stated(study, certificate, kind=declared.kind, attribute=alphabet.name)
+    event = [(0, 1), (0, 1, ABSENT)]
+    values = [study.alphabet(declared).values] if has_patterns(declared) else event
     if certificate.values not in values:
         raise Inconsistent("its certificate's values are not what the study declares")
     if study.time(declared, certificate.number) is None:
         raise Inconsistent("at a period that its release does not have")
-    if not {name.partition("/")[0] for name, _ in message.parts} <= {*_PANEL_READER.tables}:
+    if not {name.partition("/")[0] for name, _ in parts} <= {*_PANEL_READER.tables}:
         raise Inconsistent("has parts that no release has")
-    where = f"{certificate.release} at {certificate.period}"
     try:
-        panel, measurements = read_panel(message.parts), read_measurements(message.parts)
-        estimates = read_estimates(message.parts)
+        panel, answers = read_panel(parts), (read_measurements(parts), read_estimates(parts))
     except ValueError as error:
-        raise Inconsistent(f"{where}: {error}") from None
+        raise Inconsistent(str(error)) from None
     names = tuple(panel.column_names)
     if (panel.num_rows, names) != (certificate.rows, certificate.columns) or len(set(names)) < len(
         names
     ):
-        raise Inconsistent(f"{where}: not the columns of its certificate")
+        raise Inconsistent("not the columns of its certificate")
     if panel.num_rows and max(map(_largest, panel.columns)) >= len(certificate.values):
-        raise Inconsistent(f"{where}: a row has a value that is not declared")
-    if not all(_is_plausible(table) for table in (measurements, estimates)):
-        raise Inconsistent(f"{where}: a measurement or an estimate is no number of people")
-    return PublishedRelease(certificate, message)
+        raise Inconsistent("a row has a value that is not declared")
+    if not all(map(_is_plausible, answers)):
+        raise Inconsistent("a measurement or an estimate is no number of people")
 
 
 def _largest(column: pa.ChunkedArray) -> int:
@@ -215,70 +211,80 @@ def _is_plausible(table: pa.Table) -> bool:
     return bool((np.abs(values) < _FAR).all() and ((errors >= 0) & (errors < _FAR)).all())
 
 
-def _data_set(
-    study: Study, declared: TableRelease, certificate: BatchCertificate, message: Message
-) -> DataSet:
-    _require_stated(study, certificate, kind=declared.kind, columns=column_values(study, declared))
-    data_set = DataSet(certificate, message)
-    where = f"{certificate.release} at {certificate.period}"
-    try:
-        tables = data_set.check()
-    except Inconsistent as error:
-        raise Inconsistent(f"{where}: {error}") from None
+def _table_statement(study: Study, declared: TableRelease) -> Statement:
+    return {"columns": column_values(study, declared)}
+
+
+def _check_data_set(study: Study, declared: TableRelease, data_set: DataSet) -> None:
+    tables = data_set.check()
     if not _is_plausible(data_set.measurements):
-        raise Inconsistent(f"{where}: a measurement is no number of people")
+        raise Inconsistent("a measurement is no number of people")
     if not has_declared_roles(study, tables):
-        raise Inconsistent(f"{where}: a group has not the roles that the study declares")
-    return data_set
+        raise Inconsistent("a group has not the roles that the study declares")
 
 
-def _sizes(
-    study: Study, declared: SizesRelease, certificate: SizesCertificate, message: Message
-) -> PublishedSizes:
+def _sizes_statement(study: Study, declared: SizesRelease) -> Statement:
     assert study.places is not None  # a study with sizes and without places contradicts itself
-    _require_stated(
-        study,
-        certificate,
-        kind=declared.kind,
-        regions=study.places.regions,
-        largest=declared.largest,
-    )
-    if [level.name for level in certificate.levels] != [ALL, *study.places.regions]:
+    return {"regions": study.places.regions, "largest": declared.largest}
+
+
+def _check_sizes(study: Study, declared: SizesRelease, sizes: PublishedSizes) -> None:
+    certificate = sizes.certificate
+    if [level.name for level in certificate.levels] != [ALL, *certificate.regions]:
         raise Inconsistent("its certificate's levels are not what the study declares")
     if sum(level.rho for level in certificate.levels) != certificate.rho:
         raise Inconsistent("the levels of its certificate do not add up to its cost")
-    sizes = PublishedSizes(certificate, message)
-    try:
-        sizes.check()
-    except Inconsistent as error:
-        where = f"{certificate.release} at {certificate.period}"
-        raise Inconsistent(f"{where}: {error}") from None
-    return sizes
+    sizes.check()
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How a release of a family is read.
+    """The functions for reading a release of a family.
 
-    name: of its messages in a contract.
-    message_type: of its messages.
-    certificate: the model of their heads.
-    tables: the names of the tables that a message may have.
-    read: the release in a message with a certificate of a declared release. Raises Inconsistent.
+    name: of the messages in a contract.
+    message_type: of the messages.
+    certificate: the model of the messages' heads.
+    tables: the names of the possible tables in a message.
+    published: makes the release of a certificate and a message.
+    stated: the fields of the certificate that follow from the study.
+    check: raises Inconsistent for a release that contradicts the study or the certificate.
     """
 
     name: str
     message_type: str
     certificate: type[PanelCertificate] | type[BatchCertificate] | type[SizesCertificate]
     tables: tuple[str, ...]
-    read: Callable[..., AnyPublished]
+    published: Callable[..., AnyPublished]
+    stated: Callable[..., Statement]
+    check: Callable[..., None]
 
 
 _PANEL_READER = Reader(
-    "panel", RELEASE_TYPE, PanelCertificate, ("panel", "measurements", "estimates"), _panel
+    "panel",
+    RELEASE_TYPE,
+    PanelCertificate,
+    ("panel", "measurements", "estimates"),
+    PublishedRelease,
+    _panel_statement,
+    _check_panel,
 )
 _TABLE_READER = Reader(
-    "dataSet", BATCH_TYPE, BatchCertificate, ("groups", "people", "measurements"), _data_set
+    "dataSet",
+    BATCH_TYPE,
+    BatchCertificate,
+    ("groups", "people", "measurements"),
+    DataSet,
+    _table_statement,
+    _check_data_set,
+)
+_SIZES_READER = Reader(
+    "sizes",
+    SIZES_TYPE,
+    SizesCertificate,
+    ("regions", "sizes", "measurements"),
+    PublishedSizes,
+    _sizes_statement,
+    _check_sizes,
 )
 READERS: Registry[Family, Reader] = Registry(
     "readers of published releases",
@@ -286,8 +292,6 @@ READERS: Registry[Family, Reader] = Registry(
     {
         **dict.fromkeys(PANEL_FAMILIES, _PANEL_READER),
         **dict.fromkeys(TABLE_FAMILIES, _TABLE_READER),
-        Family.SIZES: Reader(
-            "sizes", SIZES_TYPE, SizesCertificate, ("regions", "sizes", "measurements"), _sizes
-        ),
+        Family.SIZES: _SIZES_READER,
     },
 )

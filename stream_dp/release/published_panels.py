@@ -9,8 +9,7 @@ Everything in it is a function of noisy values and of the study's declaration.
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,15 @@ from stream_dp.panel import Symbols
 from stream_dp.study import Release, Study
 
 from .arrow import NamedParts, measurement_table, read_table, sliced, sliced_answers
-from .certificate import Certificate, Exact, NumberDetails, Text, WholeNumber, base_certificate
+from .certificate import (
+    Certificate,
+    Charged,
+    Exact,
+    NumberDetails,
+    Text,
+    WholeNumber,
+    base_certificate,
+)
 
 STUDY_TYPE = "stream-dp.study"
 RELEASE_TYPE = "stream-dp.release"
@@ -62,7 +69,7 @@ class PanelCertificate(Certificate):
 
 
 def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
-    """How the panel's own answers are biased, in one line."""
+    """The bias of a panel's direct answers, in a line."""
     late = (
         f"; no {study.unit} that first reports after the first release has a row, so the number of"
         " rows is a noisy one of the first release"
@@ -75,33 +82,14 @@ def panel_certificate(
     declared: Release,
     *,
     mechanism: AnyMechanism,
-    number: int,
     step: Step,
-    rho: Fraction,
-    spent: Fraction,
-    simulated: bool,
+    **charged: Unpack[Charged],
 ) -> PanelCertificate:
-    """The certificate of a step of a mechanism.
-
-    declared: the release.
-    number: the period, from 1.
-    rho: the cost of the step.
-    spent: the cost of all releases up to this one, itself included.
-    simulated: whether the noise came from a seed.
-    """
-    labels = study.periods.labels[:number]
+    """The certificate of a step of a mechanism."""
+    labels = study.periods.labels[: charged["number"]]
+    base = base_certificate(study, declared, mechanism=mechanism.title, **charged)
     return PanelCertificate(
-        **dict(
-            base_certificate(
-                study,
-                declared,
-                number,
-                mechanism=mechanism.title,
-                rho=rho,
-                spent=spent,
-                simulated=simulated,
-            )
-        ),
+        **dict(base),
         attribute=study.alphabet(declared).name,
         columns=labels[len(labels) - step.columns.shape[1] :],
         rows=step.columns.shape[0],
@@ -114,7 +102,7 @@ def panel_certificate(
 
 
 def panel_parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    """The step's panel columns and answers as named Arrow streams, each within a record."""
+    """The step's panel columns and answers as named Arrow streams, all within a record."""
     estimates = pa.table(
         {
             "query": step.estimates.queries,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from stream_dp.answers.answer import Answer
 from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.message import Message
 from stream_dp.study import SizesRelease, Study
 
 from .arrow import NamedParts, read_table, sliced
-from .certificate import SEEDED_NOISE, base_certificate
+from .certificate import SEEDED_NOISE, Charged, base_certificate
+from .published import Published
 from .sizes_certificate import LevelCertificate, SizesCertificate
 
 ALL = "all"  # the name of the top level
@@ -51,7 +51,7 @@ class SizesTables:
     measurements: pa.Table
 
     def parts(self) -> list[tuple[str, bytes]]:
-        """The tables as named Arrow streams, each within a record."""
+        """The tables as named Arrow streams, all within a record."""
         wide = 32 + sum(
             max((len(t.encode()) for t in self.regions[name].to_pylist()), default=0) + 8
             for name in self.regions.column_names[1:-1]
@@ -102,7 +102,7 @@ class SizesTables:
 
 
 def _indexed(schema: pa.Schema, rows: Sequence[int], *columns: Sequence[Int64Array]) -> pa.Table:
-    """A table of the rows of all regions, with the number of each row's region."""
+    """A table of the rows of all regions, with the numbers of their regions."""
     none = np.zeros(0, np.int64)
     arrays = [np.repeat(np.arange(len(rows)), rows), *(np.concatenate([none, *c]) for c in columns)]
     return pa.table(
@@ -111,7 +111,7 @@ def _indexed(schema: pa.Schema, rows: Sequence[int], *columns: Sequence[Int64Arr
 
 
 def read_sizes(columns: Sequence[str], parts: NamedParts) -> SizesTables:
-    """The tables in a release's parts. Raises UserError unless they are consistent sizes.
+    """The tables in a release's parts. Raises UserError for inconsistent sizes.
 
     columns: of regions.
     """
@@ -132,7 +132,7 @@ def read_sizes(columns: Sequence[str], parts: NamedParts) -> SizesTables:
 
 
 def _require_consistent(tables: SizesTables, depth: int) -> None:
-    """Raises ValueError unless sizes add up in every region, and to those of its parent."""
+    """Raises ValueError unless sizes add up in every region, and to the sizes of the parent."""
     level = tables.regions["level"].to_numpy().astype(np.int64)
     places = tables.regions["places"].to_numpy()
     region, size, groups = (c.to_numpy().astype(np.int64) for c in tables.sizes.columns)
@@ -154,27 +154,26 @@ def _require_consistent(tables: SizesTables, depth: int) -> None:
     if (total != places).any():
         raise ValueError
     for number in range(1, depth):
-        here, above = level[region] == number, level[region] == number - 1
-        keys, where = np.unique(parents[region[here]] << 32 | size[here], return_inverse=True)
+        child, parent = level[region] == number, level[region] == number - 1
+        keys, index = np.unique(parents[region[child]] << 32 | size[child], return_inverse=True)
         summed = np.zeros(len(keys), np.int64)
-        np.add.at(summed, where, groups[here])
-        if not (
-            np.array_equal(keys, region[above] << 32 | size[above])
-            and np.array_equal(summed, groups[above])
-        ):
+        np.add.at(summed, index, groups[child])
+        if not np.array_equal(keys, region[parent] << 32 | size[parent]):
+            raise ValueError
+        if not np.array_equal(summed, groups[parent]):
             raise ValueError
 
 
 def _parents(regions: pa.Table, level: Int64Array) -> Int64Array:
-    """The row of each region's parent, -1 for the top. Raises ValueError where it has none."""
+    """The rows of the regions' parents, -1 for the top. Raises ValueError without a parent."""
     columns = [regions[name].to_pylist() for name in regions.column_names[1:-1]]
     paths = [path[:n] for path, n in zip(zip(*columns, strict=True), level.tolist(), strict=True)]
     rows = {path: i for i, path in enumerate(paths)}
     if len(rows) < len(paths) or any(not all(path) for path in paths):
         raise ValueError
     if any(
-        path[len(own) :] != ("",) * (len(columns) - len(own))
-        for path, own in zip(zip(*columns, strict=True), paths, strict=True)
+        path[len(named) :] != ("",) * (len(columns) - len(named))
+        for path, named in zip(zip(*columns, strict=True), paths, strict=True)
     ):
         raise ValueError
     try:
@@ -184,7 +183,7 @@ def _parents(regions: pa.Table, level: Int64Array) -> Int64Array:
 
 
 @dataclass(frozen=True)
-class PublishedSizes:
+class PublishedSizes(Published):
     """Published sizes of groups in every region, consistent at every level.
 
     >>> import pyarrow, stream_dp
@@ -209,25 +208,24 @@ class PublishedSizes:
     """
 
     certificate: SizesCertificate
-    message: Message
 
     @cached_property
     def tables(self) -> SizesTables:
-        """The tables as they are published."""
+        """The published tables."""
         try:
             return read_sizes(self.certificate.regions, self.message.parts)
         except UserError:
             raise Inconsistent("not the sizes of its certificate") from None
 
     def check(self) -> SizesTables:
-        """The tables. Raises Inconsistent where they contradict the certificate."""
+        """The tables. Raises Inconsistent for contradictions to the certificate."""
         certificate, tables = self.certificate, self.tables
         level = tables.regions["level"].to_numpy()
         stated = (certificate.rows, certificate.measured, certificate.groups)
         places = int(tables.regions["places"][0].as_py())
         if stated != (tables.sizes.num_rows, tables.measurements.num_rows, places):
             raise Inconsistent("not the rows of its certificate")
-        if [each.regions for each in certificate.levels] != np.bincount(level).tolist():
+        if [stated.regions for stated in certificate.levels] != np.bincount(level).tolist():
             raise Inconsistent("not the regions of its certificate")
         size = tables.sizes["size"].to_numpy()
         if len(size) and size.max() > certificate.largest:
@@ -239,7 +237,7 @@ class PublishedSizes:
 
     @property
     def table(self) -> pa.Table:
-        """The numbers of groups: level, a column for each level below the top, size, groups.
+        """The numbers of groups: level, a column for every level below the top, size, groups.
 
         Columns of levels below a region's own are null.
         """
@@ -247,14 +245,14 @@ class PublishedSizes:
 
     @property
     def measurements(self) -> pa.Table:
-        """The noisy values: level, columns of levels as in `table`, entry, value, variance.
+        """The noisy values: level, columns of levels like `table`, entry, value, variance.
 
         Entries of a histogram and of cumulative counts are sizes from 0 on, those of sorted sizes
         are ranks from 0 on.
         """
         named = self._named(self.tables.measurements)
         level = self.tables.regions["level"].to_numpy()
-        variances = np.array([each.variance for each in self.certificate.levels])
+        variances = np.array([stated.variance for stated in self.certificate.levels])
         of_row = variances[level[self.tables.measurements["region"].to_numpy()]]
         return named.append_column("variance", pa.array(of_row))
 
@@ -264,8 +262,8 @@ class PublishedSizes:
         names = [ALL, *self.certificate.regions]
         level = regions["level"].to_numpy()
         columns = {"level": pa.array(names).take(pa.array(level)).take(row)}
-        for place, name in enumerate(self.certificate.regions, 1):
-            text = pa.array(regions[name].to_pylist(), pa.string(), mask=level < place)
+        for depth, name in enumerate(self.certificate.regions, 1):
+            text = pa.array(regions[name].to_pylist(), pa.string(), mask=level < depth)
             columns[name] = text.take(row)
         return pa.table({**columns, **{n: table[n] for n in table.column_names[1:]}})
 
@@ -277,21 +275,21 @@ class PublishedSizes:
         return tuple(path[:n] for path, n in zip(zip(*columns, strict=True), level, strict=True))
 
     def region(self, *path: str) -> MeasuredRegion:
-        """What was published of a region, given its path; all of them by default.
+        """The measurements of the region with this path; of all regions by default.
 
-        Raises UserError where there is no such region.
+        Raises UserError for an unknown region.
         """
         if path not in self._rows:
             raise UserError(f"region '{'/'.join(path)}': there is no such region")
         row, tables = self._rows[path], self.tables
         level = self.certificate.levels[len(path)]
         first, end = np.searchsorted(tables.sizes["region"].to_numpy(), [row, row + 1])
-        own = tables.sizes.slice(first, end - first)
+        sizes = tables.sizes.slice(first, end - first)
         first, end = np.searchsorted(tables.measurements["region"].to_numpy(), [row, row + 1])
         values = tables.measurements["value"].slice(first, end - first).to_numpy()
         return MeasuredRegion(
-            size=own["size"].to_numpy().astype(np.int64),
-            groups=own["groups"].to_numpy(),
+            size=sizes["size"].to_numpy().astype(np.int64),
+            groups=sizes["groups"].to_numpy(),
             largest=self.certificate.largest,
             method=level.method,
             values=values if len(values) else None,
@@ -314,7 +312,7 @@ class PublishedSizes:
 
 
 def noise_words(declared: SizesRelease, *, simulated: bool) -> str:
-    """Where the noise of sizes comes from. simulated: whether it came from a seed."""
+    """The source of the noise of sizes. simulated: whether a seed."""
     if simulated:
         return SEEDED_NOISE
     return _GAUSSIAN if declared.epsilon is None else _GEOMETRIC
@@ -324,29 +322,20 @@ def sizes_certificate(
     study: Study,
     declared: SizesRelease,
     *,
-    number: int,
     tables: SizesTables,
     levels: Sequence[LevelCertificate],
     mechanism: str,
-    rho: Fraction,
-    spent: Fraction,
-    simulated: bool,
+    **charged: Unpack[Charged],
 ) -> SizesCertificate:
     """The certificate of sizes.
 
-    number: the period, from 1, whose close began it.
-    levels: as the worker measured them.
-    mechanism: its title.
-    rho: its cost.
-    spent: the cost of all releases up to this one, itself included.
-    simulated: whether the noise came from a seed.
+    levels: the worker's measurements.
+    mechanism: the title.
     """
     assert study.places is not None
-    base = base_certificate(
-        study, declared, number, mechanism=mechanism, rho=rho, spent=spent, simulated=simulated
-    )
+    base = base_certificate(study, declared, mechanism=mechanism, **charged)
     return SizesCertificate(
-        **{**dict(base), "noise": noise_words(declared, simulated=simulated)},
+        **{**dict(base), "noise": noise_words(declared, simulated=charged["simulated"])},
         regions=study.places.regions,
         largest=declared.largest,
         groups=int(tables.regions["places"][0].as_py()),

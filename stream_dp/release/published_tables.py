@@ -20,7 +20,6 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.message import Message
 from stream_dp.study import Family, PeopleRelease, Study, TableRelease
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
@@ -28,6 +27,7 @@ from stream_dp.study.scale import Numbers
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
 from .certificate import Certificate, Details, WholeNumber, base_certificate
+from .published import Published
 
 BATCH_TYPE = "stream-dp.batch"
 Tables = Mapping[str, pa.Table]  # by name: people, or groups and people
@@ -60,11 +60,10 @@ class BatchCertificate(Certificate):
 
 
 @dataclass(frozen=True)
-class DataSet:
+class DataSet(Published):
     """A published data set."""
 
     certificate: BatchCertificate
-    message: Message
 
     @property
     def measurements(self) -> pa.Table:
@@ -77,7 +76,7 @@ class DataSet:
         return tuple(decoded_tables(self.certificate.columns, self.check()).values())
 
     def check(self) -> Tables:
-        """The tables as codes. Raises Inconsistent where they contradict the certificate."""
+        """The tables with codes. Raises Inconsistent for contradictions to the certificate."""
         certificate = self.certificate
         try:
             tables, measurements = read_tables(certificate.columns, self.message.parts)
@@ -91,17 +90,17 @@ class DataSet:
 
 
 def table_rows(tables: Tables) -> tuple[int, int]:
-    """How many groups and people there are; no groups where people are released alone."""
+    """The numbers of groups and people; 0 groups if people are released without groups."""
     return (tables["groups"].num_rows if "groups" in tables else 0), tables["people"].num_rows
 
 
 def column_values(study: Study, release: TableRelease) -> ColumnValues:
-    """By table and column, the value of each code; the last column of groups is their size."""
+    """By table and column, the values of the codes; the last column of groups is the size."""
     return _COLUMN_VALUES[release.family](study, release)
 
 
 def _reported(study: Study, release: TableRelease) -> dict[str, tuple[int | str, ...] | Numbers]:
-    """By column of people's answers, the value of each code."""
+    """By column of people's answers, the values of the codes."""
     return {a.column: study.attributes[a.attribute].symbols for a in release.answers}
 
 
@@ -134,7 +133,7 @@ _COLUMN_VALUES: Registry[Family, Callable[..., ColumnValues]] = Registry(
 def with_derived(
     study: Study, release: PeopleRelease, people: NDArray[np.integer]
 ) -> NDArray[np.integer]:
-    """Codes of people, (N, attributes), with a column more for each that follows from another."""
+    """Codes of people, (N, attributes), with the derived columns."""
     columns = [people]
     for derived in (release.derived or {}).values():
         codes = np.array(derived.codes(tuple(study.attributes[derived.of].symbols)))
@@ -144,7 +143,7 @@ def with_derived(
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a worker states of a data set.
+    """The statement of a worker about a data set.
 
     mechanism: its title.
     notes: public numbers about the fit.
@@ -167,27 +166,23 @@ def batch_certificate(
     rho: Fraction,
     spent: Fraction,
 ) -> BatchCertificate:
-    """The certificate of a data set.
+    """The certificate of a data set; see `certificate.Charged`.
 
-    number: the period, from 1, whose close began it.
-    tables: its tables as codes.
+    tables: as codes.
     measured: the number of noisy answers.
-    rho: its cost.
-    spent: the cost of all releases up to this one, itself included.
     """
     groups, people = table_rows(tables)
+    base = base_certificate(
+        study,
+        declared,
+        mechanism=provenance.mechanism,
+        number=number,
+        rho=rho,
+        spent=spent,
+        simulated=provenance.simulated,
+    )
     return BatchCertificate(
-        **dict(
-            base_certificate(
-                study,
-                declared,
-                number,
-                mechanism=provenance.mechanism,
-                rho=rho,
-                spent=spent,
-                simulated=provenance.simulated,
-            )
-        ),
+        **dict(base),
         groups=groups,
         people=people,
         columns=column_values(study, declared),
@@ -202,20 +197,19 @@ def coded_tables(
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
 ) -> Tables:
-    """The tables of groups and people as codes.
+    """The tables of groups and people with codes.
 
     names: by table and column, the value of each code.
     groups, people: codes, a column for each name.
     group_of: the row of each person's group, (people,), in increasing order.
     """
     keys = pa.array(group_of.astype(np.int32))
-    of_groups = coded_people(names["groups"], groups)
-    alone = coded_people(names["people"], people)
-    return {"groups": of_groups, "people": alone.add_column(0, KEY_COLUMN, keys)}
+    members = coded_people(names["people"], people).add_column(0, KEY_COLUMN, keys)
+    return {"groups": coded_people(names["groups"], groups), "people": members}
 
 
 def coded_people(names: Mapping[str, Sequence[int | str]], people: NDArray[np.integer]) -> pa.Table:
-    """A table as codes: a column for each name; names: by column, the value of each code."""
+    """A table with codes. names: by column, the values of the codes."""
     columns = zip(names.items(), people.T, strict=True)
     return pa.table(
         {name: pa.array(codes, _code_type(values)) for (name, values), codes in columns}
@@ -227,7 +221,7 @@ def _code_type(values: Sequence[int | str]) -> pa.DataType:
 
 
 def data_set_parts(tables: Tables, measurements: pa.Table) -> list[tuple[str, bytes]]:
-    """The tables and the noisy answers as named Arrow streams, each within a record."""
+    """The tables and the noisy answers as named Arrow streams, all within a record."""
     parts = list[tuple[str, bytes]]()
     for name, table in tables.items():
         width = sum(field.type.bit_width for field in table.schema) // 8
@@ -264,7 +258,7 @@ def read_tables(
 
 
 def _require_members(groups: pa.Table, key: NDArray[np.int32]) -> None:
-    """Raises ValueError unless members name their groups in order, as many as each has."""
+    """Raises ValueError unless members name their groups in order, and groups have their sizes."""
     if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
         raise ValueError
     if (np.diff(key) < 0).any():
@@ -275,7 +269,7 @@ def _require_members(groups: pa.Table, key: NDArray[np.int32]) -> None:
 
 
 def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], bool]:
-    """A check that a schema has these columns in any order.
+    """A check of the columns of a schema in any order.
 
     A certificate is canonical JSON, in which the columns have lost the study's order.
     """
@@ -290,9 +284,9 @@ def _in_any_order(types: Mapping[str, pa.DataType]) -> Callable[[pa.Schema], boo
 
 
 def has_declared_roles(study: Study, tables: Tables) -> bool:
-    """Whether every group has the roles that the study declares.
+    """Whether every group has the declared roles.
 
-    It is a check for readers, and so shares no code with the synthesizers.
+    This is a check for readers, and so shares no code with the synthesizers.
     """
     roles = study.groups.roles if study.groups is not None else None
     if roles is None or "groups" not in tables:
@@ -309,7 +303,7 @@ def has_declared_roles(study: Study, tables: Tables) -> bool:
 def decoded_tables(
     columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: Tables
 ) -> Tables:
-    """The tables with values instead of codes, and each group's number as its key."""
+    """The tables with values instead of codes, and the groups' numbers as keys."""
     decoded = {which: _values(columns[which], table) for which, table in tables.items()}
     if "groups" in tables:
         number = pa.array(np.arange(tables["groups"].num_rows, dtype=np.int64))
@@ -323,22 +317,22 @@ Columns = Mapping[str, Mapping[str, Sequence[int | str]]]  # by table and column
 
 
 def binned(columns: Columns, tables: Tables) -> tuple[Columns, Tables]:
-    """Columns and tables of codes with each number's bin in its place."""
-    known, coarse = dict[str, dict[str, Sequence[int | str]]](), dict[str, pa.Table]()
+    """Columns and tables of codes with bins in place of numbers."""
+    labels, coarse = dict[str, dict[str, Sequence[int | str]]](), dict[str, pa.Table]()
     for which, table in tables.items():
-        known[which], coarse[which] = dict(columns[which]), table
+        labels[which], coarse[which] = dict(columns[which]), table
         for name, values in columns[which].items():
             if isinstance(values, Numbers):
                 codes = table[name].to_numpy()
                 bins = np.searchsorted(values.starts, codes, side="right") - 1
-                place = table.column_names.index(name)
-                known[which][name] = values.bin_labels
-                coarse[which] = coarse[which].set_column(place, name, pa.array(bins, pa.uint16()))
-    return known, coarse
+                index = table.column_names.index(name)
+                labels[which][name] = values.bin_labels
+                coarse[which] = coarse[which].set_column(index, name, pa.array(bins, pa.uint16()))
+    return labels, coarse
 
 
 def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, object]:
-    """By column, its values, in the table's order of columns."""
+    """The values by column, in the table's order of columns."""
     decoded = {}
     for name in table.column_names:
         if name not in columns:
@@ -350,6 +344,6 @@ def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict
             decoded[name] = pa.array(values, mask=absent if symbols.absent else None)
             continue
         numeric = all(isinstance(symbol, int) for symbol in symbols)
-        known = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])
-        decoded[name] = known.take(pa.array(codes))
+        names = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])
+        decoded[name] = names.take(pa.array(codes))
     return decoded

@@ -1,4 +1,4 @@
-"""Whose signatures the messages of a public log have.
+"""The signatures of the messages of a public log.
 
 Message 0 names the key of all messages, itself included; a message of the type KEY_TYPE, signed
 with the key so far, names the next. A log whose first message names no key is not signed.
@@ -10,11 +10,13 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
 from stream_dp.log.signing import can_check, is_key, is_signed, require_package
 
+from .published import refusal
+
 KEY_TYPE = "stream-dp.key"
 
 
 class Signatures:
-    """Checks messages one after the other, from the first on.
+    """Checks messages in order, from the first on.
 
     keys: the public keys that messages named, in order; none in a log that is not signed.
     signed: how many messages have the signature of their key.
@@ -26,28 +28,28 @@ class Signatures:
         self._checks = can_check()
 
     def check(self, message: Message) -> bool:
-        """Checks the next message; returns whether all that it does is to name a key.
+        """Checks the next message; returns whether the message only names a key.
 
         Raises Inconsistent for a wrong signature, or a key that is none.
         """
         names_key = message.index > 0 and message.head.get("type") == KEY_TYPE
         named = message.head.get("signer") if message.index == 0 or names_key else None
         if (named is not None and not is_key(named)) or (names_key and message.parts):
-            raise _refusal(message, "names a key of an unknown kind")
+            raise refusal(message, "names a key of an unknown kind")
         if message.index == 0 and named is not None:
             self.keys.append(named)
         if names_key and (named is None or not self.keys):
-            raise _refusal(message, "names a key in a log that is not signed")
+            raise refusal(message, "names a key in a log that is not signed")
         if self.keys and self._checks:
             if not is_signed(self.keys[-1], message.manifest, message.signature):
-                raise _refusal(message, f"has no signature of {self.keys[-1]}")
+                raise refusal(message, f"has no signature of {self.keys[-1]}")
             self.signed += 1
         if names_key:
             self.keys.append(str(named))
         return names_key
 
     def line(self) -> str:
-        """What was checked, in a line. Raises UserError where it could not be."""
+        """The checked signatures, in a line. Raises UserError without the package for checks."""
         if not self.keys:
             return "signatures: none; this log is not signed"
         require_package()
@@ -61,7 +63,3 @@ class Signatures:
         if self.keys[:1] != [key]:
             first = self.keys[0] if self.keys else "no key"
             raise Inconsistent(f"public log: message 0 names {first}, not the key kept elsewhere")
-
-
-def _refusal(message: Message, why: str) -> Inconsistent:
-    return Inconsistent(f"public log: message {message.index}: {why}")

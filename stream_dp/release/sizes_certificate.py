@@ -1,4 +1,4 @@
-"""The certificate of published sizes: what was measured of each level, how, and at what cost."""
+"""The certificate of published sizes: the measurements of every level and their cost."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SIZES_TYPE = "stream-dp.sizes"
 
 
 class LevelCertificate(BaseModel):
-    """What is stated of a level.
+    """The statement about a level.
 
     name: `all`, or the column of its regions.
-    regions: how many there are.
-    method: what was measured, declared or chosen.
-    rho: its cost; of double-geometric noise at most 1e-12 of it too much.
+    regions: the number of regions.
+    method: the measurement, declared or chosen.
+    rho: the cost; with double-geometric noise at most 1e-12 too large.
     noise: of an entry.
     parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
     """

@@ -1,23 +1,23 @@
-"""What certificates state, against what follows from the study alone.
+"""Checks the statements of certificates against the study.
 
-The texts of a certificate are its guarantee in words. They are computed again from the study, the
-release and the period, so that a log whose writer is not trusted can state no other ones.
+The texts of a certificate are its guarantee in words. The texts are computed again from the study,
+the release and the period, so that an untrusted writer of a log can state no other texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from stream_dp.continual import mechanism
+from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.method_titles import possible_titles
 
-from .budget import checked_spending
 from .certificate import SEEDED_NOISE, Certificate, base_certificate
-from .public_reader import AnyPublished, refusal
+from .public_reader import AnyPublished
 from .published_panels import bias_words
 from .published_sizes import noise_words
 
@@ -29,7 +29,7 @@ _OTHERS = {"code_version", "rho_spent", "study_hash"}
 
 
 def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fraction:
-    """The rho that all releases spent together.
+    """The rho of all releases together.
 
     Raises Inconsistent where a certificate states another sum, or what does not follow from its
     study.
@@ -39,10 +39,9 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
     panels = _Panels(study)
     for release in published:
         certificate = release.certificate
-        where = f"{certificate.release} at {certificate.period}"
         seeded = certificate.noise == SEEDED_NOISE
         if simulated not in {None, seeded}:
-            raise refusal(release.message, f"{where}: seeded noise and other noise do not mix")
+            raise release.refusal("seeded noise and other noise do not mix")
         simulated = seeded
         declared = study.declared(certificate.release)
         assert declared is not None  # the reader refuses others
@@ -50,8 +49,8 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
         expected = base_certificate(
             study,
             declared,
-            certificate.number,
             mechanism=stated["mechanism"],
+            number=certificate.number,
             rho=rho,
             spent=certificate.rho_spent,
             simulated=seeded,
@@ -59,15 +58,33 @@ def checked_certificates(study: Study, published: Sequence[AnyPublished]) -> Fra
         fields = {**dict(expected), **stated}
         for name, value in fields.items():
             if name not in _OTHERS and not _agrees(name, getattr(certificate, name), value):
-                raise refusal(
-                    release.message,
-                    f"{where}: its certificate's {name} is not what follows from the study",
+                raise release.refusal(
+                    f"its certificate's {name} is not what follows from the study"
                 )
     return spent
 
 
+def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:
+    """The rho of all releases together, as the certificates state it.
+
+    Raises Inconsistent for a release of another study, over the budget, or with another sum.
+    """
+    ledger = Ledger(study.rho, study.strata)
+    for release in published:
+        certificate = release.certificate
+        try:
+            ledger = ledger.charge(Charge(certificate.release, certificate.number, certificate.rho))
+        except (BudgetExceeded, ValueError):
+            raise release.refusal("over the budget") from None
+        if certificate.study_hash != study.hash:
+            raise release.refusal("of another study")
+        if ledger.spent != certificate.rho_spent:
+            raise release.refusal("its budget does not add up")
+    return ledger.spent
+
+
 class _Panels:
-    """What certificates of panels state at every period, and the charges by period."""
+    """The statements of certificates of panels at every period, and the charges by period."""
 
     def __init__(self, study: Study) -> None:
         self._study = study

@@ -1,4 +1,4 @@
-"""Declarations of studies: who is protected, for how long and at what budget. Public; no data."""
+"""Declarations of studies: the unit of privacy, the horizon, the budget. Public; no data."""
 
 from .alphabet import Alphabet
 from .attribute import Attribute, Carry

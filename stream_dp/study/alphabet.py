@@ -1,4 +1,4 @@
-"""Alphabets: the symbols of one attribute, or of the product of several, in code order."""
+"""Alphabets: the symbols of an attribute, or of a product of attributes, in code order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SymbolName = int | str
 
 @dataclass(frozen=True)
 class Alphabet:
-    """The possible symbols of a person in one period of a release.
+    """The possible symbols of a person in a period of a release.
 
     attributes: the names of the release's attributes.
     symbols: the symbols of each attribute, ABSENT last if the attribute has this symbol.
@@ -64,7 +64,7 @@ class Alphabet:
 
 
 def matching_codes(word: str, values: Sequence[SymbolName]) -> list[int]:
-    """Codes of the symbols named by a word: one symbol, or all products with the word's terms.
+    """Codes of the symbols named by a word: a symbol, or all products with the word's terms.
 
     Both `job=yes` and `job=yes&poverty=1` name `poverty=1&job=yes`.
     """

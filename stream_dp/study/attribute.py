@@ -27,7 +27,7 @@ class Carry(Declaration):
 
 
 class Attribute(Declaration):
-    """One question: the possible values and the rule for missing answers."""
+    """A question: the possible values and the rule for missing answers."""
 
     values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
     """The possible answers, integers or text. Any other answer is rejected. A text other than a
@@ -59,7 +59,7 @@ class Attribute(Declaration):
         return declared
 
     def of_places(self, keys: Sequence[str]) -> Attribute:
-        """The same declaration with the keys of places, text, as its values."""
+        """The declaration with the keys of places, text, as values."""
         values = tuple(int(k) if _PLAIN_NUMBER.fullmatch(k) else k for k in keys)
         return Attribute.model_construct(**{**dict(self), "values": values})
 
@@ -70,7 +70,7 @@ class Attribute(Declaration):
 
     @cached_property
     def numbers(self) -> Numbers | None:
-        """The symbols of a number; None for listed values."""
+        """The symbols of a number, or None for listed values."""
         if self.number is None:
             return None
         return Numbers(self.number, self.bins or (), absent=self.missing == ABSENT)
@@ -108,7 +108,7 @@ class Attribute(Declaration):
 
     @property
     def first_code(self) -> int:
-        """The code of a person who has not answered yet. The attribute must be sound."""
+        """The code of a person before the first answer. The attribute must be sound."""
         rule = self.missing
         code = self.read(rule.first if isinstance(rule, Carry) else rule)
         assert isinstance(code, int)
@@ -120,7 +120,7 @@ class Attribute(Declaration):
         return isinstance(self.missing, Carry)
 
     def problems(self, key: str) -> list[str]:
-        """The attribute's faults, a line each. key: the attribute's key in the file."""
+        """The attribute's faults in lines. key: the attribute's key in the file."""
         if self.place:
             return self._place_problems(key)
         if self.number is not None:
@@ -144,7 +144,7 @@ class Attribute(Declaration):
         return []
 
     def _place_problems(self, key: str) -> list[str]:
-        """The faults of an attribute whose values are places."""
+        """The faults of an attribute with places as values."""
         if self.values:
             return [f"{key}.values: are the keys of the table of places; leave them out"]
         if self.number is not None or self.bins is not None:

@@ -13,7 +13,7 @@ _SECTIONS = ("attributes", "groups", "places", *_LISTS)
 
 
 def changed_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """Names the keys with different values, such as 'study.rho, releases.quarters.width'.
+    """The keys with different values, as in 'study.rho, releases.quarters.width'.
 
     first, second: declarations as `Study.canonical` writes them.
     """

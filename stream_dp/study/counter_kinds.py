@@ -1,4 +1,4 @@
-"""The registry of stream counters: their names in a study file, each with its sentence."""
+"""The registry of stream counters: their names in a study file, with their sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .described_kinds import DescribedKind
 
 
 class CounterKind(DescribedKind):
-    """A stream counter that a study file can name.
+    """A stream counter in a study file.
 
     `stream_dp/continual/counters/` has a module with the name of each kind, which defines its
     `METHOD`. `tests/kit/counter_contract.py` states what a counter owes.

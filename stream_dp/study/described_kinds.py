@@ -1,4 +1,4 @@
-"""Kinds that a study file names inside a family of releases, each with its sentence."""
+"""Kinds inside a family of releases in a study file, with their sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class DescribedKind(StrEnum):
-    """A kind with the sentence that the reference of study files has about it.
+    """A kind with a sentence for the reference of study files.
 
     about: the sentence
     """
@@ -22,7 +22,7 @@ class DescribedKind(StrEnum):
 
 
 class Strategy(DescribedKind):
-    """What is measured of every window."""
+    """The measurement strategy of a window."""
 
     RESIDUALS = "residuals", "Each interaction of the window's periods, once."
     HISTOGRAM = "histogram", "All patterns, in every period (Bun et al. 2024, Algorithm 1)."

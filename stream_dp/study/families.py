@@ -1,4 +1,4 @@
-"""Families of releases and the kinds inside them: the one list that every layer follows.
+"""Families of releases and their kinds: the list for every layer.
 
 A family says what a release publishes and what its mechanism looks at. A kind is a mechanism of a
 family. Each layer has one table with its part for every family (`Registry`), so that a layer finds
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class Family(StrEnum):
-    """What a release publishes."""
+    """The content of a release."""
 
     WINDOW = "window"
     """A panel with every pattern of the last periods."""
@@ -41,7 +41,7 @@ TABLE_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS)
 
 
 class Registry(Mapping[K, V], Generic[K, V]):
-    """One layer's part for each member of an enumeration.
+    """A layer's part for every member of an enumeration.
 
     >>> Registry("unit", [Family.PEOPLE, Family.SIZES], {Family.PEOPLE: "person"})
     Traceback (most recent call last):
@@ -49,21 +49,21 @@ class Registry(Mapping[K, V], Generic[K, V]):
     TypeError: unit: no part for 'sizes'
     """
 
-    def __init__(self, part: str, keys: Iterable[K], parts: Mapping[K, V]) -> None:
-        """part: what the values are, in words. Raises TypeError unless each key has a value."""
+    def __init__(self, title: str, keys: Iterable[K], values: Mapping[K, V]) -> None:
+        """title: of the values. Raises TypeError unless every key has a value."""
         for key in keys:
-            if key not in parts:
-                raise TypeError(f"{part}: no part for '{key.value}'")
-        self._parts = dict(parts)
+            if key not in values:
+                raise TypeError(f"{title}: no part for '{key.value}'")
+        self._values = dict(values)
 
     def __getitem__(self, key: K) -> V:
-        return self._parts[key]
+        return self._values[key]
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._parts)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._values)
 
 
 TABLES: Registry[Family, tuple[str, ...]] = Registry(
@@ -78,7 +78,7 @@ TABLES: Registry[Family, tuple[str, ...]] = Registry(
 
 
 class Kind(StrEnum):
-    """The mechanism of a release, as the key `kind` of a study file names it."""
+    """The mechanism of a release: the key `kind` of a study file."""
 
     WINDOW = "window"
     CUMULATIVE = "cumulative"
@@ -94,7 +94,7 @@ class Kind(StrEnum):
 
 
 class Measured(StrEnum):
-    """The form of a data set's noisy measurements, which decides how queries are answered."""
+    """The form of a data set's noisy measurements; decides how queries are answered."""
 
     RESIDUALS = "residuals"
     """Residuals of sets of columns."""
@@ -108,7 +108,7 @@ class Measured(StrEnum):
 
 @dataclass(frozen=True)
 class Synthesizer:
-    """Where the batch layer finds a kind of data set, and what the kind declares of itself.
+    """The functions of a kind of data set in the batch layer, and the properties of the kind.
 
     fit, planned, titles: functions, as MODULE:FUNCTION below `stream_dp.batch`. `fit` is a
         `batch.synthesizer.Synthesizer`. `planned` gives the phases before any data. `titles` gives

@@ -38,7 +38,7 @@ def section_faults(
         ()
     ),
 ) -> list[str]:
-    """Finds all faults between sections, a line each.
+    """Finds all faults between sections, in lines.
 
     fit_faults: the reasons why a batch release cannot be fitted.
     """
@@ -80,7 +80,7 @@ def section_faults(
 
 
 def contradictions(study: Study) -> list[str]:
-    """Finds all faults between the sections of a published study, a line each."""
+    """Finds all faults between the sections of a published study, in lines."""
     return section_faults(Sections.of(study))
 
 
@@ -97,7 +97,7 @@ def _unknown_attributes(release: Release, sections: Sections, path: str) -> Iter
 
 
 def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
-    """Contradictions between a release with sound attributes and the other sections."""
+    """Contradictions between a release with sound attributes and the sections."""
     attributes = sections.attributes
     for name in release.questions:
         if attributes[name].number is not None:
@@ -175,7 +175,7 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
 
 
 def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
-    """Faults of `rows`, `size_share` and other keys about the number of rows.
+    """Faults of the keys about the number of rows, such as `rows` and `size_share`.
 
     private: whether the number of people is private.
     """
@@ -210,7 +210,7 @@ def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator
 
 
 def _strategy_faults(release: Release) -> Iterator[str]:
-    """Faults of a release whose people may come and go, or enter late."""
+    """Faults of a release with people who may come and go, or enter late."""
     if not has_patterns(release) or release.strategy != Strategy.RESIDUALS:
         return
     if release.width > MOST_PRESENCE_WIDTH:

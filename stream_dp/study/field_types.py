@@ -58,7 +58,7 @@ def _probability(value: object) -> Fraction:
 
 
 def _flag(value: object) -> object:
-    """True or None: false and a missing key are the same declaration, with the same hash."""
+    """True or None: false and a missing key are the same declaration with the same hash."""
     if value is False or value is None:
         return None
     if value is not True:
@@ -67,7 +67,7 @@ def _flag(value: object) -> object:
 
 
 def _no_formula(text: str) -> str:
-    """A text that can stand in a table which a spreadsheet opens."""
+    """A text without a formula of a spreadsheet."""
     if is_formula(text):
         raise ValueError(FAULT)
     return text

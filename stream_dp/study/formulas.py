@@ -1,4 +1,4 @@
-"""Texts that spreadsheets run as formulas."""
+"""Texts as formulas of spreadsheets."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run the text as a formula; numbers are safe, even -1."""
+    """Whether a spreadsheet may run the text as a formula. Numbers are safe, even -1."""
     return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None

@@ -1,4 +1,4 @@
-"""Faults of data sets and of groups, against the other sections of a study file."""
+"""Faults of data sets and of groups, against the sections of a study file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .thresholds import linear_faults
 
 
 def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a batch release, to be put after its place in the file."""
+    """Faults of a batch release, to be put after the release's key in the file."""
     periods = sections.periods
     if (batch.every is None) == (batch.at is None):
         yield ": declare every = N periods, or at = [PERIODS]: one of both"
@@ -48,7 +48,7 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
 
 
 def _kinds_with_numbers() -> list[Kind]:
-    return [kind for kind in Kind if (own := KINDS[kind].synthesizer) is not None and own.numbers]
+    return [kind for kind in Kind if (d := KINDS[kind].synthesizer) is not None and d.numbers]
 
 
 def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[
 
 
 def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
-    """Faults of the columns that analysts are to predict."""
+    """Faults of the labels: columns for prediction by analysts."""
     if batch.labels is not None and "labels" not in batch.synthesizer.settings:
         yield f".labels: '{batch.kind}' has none; leave it out"
         return
@@ -103,9 +103,9 @@ def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
 
 
 def _round_faults(batch: PeopleRelease) -> Iterator[str]:
-    """Faults of the rounds that pick pairs."""
-    for key in ("rounds", "per_round"):
-        if getattr(batch, key) is not None and key not in batch.synthesizer.settings:
+    """Faults of the rounds of selected pairs."""
+    for key, number in (("rounds", batch.rounds), ("per_round", batch.per_round)):
+        if number is not None and key not in batch.synthesizer.settings:
             yield f".{key}: '{batch.kind}' has none; leave it out"
     if "rounds" not in batch.synthesizer.settings:
         return
@@ -116,27 +116,27 @@ def _round_faults(batch: PeopleRelease) -> Iterator[str]:
 
 
 def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
-    """Faults of the columns that follow from others."""
+    """Faults of derived columns."""
     for name, derived in (batch.derived or {}).items():
-        where = f".derived.{name}"
+        key = f".derived.{name}"
         if name in batch.names:
-            yield f"{where}: '{name}' is one of the release's attributes; leave it out there"
+            yield f"{key}: '{name}' is one of the release's attributes; leave it out there"
         if derived.of not in batch.questions:
-            yield f"{where}.of: '{derived.of}' is none of the release's attributes"
+            yield f"{key}.of: '{derived.of}' is none of the release's attributes"
             continue
         attribute = sections.attributes.get(derived.of)
         if attribute is None or attribute.problems(""):
             continue
         if attribute.number is not None:
-            yield f"{where}.of: '{derived.of}' is a number; a column is derived of listed values"
+            yield f"{key}.of: '{derived.of}' is a number; a column is derived of listed values"
             continue
-        known = [str(symbol) for symbol in attribute.symbols]
-        for text in known:
+        symbols = [str(symbol) for symbol in attribute.symbols]
+        for text in symbols:
             if text not in derived.values:
-                yield f"{where}.values: none for {derived.of} = {text}"
+                yield f"{key}.values: none for {derived.of} = {text}"
         for text in derived.values:
-            if text not in known:
-                yield f"{where}.values: '{text}' is no value of {derived.of}"
+            if text not in symbols:
+                yield f"{key}.values: '{text}' is no value of {derived.of}"
 
 
 def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
@@ -169,7 +169,7 @@ _OWN_FAULTS: dict[Kind, Faults] = {Kind.MATCH: match_faults}  # of kinds with ke
 
 
 def groups_faults(sections: Sections) -> Iterator[str]:
-    """Faults of `[groups]` and of the study's unit and relation, each with its place."""
+    """Faults of `[groups]` and of the study's unit and relation, with their keys."""
     batches = [b for b in sections.batches if b.family is Family.HOUSEHOLDS]
     if (
         sections.has_groups
@@ -208,7 +208,7 @@ def role_column_faults(groups: Groups, attributes: Collection[str]) -> Iterator[
 
 
 def batch_cost(batch: DataSetRelease, periods: Periods | None) -> Fraction:
-    """The rho of all data sets of a batch release together; of one where periods have a fault."""
+    """The rho of all data sets of a release together; of one data set if periods have a fault."""
     if batch.at is not None:
         return batch.rho * len({*batch.at})
     if batch.every is None or periods is None:

@@ -7,7 +7,7 @@ before the study begins, and never from anybody's report.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -31,14 +31,14 @@ _Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 
 
 class GroupAttribute(Declaration):
-    """A public property of a group, such as its region, and its possible values."""
+    """A public property of a group, such as the region, and the possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
     """Its possible values, integers or text."""
 
 
 class RoleColumn(Declaration):
-    """The column of the table of members that says who is head, spouse or child of a group.
+    """The column of the table of members with the head, spouse and children of a group.
 
     Roles stay the same over all periods, as membership does. Every group has exactly one head, at
     most one spouse of the head, and at most `children` children of both; others are related to
@@ -64,7 +64,7 @@ class RoleColumn(Declaration):
 
 
 class Groups(Declaration):
-    """The groups that people belong to; their table is sent once, before the study begins."""
+    """The groups of people; the table of groups is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
     """What a group is called, such as household."""
@@ -99,9 +99,9 @@ class BatchRelease(TableRelease):
     are: 1/2 where it is not declared."""
 
     def settings(self, roles: bool) -> dict[str, object]:
-        """What the kind uses of this declaration, defaults included, as JSON values.
+        """The parameters of the kind in this declaration, defaults included, as JSON values.
 
-        roles: whether the groups declare them.
+        roles: whether the groups declare roles.
         """
         used = set(self.synthesizer.settings)
         settings = self.model_dump(mode="json", include=used - {"rows", "relations"})
@@ -125,15 +125,17 @@ _OWN_KEYS = {Kind.MATCH: MatchRelease}  # kinds with more keys than their family
 
 
 def data_set_declaration(kind: Kind) -> type[DataSetRelease]:
-    """The model of the part of a study file that declares a data set of this kind."""
+    """The model of a data set of this kind in a study file."""
     return _OWN_KEYS.get(kind) or DECLARATIONS[KINDS[kind].family]
 
 
-def _declared_kind(release: Any) -> str:
-    """The name of the model that reads a data set; a kind that is unknown is one of groups."""
-    kind = release.get("kind") if isinstance(release, dict) else getattr(release, "kind", None)
-    known = [str(kind) == one for family in DATA_SET_FAMILIES for one in kinds_of(family)]
-    return data_set_declaration(Kind(str(kind)) if any(known) else Kind.INDEPENDENT).__name__
+def _declared_kind(release: object) -> str:
+    """The name of the model of a data set; an unknown kind has the model of groups."""
+    kind = release.get("kind") if isinstance(release, dict) else None
+    if isinstance(release, DataSetRelease):
+        kind = release.kind
+    kinds = {str(kind): kind for family in DATA_SET_FAMILIES for kind in kinds_of(family)}
+    return data_set_declaration(kinds.get(str(kind), Kind.INDEPENDENT)).__name__
 
 
 AnyDataSet = Annotated[
@@ -146,7 +148,7 @@ AnyDataSet = Annotated[
 
 
 def check_relation(neighbours: str) -> None:
-    """Raises UserError unless the cost of batch releases is proved under the study's relation."""
+    """Raises UserError unless the cost of batch releases is proved under a relation."""
     if neighbours != BATCH_RELATION:
         raise UserError(
             f"neighbours: what releases of groups and members cost under '{neighbours}' is not"

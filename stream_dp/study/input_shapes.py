@@ -1,4 +1,4 @@
-"""The declaration `[run.input]`: turning records of other shapes into reports."""
+"""The declaration `[run.input]`: turning records into reports."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Input(Declaration):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all keys that change the reading of records, in hexadecimal.
+        """SHA-256 of all keys about the reading of records, in hexadecimal.
 
         Empty for plain reports.
         """
@@ -101,7 +101,7 @@ class Input(Declaration):
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def faults(self, attributes: Mapping[str, Attribute]) -> list[str]:
-        """Contradictions inside the declaration and with the study, a line each.
+        """Contradictions inside the declaration and with the study, in lines.
 
         attributes: the study's, by name.
         """

@@ -1,4 +1,4 @@
-"""Declarations of two-phase tables of people: single columns first, then marginals of what is left.
+"""Declarations of two-phase tables of people: single columns first, then marginals.
 
 McKenna, Miklau, Sheldon 2021, "Winning the NIST Contest: a scalable and general approach to
 differentially private synthetic data" (arXiv 2108.04978).
@@ -21,7 +21,7 @@ Columns = Annotated[tuple[Name, ...], Field(min_length=1, max_length=3)]
 
 
 class Marginal(Declaration):
-    """A marginal that `match` measures, and how precisely."""
+    """A measured marginal of `match`, and the precision."""
 
     of: Columns
     """One to three columns. A single column is measured in any case: listing it gives it a
@@ -66,14 +66,14 @@ class MatchRelease(PeopleRelease):
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
-        """By column that is measured, the table's columns in it; a composite where its first is."""
-        composite = self.composites or {}
-        of = {column: name for name, own in composite.items() for column in own}
-        names = dict.fromkeys(of.get(name, name) for name in self.names)
-        return {name: composite.get(name, (name,)) for name in names}
+        """By measured column, the table's columns; a composite stands at its first column."""
+        composites = self.composites or {}
+        composite_of = {c: name for name, columns in composites.items() for c in columns}
+        names = dict.fromkeys(composite_of.get(name, name) for name in self.names)
+        return {name: composites.get(name, (name,)) for name in names}
 
     @property
     def asked(self) -> tuple[Marginal, ...]:
-        """The marginals that are listed, each with its weight."""
+        """The listed marginals with their weights."""
         listed = self.marginals or ()
         return tuple(m if isinstance(m, Marginal) else Marginal(of=m) for m in listed)

@@ -24,7 +24,7 @@ def sizes_title(*, pure: bool, merge: str) -> str:
 
 
 def possible_titles(release: DataSetRelease) -> tuple[str, ...]:
-    """The titles one of which a certificate of this release has; noisy numbers may choose it."""
+    """The possible titles in a certificate of this release; noisy numbers may choose."""
     return _POSSIBLE[release.family](release)
 
 

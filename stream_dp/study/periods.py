@@ -88,7 +88,7 @@ class Schedule(BaseModel):
 
 
 class Periods(BaseModel):
-    """The horizon: `count` periods from `first`, and the rule that closes them."""
+    """The horizon: `count` periods from `first`, and the rule for closing periods."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -116,7 +116,7 @@ class Periods(BaseModel):
 
     @field_validator("first")
     @classmethod
-    def _named(cls, first: str, info: ValidationInfo) -> str:
+    def _label_is_sound(cls, first: str, info: ValidationInfo) -> str:
         unit = info.data.get("every")
         if unit is not None:
             try:
@@ -160,7 +160,7 @@ class Periods(BaseModel):
         return self._start(number - 1), self._start(number) - timedelta(days=1)
 
     def close_time(self, number: int) -> float | None:
-        """The time at which period `number` closes, in Unix seconds; None with markers."""
+        """The time of the close of period `number`, in Unix seconds; None with markers."""
         if not isinstance(self.close, Schedule):
             return None
         end = datetime.combine(self._start(number), self.close.at, ZoneInfo(self.close.zone))
@@ -190,7 +190,7 @@ class Periods(BaseModel):
         return self.label_of(self._start(offset))
 
     def label_of(self, day: date) -> str:
-        """The label of the calendar period that contains `day`, inside or outside the horizon.
+        """The label of the calendar period around `day`, inside or outside the horizon.
 
         Raises ValueError for steps, which have no calendar.
         """

@@ -1,4 +1,4 @@
-"""Faults of places and of releases of sizes, against the other sections of a study file."""
+"""Faults of places and of releases of sizes, against the sections of a study file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .size_changes import RELATIONS
 
 
 def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a release of sizes, to be put after its place in the file."""
+    """Faults of a release of sizes, to be put after the release's key in the file."""
     if not sections.has_places:
         yield ": 'sizes' is about places of people: declare [places]"
     places = sections.places
@@ -49,7 +49,7 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
 
 
 def places_faults(sections: Sections) -> Iterator[str]:
-    """Faults of `[places]`, and of whatever else is about places, each with its place."""
+    """Faults of `[places]` and of declarations about places, with their keys."""
     sizes = [b for b in sections.batches if b.family is Family.SIZES]
     of_places = {name for name, a in sections.attributes.items() if a.place}
     if sizes and sections.neighbours == "replace_in_place":

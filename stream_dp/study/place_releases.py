@@ -35,7 +35,7 @@ NOTHING_TO_PROTECT = (
 
 
 class Places(Declaration):
-    """The places that people are in; their table is sent once, before the study begins."""
+    """The places of people; the table of places is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
     """What a place is called, such as block or home."""
@@ -48,12 +48,12 @@ class Places(Declaration):
 
     @property
     def levels(self) -> int:
-        """How many levels the regions have, with all of them together as the first."""
+        """The number of levels of regions; the first level is all regions together."""
         return len(self.regions) + 1
 
 
 class SizesRelease(DataSetRelease):
-    """How many places have each number of people, in every region, at certain closes."""
+    """The numbers of places by number of people, in every region, at declared closes."""
 
     kind: Literal[Kind.SIZES]
     """Which kind of release this is."""
@@ -92,7 +92,7 @@ class SizesRelease(DataSetRelease):
     """How levels are made to agree: `"spread"`, or `"weighted"` or `"plain"` (Kuo et al. 2018)."""
 
     def epsilon_cost(self, neighbours: str) -> Fraction:
-        """What its `epsilon` costs under a relation, at most 1e-12 of it too much.
+        """The cost of `epsilon` in rho under a relation, at most 1e-12 too large.
 
         Methods that are not declared are `sorted` or `cumulative-squares`, which cost the same.
         """
@@ -108,12 +108,12 @@ class SizesRelease(DataSetRelease):
         return () if self.attribute is None else (self.attribute,)
 
     def candidates(self) -> tuple[tuple[SizesMethod, ...], ...] | None:
-        """By level, the methods to choose from; None where they follow from the places."""
+        """The methods to choose from at each level, or None if the places decide."""
         if self.methods is None:
             return None
         return tuple((m,) if isinstance(m, str) else m for m in self.methods)
 
 
 def is_of_sizes(release: DataSetRelease) -> TypeIs[SizesRelease]:
-    """Whether the release is one of sizes."""
+    """Whether the release is of sizes."""
     return release.family is Family.SIZES

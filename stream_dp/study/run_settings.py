@@ -17,7 +17,7 @@ def _power_of_two(value: int) -> int:
 
 
 class Run(Declaration):
-    """The settings of the service. Not part of the hash; STREAM_DP_LOG and so on override it."""
+    """The settings of the service. Not part of the hash; overridden by STREAM_DP_LOG and so on."""
 
     log: str
     """The confidential log: `sqlite:FILE` or `kafka://HOST:PORT,.../PREFIX`. By default

@@ -27,7 +27,7 @@ Fault = Literal["value", "range", "step"]
 
 
 class Scale(Declaration):
-    """The whole numbers that are answers: the multiples of `step` from `least` to `most`."""
+    """The whole numbers as answers: the multiples of `step` from `least` to `most`."""
 
     least: _Whole
     """The smallest answer, a multiple of `step`."""
@@ -52,7 +52,7 @@ class Scale(Declaration):
         return None
 
     def read(self, value: Symbol) -> int | Fault:
-        """The index of a number among the points, or a Fault; the number may be written as text.
+        """The index of a number, or of a number as text, among the points; or a Fault.
 
         >>> income = Scale(least=-9000, most=1400000, step=100)
         >>> [income.read(value) for value in (-9000, "1200", "1200.0", 1234, 2000000)]

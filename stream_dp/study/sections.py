@@ -17,7 +17,7 @@ from .table_releases import DataSetRelease
 
 @dataclass(frozen=True)
 class Sections:
-    """The sections of a study; None for a missing section or a section with faults.
+    """The sections of a study; None for missing sections and sections with faults.
 
     attributes: the sound ones.
     attribute_names: the names of all attributes, sound or not.
@@ -41,20 +41,12 @@ class Sections:
     @property
     def releases(self) -> list[Release]:
         """The sound releases of panels."""
-        return [
-            release
-            for _, release in self.numbered_releases
-            if release is not None and is_panel(release)
-        ]
+        return [r for _, r in self.numbered_releases if r is not None and is_panel(r)]
 
     @property
     def batches(self) -> list[DataSetRelease]:
         """The sound batch releases."""
-        return [
-            release
-            for _, release in self.numbered_releases
-            if release is not None and not is_panel(release)
-        ]
+        return [r for _, r in self.numbered_releases if r is not None and not is_panel(r)]
 
     @classmethod
     def of(cls, study: Study) -> Sections:

@@ -1,4 +1,4 @@
-"""What one person changes in the sizes of one level, by method and relation, and what that costs.
+"""A person's changes in the sizes of a level, by method and relation, and their cost.
 
 Let one person join a place of size s (or leave one of size s + 1); under `replace_one` a person
 leaves a place of size t > 0 and joins one of size s. What changes in one region:
@@ -41,11 +41,11 @@ def squared_change(method: str, relation: str) -> int:
 
 
 def geometric_decay(method: str, relation: str, epsilon: Fraction) -> Fraction:
-    """The decay of double-geometric noise that makes a level (epsilon)-differentially private."""
+    """The decay of double-geometric noise for an (epsilon)-differentially private level."""
     return epsilon / sum(WORST_CHANGES[method][relation])
 
 
 def geometric_cost(method: str, relation: str, epsilon: Fraction) -> Fraction:
-    """The rho of that noise, at most 1e-12 of it too large; see `privacy.geometric`."""
+    """The rho of the noise, at most 1e-12 too large; see `privacy.geometric`."""
     decay = geometric_decay(method, relation, epsilon)
     return geometric_rho(decay, WORST_CHANGES[method][relation])

@@ -1,4 +1,4 @@
-"""The study: everything that is declared before the first report is read, all of it public.
+"""The study: the public declarations before the first report is read.
 
 Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`. Once
 releases have begun, only the description may change, and the first one stays published.
@@ -66,7 +66,7 @@ class _Release(Declaration):
 
     @property
     def family(self) -> Family:
-        """What the release publishes."""
+        """The family of the kind."""
         return KINDS[self.kind].family
 
     @property
@@ -80,14 +80,14 @@ class _Release(Declaration):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The attributes of people that the release looks at."""
+        """The attributes of people in the release."""
         return (*self.attributes, *(self.where or {}))
 
     @property
     def stream(self) -> str:
-        """The name of the symbols and people that the release counts; several may share one."""
-        where = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
-        return "&".join(self.attributes) + where
+        """The name of the counted symbols and people; releases may share a stream."""
+        strata = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
+        return "&".join(self.attributes) + strata
 
 
 class WindowRelease(_Release):
@@ -132,7 +132,7 @@ class CumulativeRelease(_Release):
 
 
 class JointRelease(_Release):
-    """One panel for both: every pattern of the last `width` periods, and the totals of an event."""
+    """A panel for both: every pattern of the last `width` periods, and the totals of an event."""
 
     kind: Literal[Kind.JOINT]
     """Which kind of release this is."""
@@ -157,7 +157,7 @@ Release = Annotated[WindowRelease | CumulativeRelease | JointRelease, Field(disc
 
 
 def is_panel(release: Release | DataSetRelease) -> TypeIs[Release]:
-    """Whether the release is one of a panel."""
+    """Whether the release is of a panel."""
     return release.family in PANEL_FAMILIES
 
 
@@ -172,7 +172,7 @@ def has_totals(release: Release) -> TypeIs[CumulativeRelease | JointRelease]:
 
 
 class DeclaredPopulation(Declaration):
-    """How many units there are, where that is public."""
+    """The public number of units."""
 
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
     """The number of units, public. Required where the relation makes it public, refused under
@@ -198,19 +198,19 @@ class StudyKeys(Declaration):
     """For stating rho as (epsilon, delta)."""
 
 
-def _some(ids: Ids | None) -> Ids | None:
-    """None for an empty rule: both are the same declaration, with the same hash."""
+def _unless_empty(ids: Ids | None) -> Ids | None:
+    """None for an empty rule: both are the same declaration with the same hash."""
     return None if ids == Ids() else ids
 
 
 class Study(StudyKeys):
-    """A complete declaration. `parse_study` checks one; the public log begins with it as JSON."""
+    """A complete declaration, checked by `parse_study`; in JSON the beginning of the public log."""
 
     periods: Periods
     """`[study.periods]`: the horizon, and when each period closes."""
     population: DeclaredPopulation = DeclaredPopulation()
     """`[study.population]`: how many units there are, where that is public."""
-    ids: Annotated[Ids | None, AfterValidator(_some)] = None
+    ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
     """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
     person of its own."""
     attributes: dict[Name, Attribute]
@@ -226,11 +226,11 @@ class Study(StudyKeys):
 
     @property
     def size(self) -> int | None:
-        """The declared number of units; None where it is private."""
+        """The declared number of units, or None if the number is private."""
         return self.population.size
 
     def release(self, name: str) -> Release:
-        """The continual release of that name. Raises UserError with the names there are."""
+        """The continual release with this name. Raises UserError with the declared names."""
         for release in self.releases:
             if release.name == name:
                 return release
@@ -242,15 +242,15 @@ class Study(StudyKeys):
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
     def batch(self, name: str) -> DataSetRelease | None:
-        """The batch release of that name, or None."""
+        """The batch release with this name, or None."""
         return next((b for b in self.batches or () if b.name == name), None)
 
     def declared(self, name: str) -> Release | DataSetRelease | None:
-        """The release of that name, of a panel or of data sets; None if there is none."""
+        """The release of a panel or of data sets with this name, or None."""
         return next((r for r in self.releases if r.name == name), None) or self.batch(name)
 
     def due(self, number: int) -> tuple[DataSetRelease, ...]:
-        """The batch releases that begin when period `number` closes."""
+        """The batch releases at the close of period `number`."""
         label = self.periods.labels[number - 1]
         return tuple(
             b
@@ -259,7 +259,7 @@ class Study(StudyKeys):
         )
 
     def of_places(self, keys: Sequence[str]) -> Study:
-        """The same declaration, whose place attributes have the keys of places as values."""
+        """The declaration with the keys of places as the values of place attributes."""
         attributes = {
             name: attribute.of_places(keys) if attribute.place else attribute
             for name, attribute in self.attributes.items()
@@ -268,21 +268,21 @@ class Study(StudyKeys):
 
     @cached_property
     def past(self) -> dict[str, int]:
-        """By attribute with a history in a data set, how many periods before a close it is kept."""
-        kept: dict[str, int] = {}
+        """By attribute with a history in a data set, the length of the history before a close."""
+        periods: dict[str, int] = {}
         for batch in self.batches or ():
             for name, ago in batch.answers:
                 if ago:
-                    kept[name] = max(kept.get(name, 0), ago)
-        return kept
+                    periods[name] = max(periods.get(name, 0), ago)
+        return periods
 
     def alphabet(self, release: Release) -> Alphabet:
-        """The symbols that a release counts."""
-        parts = tuple(tuple(self.attributes[name].symbols) for name in release.attributes)
-        return Alphabet(release.attributes, parts, release.where is not None)
+        """The counted symbols of a release."""
+        symbols = tuple(tuple(self.attributes[name].symbols) for name in release.attributes)
+        return Alphabet(release.attributes, symbols, release.where is not None)
 
     def event_codes(self, release: CumulativeRelease | JointRelease) -> tuple[int, ...]:
-        """The codes that count as the release's event, in increasing order."""
+        """The codes of the release's event, in increasing order."""
         values = self.alphabet(release).values
         codes = {code for word in release.event for code in matching_codes(str(word), values)}
         return tuple(sorted(codes))
@@ -294,12 +294,12 @@ class Study(StudyKeys):
         return first, self.periods.count if release.last is None else numbers[release.last]
 
     def time(self, release: Release, number: int) -> int | None:
-        """The number of a study's period within the release, from 1; None outside its span."""
+        """The number of a study's period within the release, from 1; None outside the span."""
         first, last = self.span(release)
         return number - first + 1 if first <= number <= last else None
 
     def admits_late_entry(self, release: Release) -> bool:
-        """Whether people may enter after the first histogram of the release, uncounted by it.
+        """Whether people may enter after the first histogram of the release, which omits them.
 
         Where the number of people is public, all are counted from the start. Under a bound (`rows`)
         those who have not entered yet are counted as absent.
@@ -307,17 +307,17 @@ class Study(StudyKeys):
         return self.neighbours == "add_remove" and release.rows is None
 
     def blank(self, release: Release) -> int:
-        """The code of the symbol that stands for a person who has not answered yet."""
+        """The code of the symbol of a person before the first answer."""
         alphabet = self.alphabet(release)
         if release.where is not None:
             return len(alphabet.values) - 1
         code = 0
-        for name, part in zip(alphabet.attributes, alphabet.symbols, strict=True):
-            code = code * len(part) + self.attributes[name].first_code
+        for name, symbols in zip(alphabet.attributes, alphabet.symbols, strict=True):
+            code = code * len(symbols) + self.attributes[name].first_code
         return code
 
     def strategy(self, release: WindowRelease | JointRelease) -> Strategy:
-        """What is measured of every window, where that is not declared the best that there is."""
+        """The declared measurement strategy of windows, or the best by default."""
         if release.strategy is not None:
             return release.strategy
         closed = release.rows is None and not self.admits_late_entry(release)
@@ -326,7 +326,7 @@ class Study(StudyKeys):
         return Strategy.HISTOGRAM
 
     def presence(self, release: Release) -> int | None:
-        """The code of the symbol that says that a person is not there, or not yet.
+        """The code of the symbol of absence, or of people before their first answer.
 
         Only where the release measures who is present in the last 2k - 1 periods: residuals where
         people come and go or enter late. None otherwise.
@@ -359,11 +359,11 @@ class Study(StudyKeys):
 
     @cached_property
     def terms_hash(self) -> str:
-        """The hash of all that may not change: of the study without its description."""
+        """The hash of the study without the description, the only key that may change."""
         return self.described("").hash
 
     def described(self, description: str) -> Study:
-        """The same study with another description."""
+        """The study with a new description."""
         if description == self.description:
             return self
         return Study.model_validate({**json.loads(self.canonical()), "description": description})

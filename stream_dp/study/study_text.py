@@ -15,7 +15,7 @@ _HEAD = ("name", "description", "unit", "neighbours", "rho", "delta")
 
 
 def study_text(study: Study) -> str:
-    """The declaration as TOML. What `parse_study` makes of it is the same study.
+    """The declaration as TOML; `parse_study` gives the same study.
 
     Of `strata` and `waves` it has each release by itself.
     """
@@ -46,7 +46,7 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: TOML escapes what JSON does, and DEL."""
+    """A basic string: TOML escapes like JSON, and escapes DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -62,7 +62,7 @@ def _value(value: object, *, number: bool = False) -> str:
 
 
 def _number(text: str) -> str:
-    """A fraction as a decimal where that is exact and short, such as 1/200 as 0.005."""
+    """A fraction as a decimal if the decimal is exact and short: 1/200 is 0.005."""
     exact = Fraction(text)
     decimal = f"{float(exact):.12f}".rstrip("0")
     decimal += "0" * decimal.endswith(".")

@@ -1,4 +1,4 @@
-"""Declarations of data sets: synthetic tables that are drawn anew when certain periods close."""
+"""Declarations of data sets: synthetic tables, drawn anew when declared periods close."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PAST = 64  # periods of a history
 
 
 class History(Declaration):
-    """An attribute of people as it was in each of the last periods: a column for each."""
+    """An attribute of people in the last periods: a column for each period."""
 
     of: str
     """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, of the period that closes,
@@ -36,7 +36,7 @@ Answered = Annotated[
 
 
 class PastAnswer(NamedTuple):
-    """What a column holds: an attribute's answer, so many periods before the close."""
+    """The content of a column: an attribute's answer, `ago` periods before the close."""
 
     attribute: str
     ago: int
@@ -62,24 +62,24 @@ class DataSetRelease(Declaration):
 
     @property
     def family(self) -> Family:
-        """What the release publishes."""
+        """The family of the kind."""
         return KINDS[self.kind].family
 
     @property
     def synthesizer(self) -> Synthesizer:
-        """What the kind declares of itself."""
+        """The properties of the kind."""
         synthesizer = KINDS[self.kind].synthesizer
         assert synthesizer is not None
         return synthesizer
 
     @property
     def answers(self) -> tuple[PastAnswer, ...]:
-        """What its columns of people's answers hold, in their order."""
+        """The contents of the columns of people's answers, in order."""
         return ()
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The attributes of people that it looks at."""
+        """The attributes of people in the release."""
         return tuple(dict.fromkeys(answer.attribute for answer in self.answers))
 
     @property
@@ -89,12 +89,12 @@ class DataSetRelease(Declaration):
 
     @property
     def past(self) -> int:
-        """How many periods before the close the oldest of them is."""
+        """The number of periods from the oldest answer to the close."""
         return max((answer.ago for answer in self.answers), default=0)
 
 
 class TableRelease(DataSetRelease):
-    """The keys of a release whose people are rows of a synthetic table."""
+    """The keys of a release with people as the rows of a synthetic table."""
 
     attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
     """The attributes of people, from their reports. A person without an answer in the period has
@@ -116,7 +116,7 @@ else:
 
 
 class Derived(Declaration):
-    """A column that is a public function of another: it is not fitted, and costs nothing."""
+    """A column as a public function of a fitted column; free of charge."""
 
     of: Name
     """The column that it follows from, one of the release's attributes, of listed values."""
@@ -125,16 +125,16 @@ class Derived(Declaration):
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """Its values, each once."""
+        """The distinct values."""
         return tuple(dict.fromkeys(self.values.values()))
 
     def codes(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
-        """The code of its value for each symbol of the other column."""
+        """The code of the derived value for each symbol of the fitted column."""
         return tuple(self.symbols.index(self.values[str(symbol)]) for symbol in symbols)
 
 
 class PeopleRelease(TableRelease):
-    """A synthetic table of people, a row for each, drawn anew when certain periods close."""
+    """A synthetic table of people, drawn anew when declared periods close."""
 
     kind: PeopleKind
     """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
@@ -165,12 +165,12 @@ class PeopleRelease(TableRelease):
 
     @property
     def chosen(self) -> bool:
-        """Whether rho, the columns and the number of people choose which pairs are measured."""
+        """Whether rho, the columns and the number of people choose the measured pairs."""
         return self.rounds is None and not self.linear
 
     @property
     def declared_rounds(self) -> tuple[int, int] | None:
-        """The declared number of rounds and of pairs that each picks; None without rounds."""
+        """The declared numbers of rounds and of pairs a round, or None without rounds."""
         if not self.rounds:
             return None
         return self.rounds, self.per_round or max(1, len(self.names) // 4)

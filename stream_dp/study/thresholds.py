@@ -21,7 +21,7 @@ _Whole = Annotated[int, Field(ge=-MOST_SUM, le=MOST_SUM, strict=True)]
 
 
 class Linear(Declaration):
-    """Linear thresholds: of one declared sum of numbers, or of several seeded ones."""
+    """Linear thresholds of a declared sum of numbers, or of several seeded sums."""
 
     weights: Annotated[dict[Name, _Whole], Field(min_length=1, max_length=64)] | None = None
     """A whole weight for each number in the sum, such as `{ income = 1, rent = -12 }`. Either this
@@ -37,49 +37,49 @@ class Linear(Declaration):
 
     @property
     def projections(self) -> int:
-        """How many sums it declares."""
+        """The number of declared sums."""
         return self.random or 1
 
 
 def linear_faults(
     linear: tuple[Linear, ...], columns: Mapping[str, Attribute | None]
 ) -> Iterator[str]:
-    """Faults of a release's linear thresholds, after the release's place.
+    """Faults of a release's linear thresholds, to be put after the release's key in the file.
 
-    columns: the release's columns by name; None where the attribute has a fault of its own.
+    columns: the release's columns by name; None for an attribute with a fault.
     """
     numbers = {name: a.numbers for name, a in columns.items() if a is not None and a.numbers}
     if not numbers and None not in columns.values():
         yield ".linear: none of the release's attributes is a number"
-    if sum(one.projections for one in linear) > MOST_PROJECTIONS:
+    if sum(declared.projections for declared in linear) > MOST_PROJECTIONS:
         yield f".linear: over {MOST_PROJECTIONS} sums of numbers together"
-    for place, one in enumerate(linear):
-        where = f".linear.{place}"
-        if (one.weights is None) == (one.random is None):
-            yield f"{where}: declare weights = {{ NUMBER = WEIGHT }}, or random = N: one of both"
-        if one.thresholds is not None and one.weights is None:
-            yield f"{where}.thresholds: go with weights; those of random sums follow from the bins"
-        if one.seed is not None and one.random is None:
-            yield f"{where}.seed: goes with random; declared weights need none"
-        least = most = 0
-        for name, weight in (one.weights or {}).items():
+    for index, declared in enumerate(linear):
+        key = f".linear.{index}"
+        if (declared.weights is None) == (declared.random is None):
+            yield f"{key}: declare weights = {{ NUMBER = WEIGHT }}, or random = N: one of both"
+        if declared.thresholds is not None and declared.weights is None:
+            yield f"{key}.thresholds: go with weights; those of random sums follow from the bins"
+        if declared.seed is not None and declared.random is None:
+            yield f"{key}.seed: goes with random; declared weights need none"
+        low = high = 0
+        for name, weight in (declared.weights or {}).items():
             if name not in columns:
-                yield f"{where}.weights: '{name}' is none of the release's attributes"
+                yield f"{key}.weights: '{name}' is none of the release's attributes"
             elif weight == 0:
-                yield f"{where}.weights: '{name}' has the weight 0; leave it out"
+                yield f"{key}.weights: '{name}' has the weight 0; leave it out"
             elif name in numbers:
                 points = numbers[name].scale.points
                 ends = weight * points[0], weight * points[-1]
-                least, most = least + min(ends), most + max(ends)
+                low, high = low + min(ends), high + max(ends)
             elif columns[name] is not None:
-                yield f"{where}.weights: '{name}' is no number"
-        if max(-least, most) > MOST_SUM:
-            yield f"{where}.weights: the sum may be over {MOST_SUM:,}; take smaller weights"
-        own = one.thresholds or ()
-        if any(a >= b for a, b in itertools.pairwise(own)):
-            yield f"{where}.thresholds: must increase"
-        elif own and least < most and not least <= own[0] <= own[-1] < most:
+                yield f"{key}.weights: '{name}' is no number"
+        if max(-low, high) > MOST_SUM:
+            yield f"{key}.weights: the sum may be over {MOST_SUM:,}; take smaller weights"
+        sums = declared.thresholds or ()
+        if any(a >= b for a, b in itertools.pairwise(sums)):
+            yield f"{key}.thresholds: must increase"
+        elif sums and low < high and not low <= sums[0] <= sums[-1] < high:
             yield (
-                f"{where}.thresholds: must lie from {least} to below {most}, the least and the most"
+                f"{key}.thresholds: must lie from {low} to below {high}, the least and the most"
                 " that the sum can be"
             )

@@ -1,4 +1,4 @@
-"""Topic names, confidential and public, and the number of partitions of each."""
+"""Topic names, confidential and public, and their numbers of partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB_TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 def topics(
     partitions: int, batches: bool = False, scheduled: bool = True, parts: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The confidential topics and the public ones, with their numbers of partitions.
+    """The confidential and the public topics, with their numbers of partitions.
 
     partitions: of the reports.
     batches: whether the study has batch releases.
@@ -51,5 +51,5 @@ def topics(
 def topics_of(
     study: Study, partitions: int, parts: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The confidential topics and the public ones that a study needs."""
+    """The confidential and the public topics of a study."""
     return topics(partitions, bool(study.batches), study.periods.close != "marker", parts)

@@ -1,4 +1,4 @@
-"""Faults of a batch release's domain: the reasons why its synthesizer could not fit it."""
+"""Faults of a batch release's domain: the reasons why no synthesizer could fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream_dp.study.table_releases import DataSetRelease, PeopleRelease
 
 
 def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a batch release's domain, to be put after its place in the file."""
+    """Faults of a batch release's domain, to be put after the release's key in the file."""
     attributes = [sections.attributes.get(name) for name in batch.questions]
     if any(a is None or a.problems("") for a in attributes):
         return

@@ -48,6 +48,8 @@ from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
 _TABLES = {"kafka", "kafka_public", "input", "signing", "signing_before"}  # of [run]
+_SECTIONS = ("study", "attributes", "groups", "places", "releases", "run")
+_SHARED = ("groups", "places", "periods", "population", "unit", "neighbours", "rho")
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
     "greater_than_equal": ("must be at least {}", "ge"),
@@ -94,7 +96,7 @@ def parse_study(raw: Json) -> Study:
 
 
 def load_study(path: Path) -> tuple[Study, Run]:
-    """The study in a file and where it runs. Raises UserError with every fault, a line each."""
+    """The study in a file and the settings of the service. Raises UserError with every fault."""
     try:
         raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:
@@ -130,7 +132,7 @@ def load_study(path: Path) -> tuple[Study, Run]:
 
 
 def _default_logs(raw: Json) -> dict[str, str]:
-    """The default logs, named after the study, so that studies side by side share no files."""
+    """The default logs, named after the study: studies in a folder share no files."""
     head = raw.get("study")
     name = head.get("name") if isinstance(head, dict) else None
     return {"log": f"sqlite:{name}.db", "public": f"sqlite:{name}-public.db"}
@@ -139,34 +141,34 @@ def _default_logs(raw: Json) -> dict[str, str]:
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def _section(model: type[_M], raw: object, where: str, problems: list[str]) -> _M | None:
-    """One section of a file as its model; None if it is wrong, with its faults in `problems`."""
+def _section(model: type[_M], raw: object, section: str, problems: list[str]) -> _M | None:
+    """A section of a file as a model; None if wrong, with the faults in `problems`."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        problems.extend(_lines(error, where, model))
+        problems.extend(_lines(error, section, model))
         return None
 
 
-def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[str]:
-    """The faults that pydantic reports for a section, in our words, one line a key."""
+def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list[str]:
+    """The faults of pydantic for a section, in our words, a line for each key."""
     texts: dict[str, str] = {}
     for item in error.errors(include_input=False, include_url=False):
         # pydantic adds the names of a union's members to the path: keep fields and indices.
-        place = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
-        place = [p for p in place if p not in {"int", "str", "Carry", "word", "table", "history"}]
-        shape = _SHAPES.get(place[0]) if where.startswith("releases") and place else None
+        path = [str(p) for p in item["loc"] if isinstance(p, int) or str(p).isidentifier()]
+        path = [p for p in path if p not in {"int", "str", "Carry", "word", "table", "history"}]
+        shape = _SHAPES.get(path[0]) if section.startswith("releases") and path else None
         if shape is not None and item["type"] != "missing":
-            place = place[:1]
-        key = ".".join([where, *place])
+            path = path[:1]
+        key = ".".join([section, *path])
         text = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            known = _known_keys(model, place[:-1])
-            if len(place) == 1 and "where" in model.model_fields:
-                known += EXPANDED_KEYS
-            text = f"unknown key; known here are {', '.join(known)}"
+            keys = _known_keys(model, path[:-1])
+            if len(path) == 1 and "where" in model.model_fields:
+                keys += EXPANDED_KEYS
+            text = f"unknown key; known here are {', '.join(keys)}"
         elif item["type"] == "missing" and isinstance(item["loc"][-1], int):
-            texts[".".join([where, *place[:-1]])] = (
+            texts[".".join([section, *path[:-1]])] = (
                 f"must have at least {item['loc'][-1] + 1} of them"
             )
             continue
@@ -174,7 +176,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             text = "is required"
         elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
             text = "must be a table"
-        elif item["type"] == "literal_error" and place == ["close"]:
+        elif item["type"] == "literal_error" and path == ["close"]:
             text = "must be 'marker' or 'schedule'"
         elif item["type"] in _LIMITS:
             kind, name = _LIMITS[item["type"]]
@@ -183,7 +185,7 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
             text = _TYPES[item["type"]]
         elif item["type"] == "string_pattern_mismatch":
             text = _NAMES
-            if "values" in place or "event" in place:
+            if "values" in path or "event" in path:
                 text = "use at most 64 characters, without '|', '?', '&' and '='"
         if shape is not None and item["type"] != "missing":
             texts[key] = shape
@@ -191,39 +193,38 @@ def _lines(error: ValidationError, where: str, model: type[BaseModel]) -> list[s
         texts[key] = f"{texts[key]}, or {text[:1].lower()}{text[1:]}" if key in texts else text
     # A fault inside a list makes the list too short as well: report only the inner one.
     return [
-        f"{place}: {text}"
-        for place, text in texts.items()
-        if not any(other.startswith(f"{place}.") for other in texts)
+        f"{path}: {text}"
+        for path, text in texts.items()
+        if not any(inner.startswith(f"{path}.") for inner in texts)
     ]
 
 
-def _known_keys(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The keys of the tables that may stand at a place of a section, by its fields and indices."""
+def _known_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
+    """The keys of the possible tables at a path of fields and indices in a section."""
     models = [model]
-    for part in place:
-        fields = [m.model_fields[part] for m in models if part in m.model_fields]
+    for key in path:
+        fields = [m.model_fields[key] for m in models if key in m.model_fields]
         if fields:  # otherwise an index, or a name that the user chose
             models = [inner for field in fields for inner in _models(field.annotation)]
     return list(dict.fromkeys(name for m in models for name in m.model_fields))
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:
-    """The models that a type is made of."""
+    """The models in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
+    return [model for member in get_args(annotation) for model in _models(member)]
 
 
 def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
-    """The fields of a `Study`, the sections that are sound, and the faults of those that are not.
+    """The fields of a `Study`, the sound sections, and the faults of all sections.
 
-    The fields make a study only where there are no faults.
+    The fields make a study only without faults.
     """
     problems: list[str] = []
     fields: Json = {}
-    known = ("study", "attributes", "groups", "places", "releases", "run")
-    for key in sorted(raw.keys() - set(known)):
-        problems.append(f"{key}: unknown section; known are {', '.join(known)}")
+    for key in sorted(raw.keys() - set(_SECTIONS)):
+        problems.append(f"{key}: unknown section; known are {', '.join(_SECTIONS)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
     for key, model in (("periods", Periods), ("population", DeclaredPopulation), ("ids", Ids)):
         sub = head.pop(key, None if key == "periods" else {})
@@ -259,15 +260,9 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
         attributes=fields["attributes"],
         attribute_names=attributes.keys(),
         has_groups="groups" in raw,
-        groups=fields.get("groups"),
         has_places="places" in raw,
-        places=fields.get("places"),
         numbered_releases=(),
-        periods=fields.get("periods"),
-        population=fields.get("population"),
-        unit=fields.get("unit"),
-        neighbours=fields.get("neighbours"),
-        rho=fields.get("rho"),
+        **{name: fields.get(name) for name in _SHARED},
     )
     expanded = [
         (number, release)
@@ -289,16 +284,16 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
 def _expanded(
     raw: object, number: int, sections: Sections, problems: list[str]
 ) -> Sequence[object]:
-    """The releases that one declaration stands for. number: its place in the file, from 1."""
+    """The releases of a declaration. number: of the declaration in the file, from 1."""
     if not isinstance(raw, dict) or not set(EXPANDED_KEYS) & raw.keys():
         return [raw]
-    where, waves = f"releases[{number}]", None
+    section, waves = f"releases[{number}]", None
     if "waves" in raw:
-        waves = _section(Waves, raw["waves"], f"{where}.waves", problems)
+        waves = _section(Waves, raw["waves"], f"{section}.waves", problems)
         if waves is None:
             return []
     declarations, lines = expanded_releases(raw, waves, sections)
-    problems += [f"{where}{line}" for line in lines]
+    problems += [f"{section}{line}" for line in lines]
     return declarations
 
 
@@ -311,7 +306,7 @@ def _is_name(name: str, problems: list[str]) -> bool:
 
 
 def _nest_schedule(periods: Json) -> Json:
-    """The table with the keys of a schedule moved into `close`, where that is "schedule"."""
+    """The table with the keys of a schedule moved into `close`, if `close` is "schedule"."""
     if periods.get("close") != "schedule":
         return periods
     inner = {k: v for k, v in periods.items() if k in {"zone", "at", "grace", "delay"}}
@@ -319,7 +314,7 @@ def _nest_schedule(periods: Json) -> Json:
 
 
 def _fields(head: Json) -> tuple[Json, list[str]]:
-    """The plain keys of [study] that are sound, and the faults of the others."""
+    """The sound plain keys of [study], and the faults of the unsound keys."""
     try:
         return dict(StudyKeys.model_validate(head)), []
     except ValidationError as error:
@@ -327,48 +322,41 @@ def _fields(head: Json) -> tuple[Json, list[str]]:
         sample = {"name": "x", "unit": "x", "neighbours": "add_remove", "rho": 1, "delta": "1/2"}
         sound = {key: head[key] for key in head.keys() & StudyKeys.model_fields.keys() - wrong}
         checked = StudyKeys.model_validate({**sample, **sound})
-        known = (
-            f"known here are {', '.join((*StudyKeys.model_fields, 'periods', 'population', 'ids'))}"
-        )
-        lines = [
-            f"{line.split(': unknown key')[0]}: unknown key; {known}"
+        return {key: value for key, value in checked if key in sound}, [
+            f"{line}, periods, population, ids"
             if ": unknown key" in line
-            else line
-            for line in _lines(error, "study", StudyKeys)
-        ]
-        return {key: getattr(checked, key) for key in sound}, [
-            "study.neighbours: is required: 'add_remove', 'replace_one' or 'replace_in_place';"
-            " it decides what is protected, so there is no default"
+            else f"{line}: 'add_remove', 'replace_one' or 'replace_in_place'; it decides what is"
+            " protected, so there is no default"
             if line == "study.neighbours: is required"
             else line
-            for line in lines
+            for line in _lines(error, "study", StudyKeys)
         ]
 
 
 def _release(
     raw: object, number: int, neighbours: Neighbours | None, problems: list[str]
 ) -> Release | DataSetRelease | None:
-    """One release; None if it is wrong, with its faults in `problems`."""
+    """A release; None if wrong, with the faults in `problems`."""
     kind = raw.get("kind") if isinstance(raw, dict) else None
-    where = f"releases[{number}]"
+    section = f"releases[{number}]"
     if not isinstance(kind, str) or kind not in set(Kind):
-        problems.append(f"{where}.kind: must be one of {', '.join(Kind)}")
+        problems.append(f"{section}.kind: must be one of {', '.join(Kind)}")
         return None
     family = KINDS[Kind(kind)].family
     if family in PANEL_FAMILIES:
-        return _section(_PANELS[family], raw, where, problems)
+        return _section(_PANELS[family], raw, section, problems)
     if family is Family.SIZES:
-        return _sizes(raw, neighbours, where, problems)
-    return _section(data_set_declaration(Kind(kind)), raw, where, problems)
+        return _sizes(raw, neighbours, section, problems)
+    return _section(data_set_declaration(Kind(kind)), raw, section, problems)
 
 
 def _sizes(
-    raw: object, neighbours: Neighbours | None, where: str, problems: list[str]
+    raw: object, neighbours: Neighbours | None, section: str, problems: list[str]
 ) -> SizesRelease | None:
-    """A release of sizes, with the rho that its epsilon costs where that is given instead."""
+    """A release of sizes; a declared epsilon gives the rho."""
     if not isinstance(raw, dict) or raw.get("epsilon") is None or "rho" in raw:
-        return _section(SizesRelease, raw, where, problems)
-    release = _section(SizesRelease, {**raw, "rho": 1}, where, problems)
+        return _section(SizesRelease, raw, section, problems)
+    release = _section(SizesRelease, {**raw, "rho": 1}, section, problems)
     if release is None or neighbours not in RELATIONS:
         return release  # it has faults, or the study has
     return release.model_copy(update={"rho": release.epsilon_cost(neighbours)})

@@ -21,7 +21,7 @@ EXPANDED_KEYS = ("strata", "waves")
 
 
 class Waves(BaseModel):
-    """The key `waves`: a release of each value of a fixed attribute, each with its own periods."""
+    """The key `waves`: a release of each value of a fixed attribute, with its periods."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -36,19 +36,19 @@ class Waves(BaseModel):
 def expanded_releases(
     raw: Mapping[str, Any], waves: Waves | None, sections: Sections
 ) -> tuple[list[Json], list[str]]:
-    """The releases that one declaration stands for, and its faults, to be put after its place.
+    """The releases of a declaration, and its faults, to be put after the key in the file.
 
     raw: the declaration, with the key `strata` or `waves`.
-    waves: the checked value of `waves`, where it has that key.
-    sections: the other sections of the file.
+    waves: the checked value of `waves`, if declared.
+    sections: the sections of the file.
     """
     attributes, periods = sections.attributes, sections.periods
     rest = {key: value for key, value in raw.items() if key not in EXPANDED_KEYS}
     key, by = ("waves.by", waves.by) if waves is not None else ("strata", raw.get("strata"))
     fixed = [name for name, attribute in attributes.items() if attribute.fixed]
-    own = [name for name in ("where", *EXPANDED_KEYS) if name in raw]
-    if len(own) > 1:
-        return [], [f": declare one of {', '.join(own)}"]
+    rivals = [name for name in ("where", *EXPANDED_KEYS) if name in raw]
+    if len(rivals) > 1:
+        return [], [f": declare one of {', '.join(rivals)}"]
     if waves is not None and {"first", "last"} & raw.keys():
         return [], [".waves: each wave gets first and last of its own: leave these out"]
     if not isinstance(by, str):
@@ -56,8 +56,8 @@ def expanded_releases(
     if by in sections.attribute_names and by not in attributes:
         return [], []  # its own faults are reported already
     if by not in sections.attribute_names:
-        known = f"; fixed are {', '.join(fixed)}" if fixed else ""
-        return [], [f".{key}: no attribute '{by}' is declared{known}"]
+        advice = f"; fixed are {', '.join(fixed)}" if fixed else ""
+        return [], [f".{key}: no attribute '{by}' is declared{advice}"]
     if by not in fixed:
         return [], [f".{key}: declare attributes.{by} with fixed = true: a person keeps a stratum"]
     if not isinstance(raw.get("name"), str):
@@ -79,8 +79,8 @@ def expanded_releases(
 def _with_spans(
     releases: list[Json], waves: Waves, labels: tuple[str, ...]
 ) -> tuple[list[Json], list[str]]:
-    """The releases with `first` and `last` of their waves, and what is wrong with these."""
-    starts = [place * waves.every for place in range(len(releases))]
+    """The releases with `first` and `last` of their waves, and the faults of these periods."""
+    starts = [i * waves.every for i in range(len(releases))]
     over = starts[-1] + waves.length - len(labels)
     if over > 0:
         return [], [

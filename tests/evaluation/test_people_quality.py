@@ -21,6 +21,7 @@ from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.evaluation.tables.baselines import independent_people
 from stream_dp.evaluation.tables.logistic import fitted_classifier, indicators, macro_f1
 from stream_dp.evaluation.tables.table_judge import F1, PMSE, TableJudge, pmse
+from stream_dp.evaluation.tables.table_report import qualities
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services import cli
 
@@ -44,16 +45,16 @@ def test_errors_and_variations_of_a_known_change() -> None:
     """One of four people moves from (0, 1) to (1, 1)."""
     judge = TableJudge(people([[0, 0], [0, 1], [1, 0], [1, 1]], (2, 2)))
     other = people([[0, 0], [1, 1], [1, 0], [1, 1]], (2, 2))
-    one, two = judge.data_set(other, frozenset({(0,), (1,)}), method="m", budget="b")
+    one, two = qualities(judge.data_set(other, frozenset({(0,), (1,)})), "m", "b", "data set")
     assert (one.queries, one.number, one.greatest) == ("1 column, measured", 4, 0.25)
     assert one.mean == pytest.approx(0.5 / 4)
     assert (two.queries, two.number, two.greatest) == ("2 columns, held out", 4, 0.25)
     assert two.mean == pytest.approx(0.5 / 4)
-    scores = {s.measure: s.value for s in judge.scores(other, method="m", budget="b", seed=1)}
+    scores = judge.scores(other, seed=1)
     assert scores["TV of 1 column"] == pytest.approx(0.25 / 2)
     assert scores["worst TV of 1 column"] == scores["TV of 2 columns"] == pytest.approx(0.25)
-    same = judge.data_set(judge.people, frozenset(), method="m", budget="b")
-    assert [q.greatest for q in same] == [0, 0]
+    same = judge.data_set(judge.people, frozenset())
+    assert [q.greatest for q in qualities(same, "m", "b", "data set")] == [0, 0]
 
 
 def test_a_classifier_learns_what_can_be_learnt() -> None:
@@ -80,8 +81,7 @@ def test_scores_tell_dependence_from_independence() -> None:
     again = true.codes[RNG.choice(true.N, true.N)]
     for name, codes in (("shuffled", shuffled), ("again", again)):
         other = People(true.domain, codes)
-        scores = judge.scores(other, method=name, budget="b", seed=1)
-        values |= {(name, s.measure): s.value for s in scores}
+        values |= {(name, measure): v for measure, v in judge.scores(other, seed=1).items()}
     assert values["again", F1] > values["shuffled", F1] + 0.2
     assert values["shuffled", PMSE] > 5 * values["again", PMSE]
     apart = people(np.zeros((400, 2)).astype(int), (2, 2)).codes

@@ -18,8 +18,14 @@ from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, SPOUSE, Marginal, Queries
 from stream_dp.batch.rounds.loop import AdaptiveFit, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
-from stream_dp.evaluation.tables.groups_judge import DataSetJudge, measurement_errors
-from stream_dp.evaluation.tables.table_report import Quality, averaged, budget_label, quality_json
+from stream_dp.evaluation.tables.groups_judge import DataSetJudge
+from stream_dp.evaluation.tables.table_report import (
+    ClassErrors,
+    Quality,
+    averaged,
+    budget_label,
+    qualities,
+)
 from stream_dp.evaluation.tables.table_text import quality_text
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.group_releases import BatchRelease
@@ -37,14 +43,18 @@ def marginal_queries(domain: Domain, ways: int = 1) -> Queries:
     return Queries.joined(m.queries() for m in default_marginals(domain, ways))
 
 
+def summary(errors: ClassErrors) -> list[Quality]:
+    return qualities(errors, "m", "b", "data set")
+
+
 # Errors
 
 
 def test_a_data_set_that_is_the_truth_has_no_error() -> None:
     truth = small()
-    qualities = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2)).data_set(truth, "m", "b")
-    assert {q.queries for q in qualities} == {"groups", "people"}
-    assert all(q.greatest == q.mean == 0 for q in qualities)
+    rows = summary(DataSetJudge(truth, marginal_queries(DOMAIN, 2)).data_set(truth))
+    assert {q.queries for q in rows} == {"groups", "people"}
+    assert all(q.greatest == q.mean == 0 for q in rows)
 
 
 def test_errors_of_a_known_change() -> None:
@@ -53,8 +63,8 @@ def test_errors_of_a_known_change() -> None:
     Groups with a 1: from 2 of 3 to 1 of 3; with a 0: 2 of 3 as before. People with 0: from 2 of 5
     to 3; with 1: from 3 to 2. Regions and sizes, two cells each at both levels, stay.
     """
-    judge = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY))
-    groups, people = judge.data_set(tiny([0, 0, 0, 1, 1]), "m", "b")
+    judge = DataSetJudge(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY))
+    groups, people = summary(judge.data_set(tiny([0, 0, 0, 1, 1])))
     assert groups == Quality(
         method="m",
         budget="b",
@@ -86,16 +96,17 @@ def test_a_data_set_counts_among_its_own_groups_and_people() -> None:
     )
     assert all(
         q.greatest < 1e-12
-        for q in DataSetJudge.of(truth, marginal_queries(TINY)).data_set(twice, "m", "b")
+        for q in summary(DataSetJudge(truth, marginal_queries(TINY)).data_set(twice))
     )
 
 
 def test_a_data_set_of_nothing() -> None:
     empty = Hierarchy(TINY, np.zeros((0, 2), int), np.zeros((0, 1), int), np.zeros(0, int))
-    qualities = DataSetJudge.of(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY)).data_set(
-        empty, "m", "b"
-    )
-    assert [q.greatest for q in qualities] == [pytest.approx(2 / 3), pytest.approx(4 / 5)]
+    judge = DataSetJudge(tiny([0, 0, 1, 1, 1]), marginal_queries(TINY))
+    assert [q.greatest for q in summary(judge.data_set(empty))] == [
+        pytest.approx(2 / 3),
+        pytest.approx(4 / 5),
+    ]
 
 
 def test_relations_are_a_class_of_their_own() -> None:
@@ -109,7 +120,7 @@ def test_relations_are_a_class_of_their_own() -> None:
         return Hierarchy(domain, np.array([[1]]), np.array([[0, 0], [1, theirs]]), np.zeros(2, int))
 
     queries = Marginal(domain, SPOUSE, group=(), person=(1,), relative=(1,)).queries()
-    every, spouses = DataSetJudge.of(couple(0), queries).data_set(couple(1), "m", "b")
+    every, spouses = summary(DataSetJudge(couple(0), queries).data_set(couple(1)))
     assert (every.queries, spouses.queries) == ("relations", "relations: spouse")
     for quality in (every, spouses):
         # Two people in (0, 0) become one in (0, 1) and one in (1, 0): of two people.
@@ -133,8 +144,8 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
     fitted: Any = AdaptiveFit(
         title="t", workload=workload, picked=((1,), (0,)), answers=noisy, model=None, error=0.0
     )  # type: ignore[arg-type]
-    groups, people = measurement_errors(truth, fitted, "m", "b")
-    assert (groups.answer, groups.number, people.number) == ("measurements", 2, 2)
+    groups, people = summary(DataSetJudge(truth, workload.queries).measurements(fitted))
+    assert (groups.number, people.number) == (2, 2)
     assert (groups.greatest, groups.mean) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert (people.greatest, people.mean) == (pytest.approx(3 / 5), pytest.approx(2 / 5))
 
@@ -149,9 +160,9 @@ def fitted(rho: str, source: Any, groups: int = 300) -> tuple[Hierarchy, Adaptiv
 
 def test_without_noise_the_floor_is_zero_and_a_model_near_its_measurements() -> None:
     truth, fit = fitted("1", Silent())
-    assert all(q.greatest == 0 for q in measurement_errors(truth, fit, "m", "b"))
-    qualities = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2)).model(truth, fit, "m", "b")
-    assert all(q.mean < 0.02 for q in qualities)
+    judge = DataSetJudge(truth, marginal_queries(DOMAIN, 2))
+    assert all(q.greatest == 0 for q in summary(judge.measurements(fit)))
+    assert all(q.mean < 0.02 for q in summary(judge.model(fit)))
 
 
 def test_a_model_is_judged_by_its_own_answers() -> None:
@@ -159,28 +170,23 @@ def test_a_model_is_judged_by_its_own_answers() -> None:
     queries = marginal_queries(DOMAIN, 2)
     last = np.arange(len(fit.workload.queries))[-len(queries) :]
     off = fit.model.answers(last) - exact_answers(truth, queries)
-    groups, people = DataSetJudge.of(truth, queries).model(truth, fit, "m", "b")
+    groups, people = summary(DataSetJudge(truth, queries).model(fit))
     of_groups = queries.level == GROUP
     assert groups.mean == pytest.approx(np.abs(off[of_groups]).mean() / truth.G)
     assert people.greatest == pytest.approx(np.abs(off[~of_groups]).max() / truth.N)
 
 
 def test_errors_fall_as_rho_grows() -> None:
-    qualities = []
+    rows = []
     for rho in ("1/50", "2"):
         truth, fit = fitted(rho, SeededNoise(2), groups=1000)
-        judge = DataSetJudge.of(truth, marginal_queries(DOMAIN, 2))
-        qualities.append(
-            [
-                *measurement_errors(truth, fit, "m", "b"),
-                *judge.model(truth, fit, "m", "b"),
-                *judge.data_set(fit.sample(0), "m", "b"),
-            ]
-        )
-    for less, more in zip(*qualities, strict=True):
+        judge = DataSetJudge(truth, marginal_queries(DOMAIN, 2))
+        errors = (judge.measurements(fit), judge.model(fit), judge.data_set(fit.sample(0)))
+        rows.append([row for judged in errors for row in summary(judged)])
+    for less, more in zip(*rows, strict=True):
         assert more.mean < less.mean / 1.5, more
     # The noise alone: a tenth, as its deviation.
-    assert qualities[1][0].mean == pytest.approx(qualities[0][0].mean / 10, rel=0.6)
+    assert rows[1][0].mean == pytest.approx(rows[0][0].mean / 10, rel=0.6)
 
 
 def test_repetitions_are_averaged() -> None:
@@ -205,7 +211,7 @@ def test_repetitions_are_averaged() -> None:
 
 
 def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
-    qualities = [
+    rows = [
         Quality(
             method="m",
             budget="rho 1",
@@ -234,13 +240,12 @@ def test_the_table_has_a_line_a_method_and_a_column_a_budget() -> None:
             mean=0.25,
         ),
     ]
-    text = quality_text(qualities)
+    text = quality_text(rows)
     assert text.startswith("CONFIDENTIAL")
     head, *lines = text.split("\n\n")[1].splitlines()
     assert head.split("  ")[0] == "people, 4 queries"
     assert lines[0].split(maxsplit=3)[3].split("  ") == ["12.50 / 1.0000", "25.00 / 2.0000"]
     assert lines[1].endswith("50.00 / 25.0000 (9)   none measured")
-    assert quality_json(qualities)["confidential"] is True
 
 
 def test_labels_of_budgets_are_as_written() -> None:

@@ -15,7 +15,7 @@ from stream_dp.batch.groups.workload.queries import HAS_CHILD, HAS_PARENT, SPOUS
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.evaluation.tables import groups_trials
 from stream_dp.evaluation.tables.groups_judge import DataSetJudge
-from stream_dp.evaluation.tables.table_report import RELATIONS, Quality
+from stream_dp.evaluation.tables.table_report import DATA_SET, RELATIONS, Quality, qualities
 from stream_dp.evaluation.tables.table_text import quality_text
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.group_releases import BatchRelease
@@ -78,7 +78,8 @@ def test_errors_of_relatives_by_hand(
 ) -> None:
     """errors: of cells (own, relative's) (0, 0), (0, 1), (1, 0), (1, 1), in people."""
     queries = Marginal(DOMAIN, level, person=(1,), relative=(1,)).queries()
-    every, own = DataSetJudge.of(family(*truth), queries).data_set(family(*published), "m", "b")
+    judged = DataSetJudge(family(*truth), queries).data_set(family(*published))
+    every, own = qualities(judged, "m", "b", DATA_SET)
     assert (every.queries, own.queries) == ("relations", RELATIONS[level - SPOUSE])
     for quality in (every, own):
         assert quality.number == 4
@@ -91,8 +92,8 @@ def test_every_class_says_its_errors_and_how_much_was_measured() -> None:
     release = BatchRelease(
         name="r", kind="mwem", attributes=("a",), rho=Fraction(1), every=1, ways=2, rounds=3
     )
-    qualities = groups_trials.evaluate_data_sets(truth, [("b", release)], 1, seed=7)
-    by_key = {(q.method, q.answer, q.queries): q for q in qualities}
+    rows = groups_trials.evaluate_data_sets(truth, [("b", release)], 1, seed=7)
+    by_key = {(q.method, q.answer, q.queries): q for q in rows}
     fit = mwem.fit_mwem(truth, release, FitContext(SeededNoise(7)))
     levels = Counter(fit.workload.queries.level[fit.answers.rows].tolist())
     asked = Counter[int]()
@@ -113,7 +114,7 @@ def test_every_class_says_its_errors_and_how_much_was_measured() -> None:
     learnt = by_key["mwem", "data set", "relations"].mean
     assert learnt < by_key["independent", "data set", "relations"].mean / 2
 
-    blocks = {block.split(",")[0]: block for block in quality_text(qualities).split("\n\n")[1:]}
+    blocks = {block.split(",")[0]: block for block in quality_text(rows).split("\n\n")[1:]}
     assert tuple(blocks) == CLASSES
     for name, block in blocks.items():
         (line,) = (line for line in block.splitlines() if line.startswith("mwem: measurements"))
@@ -122,7 +123,8 @@ def test_every_class_says_its_errors_and_how_much_was_measured() -> None:
 
 def test_a_relation_that_nothing_measured_says_so() -> None:
     queries = Marginal(DOMAIN, SPOUSE, person=(1,), relative=(1,)).queries()
-    shown = DataSetJudge.of(couples(), queries).data_set(couples(9), "m", "b")
+    judged = DataSetJudge(couples(), queries).data_set(couples(9))
+    shown = qualities(judged, "m", "b", DATA_SET)
     floor = Quality(
         method="m",
         budget="b",

@@ -17,9 +17,8 @@ from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
 from stream_dp.evaluation.panels import panel_report, repeat
 from stream_dp.evaluation.panels.agreement import disagreements
-from stream_dp.evaluation.panels.evaluation_rows import summary_rows
 from stream_dp.evaluation.panels.panel_report import Evaluation
-from stream_dp.evaluation.panels.panel_text import evaluation_text, sweep_text
+from stream_dp.evaluation.panels.panel_text import evaluation_text, summary_rows, sweep_text
 from stream_dp.evaluation.panels.trial_plans import trial_plan
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise

@@ -15,6 +15,8 @@ from kit.studies import MARKER, attribute, small_study, study_toml
 from stream_dp.batch.people.compress.projections import declared_projections
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.evaluation.tables import table_report
+from stream_dp.evaluation.tables.table_report import ClassErrors, Quality
 from stream_dp.evaluation.tables.threshold_judge import (
     EDGES,
     OTHER_SUMS,
@@ -44,6 +46,10 @@ def judged(**release):  # type: ignore[no-untyped-def]
     return ThresholdJudge(People.of_answers(domain, answers), declared), answers
 
 
+def rows(errors: ClassErrors) -> list[Quality]:
+    return table_report.qualities(errors, "m", "b", "data set")
+
+
 def test_errors_of_a_known_change() -> None:
     """One of 300 people who was below all thresholds of n goes above them."""
     judge, answers = judged(linear=LINEAR, labels=["y"])
@@ -52,7 +58,7 @@ def test_errors_of_a_known_change() -> None:
     changed[low, 1] = 9
     other = People.of_answers(judge.people.domain, changed)
     measured = frozenset({(0, 1)})
-    in_order = list(judge.data_set(other, measured, method="m", budget="b"))
+    in_order = rows(judge.data_set(other, measured))
     qualities = {q.queries: q for q in in_order}
     edges, held_out = f"{EDGES}, measured", f"{EDGES}, held out"
     assert [q.queries for q in in_order] == [edges, held_out, WITHIN, SUMS, OTHER_SUMS]
@@ -66,8 +72,8 @@ def test_errors_of_a_known_change() -> None:
     assert qualities[SUMS].number == 4
     assert qualities[SUMS].mean == pytest.approx(sum(difference <= t for t in (-10, 0)) / 1200)
     assert qualities[OTHER_SUMS].greatest == pytest.approx(1 / 300)
-    same = judge.data_set(judge.people, measured, method="m", budget="b")
-    assert [q.greatest for q in same] == [0] * 5
+    same = judge.data_set(judge.people, measured)
+    assert [q.greatest for q in rows(same)] == [0] * 5
 
 
 def test_the_noise_of_thresholds_is_that_of_sums_of_cells() -> None:
@@ -86,7 +92,7 @@ def test_the_noise_of_thresholds_is_that_of_sums_of_cells() -> None:
         return table / people.N
 
     measured = frozenset({(0, 1), (0, 3)})
-    floors = {q.queries: q for q in judge.measurements(noisy, measured, method="m", budget="b")}
+    floors = {q.queries: q for q in rows(judge.measurements(noisy, measured))}
     assert floors.keys() == {f"{EDGES}, measured", SUMS}
     assert [q.mean for q in floors.values()] == pytest.approx([0.005, 0.005])
     assert floors[SUMS].greatest == pytest.approx(0.01)
@@ -94,10 +100,7 @@ def test_the_noise_of_thresholds_is_that_of_sums_of_cells() -> None:
 
 def test_sums_alone_without_labels_and_nothing_without_numbers() -> None:
     judge, _ = judged(linear=LINEAR)
-    names = {
-        q.queries: q.number
-        for q in judge.data_set(judge.people, frozenset(), method="m", budget="b")
-    }
+    names = {q.queries: q.number for q in rows(judge.data_set(judge.people, frozenset()))}
     assert names[SUMS] == 2
     values = {"y": ATTRIBUTES["y"], "z": attribute([1, 2], 1)}
     study = small_study(
@@ -108,8 +111,8 @@ def test_sums_alone_without_labels_and_nothing_without_numbers() -> None:
     (declared,) = study.batches or ()
     own = People.of_answers(study_people(study, declared), np.zeros((50, 2), np.int64))
     judge = ThresholdJudge(own, declared)
-    assert not list(judge.data_set(own, frozenset(), method="m", budget="b"))
-    assert not list(judge.measurements(lambda c: np.zeros(0), frozenset(), method="m", budget="b"))
+    assert not judge.data_set(own, frozenset())
+    assert not judge.measurements(lambda c: np.zeros(0), frozenset())
 
 
 @pytest.mark.slow

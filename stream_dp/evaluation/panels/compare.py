@@ -11,22 +11,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from stream_dp.study import Study
+from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
+from stream_dp.study import Release, Study
 
-from .best import best_errors
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
-from .evaluation_rows import root_mean_square
-from .panel_report import QueryErrors, ReleaseErrors
+from .panel_report import QueryErrors, ReleaseErrors, root_mean_square
 from .repeat import release_errors
 from .repetitions import SeededPlan, run_repetitions
-from .trial import Floats, PanelJudge
-from .trial_plans import Truth, count_people
+from .trial import Floats
+from .trial_plans import PanelJudge, TrialPlan, Truth, count_people
 from .variants import Variant, variants
 
 # The thresholds 1, _NAMED_THRESHOLD and T of a cumulative release are named, as in `estimate`.
 _NAMED_THRESHOLD = 3
 # Kinds of window queries: the paper's, and coarser queries of fewer periods.
 _NAMED_KINDS = ("named", "narrower")
+# The best answer solves a linear system: with more answers than this, no error is computed.
+MOST_ANSWERS = 1500
 
 # By kind of release: the name of all cells together, and the kind of the queries that are cells.
 _CELLS = {"window": ("every pattern", "bin"), "cumulative": ("every cell", "total")}
@@ -174,6 +176,46 @@ def _named(sums: int) -> list[int]:
     return list(dict.fromkeys((0, min(_NAMED_THRESHOLD, sums) - 1, sums - 1))) if sums else []
 
 
+def best_errors(study: Study, release: Release, plan: TrialPlan) -> tuple[Floats | None, ...]:
+    """Computes the standard deviations of the best linear unbiased answers, for each judge.
+
+    They are (queries, periods), from all publications up to the horizon; NaN for a query without an
+    answer, None for a judge without any. The weights of the client's estimator
+    (`stream_dp.answers.estimator`) are fixed numbers, so the error is known exactly and nothing is
+    repeated. The sums of a cumulative release alone are the best already: a counter measures as
+    many numbers as there are sums, or uses its measurements in the best way.
+    """
+    patterns = any(judge.kind == "window" for judge in plan.judges)
+    if not patterns or sum(judge.truth.size for judge in plan.judges) > MOST_ANSWERS:
+        return (None,) * len(plan.judges)
+    first, _ = study.span(release)
+    messages = tuple(
+        PeriodMeasurements(
+            first + t - 1,
+            step.measurements.values.astype(float),
+            step.measurements.standard_errors() ** 2,
+        )
+        for t, step in plan.simulated_steps(0)
+    )
+    measured = ReleaseMeasurements(study, release, messages)
+    estimator = StreamEstimator(StreamMeasurements((measured,)), measured)
+    return tuple(_deviations(judge, estimator, first - 1) for judge in plan.judges)
+
+
+def _deviations(judge: PanelJudge, estimator: StreamEstimator, earlier_periods: int) -> Floats:
+    """Computes the standard deviations for a judge.
+
+    earlier_periods: the number of periods of the study before the first period of the release.
+    """
+    deviations = np.full(judge.truth.shape, np.nan)
+    for query, index in np.argwhere(~np.isnan(judge.truth)):
+        number = earlier_periods + judge.first + int(index)
+        answer = judge.best_answer(estimator, int(query), number)
+        if answer is not None:
+            deviations[query, index] = math.sqrt(answer.variance)
+    return deviations
+
+
 def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors]:
     """Yields the errors of the best estimates, which are known without repetitions.
 
@@ -186,15 +228,15 @@ def _best(judge: PanelJudge, deviations: Floats | None) -> Iterator[AnswerErrors
     named = [cells[i] for i in _named(len(cells))] if cell == "total" else []
     named = named or [i for i, label in enumerate(judge.labels) if label.kind in _NAMED_KINDS]
     for query, rows in [(name, cells), *((judge.labels[i].text, [i]) for i in named)]:
-        known = deviations[rows][~np.isnan(judge.truth[rows])]
-        if known.size and not np.isnan(known).any():
-            rmse = root_mean_square(known)
+        errors = deviations[rows][~np.isnan(judge.truth[rows])]
+        if errors.size and not np.isnan(errors).any():
+            rmse = root_mean_square(errors)
             yield AnswerErrors(
                 query=query,
                 answer="best",
                 bias=0.0,
                 rmse=rmse,
-                worst=float(known.max()),
+                worst=float(errors.max()),
                 theory=rmse,
             )
 

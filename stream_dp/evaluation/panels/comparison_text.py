@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..text_tables import WARNING, plain_table
+from ..text_tables import WARNING, decimal, plain_table
 from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
 
 _ANSWERS = {
@@ -87,31 +87,26 @@ def _label(form: FormErrors, comparison: ReleaseComparison) -> str:
 
 def _cell_columns(errors: AnswerErrors) -> list[str]:
     return [
-        _decimal(errors.bias, 1),
-        f"{errors.rmse:.1f}",
-        _decimal(errors.ratio, 2),
-        _decimal(errors.ratio_error, 3),
-        _decimal(errors.theory, 1),
-        _decimal(errors.theory_ratio, 2),
-        _decimal(errors.worst, 1),
-        _decimal(errors.worst_ratio, 2),
+        decimal(errors.bias),
+        decimal(errors.rmse),
+        decimal(errors.ratio, 2),
+        decimal(errors.ratio_error, 3),
+        decimal(errors.theory),
+        decimal(errors.theory_ratio, 2),
+        decimal(errors.worst),
+        decimal(errors.worst_ratio, 2),
     ]
 
 
 def _query_columns(errors: AnswerErrors | None) -> list[str]:
     if errors is None:
         return ["-"] * 4
-    bias = "-" if errors.bias is None else f"{errors.bias:+.1f}"
     return [
-        bias,
-        f"{errors.rmse:.1f}",
-        _decimal(errors.ratio, 2),
-        _decimal(errors.ratio_error, 3),
+        decimal(errors.bias, signed=True),
+        decimal(errors.rmse),
+        decimal(errors.ratio, 2),
+        decimal(errors.ratio_error, 3),
     ]
-
-
-def _decimal(number: float | None, digits: int) -> str:
-    return "-" if number is None else f"{number:.{digits}f}"
 
 
 def _aligned(rows: list[list[str]]) -> str:

@@ -7,11 +7,14 @@ every form says so. All numbers are in people; divided by the number of people t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from ..text_tables import WARNING
+from .trial import Floats
 
 
 @dataclass(frozen=True)
@@ -178,3 +181,7 @@ def _listed(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return [_listed(v) for v in value]
     return value
+
+
+def root_mean_square(numbers: Sequence[float] | Floats) -> float:
+    return float(np.sqrt(np.mean(np.square(numbers))))

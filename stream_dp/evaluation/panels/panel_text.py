@@ -6,15 +6,77 @@ CONFIDENTIAL like their numbers; the first line says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
-from ..text_tables import WARNING, plain_table
+from ..text_tables import WARNING, decimal, plain_table
 from .agreement import disagreements
-from .evaluation_rows import SummaryRow, summary_rows
-from .panel_report import Evaluation, ReleaseErrors, Sweep
+from .panel_report import Evaluation, ReleaseErrors, Sweep, root_mean_square
 
 # A window's bins are listed one by one up to this number.
 MOST_BINS = 48
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """The errors of an answer to a query of a release, pooled over periods."""
+
+    release: str
+    query: str
+    # "cells" for all cells of the release together, else as in `QueryErrors`.
+    kind: str
+    answer: str
+    # The mean over periods; None for all cells.
+    truth: float | None
+    # Root mean squares over periods.
+    rmse: float
+    theory: float | None
+    # The largest in size, with its sign; None for all cells.
+    bias: float | None
+    # The largest.
+    worst: float
+    confidential: bool = True
+
+    @property
+    def ratio(self) -> float | None:
+        """RMSE over theory."""
+        return None if self.theory is None else self.rmse / self.theory
+
+
+def summary_rows(evaluation: Evaluation) -> list[SummaryRow]:
+    """Returns a row for each release, query and answer; rows over all cells of a release first."""
+    rows: list[SummaryRow] = []
+    for errors in evaluation.releases:
+        name = "every pattern" if errors.kind == "window" else "every cell"
+        rows += [
+            SummaryRow(
+                release=errors.release,
+                query=name,
+                kind="cells",
+                answer=cells.answer,
+                truth=None,
+                rmse=cells.rmse,
+                theory=cells.theory,
+                bias=None,
+                worst=cells.worst,
+            )
+            for cells in errors.cells
+        ]
+        rows += [
+            SummaryRow(
+                release=errors.release,
+                query=line.query,
+                kind=line.kind,
+                answer=line.answer,
+                truth=sum(line.truth) / len(line.truth),
+                rmse=root_mean_square(line.rmse),
+                theory=None if line.theory is None else root_mean_square(line.theory),
+                bias=max(line.bias, key=abs),
+                worst=max(line.worst),
+            )
+            for line in errors.lines
+        ]
+    return rows
 
 
 def panels_text(result: Evaluation | Sweep) -> str:
@@ -69,12 +131,12 @@ def text_table(rows: Sequence[SummaryRow]) -> str:
     for (query, _), by_answer in answers.items():
         raw, panel = by_answer.get("raw"), by_answer["panel"]
         rmse, ratio, worst = (raw.rmse, raw.ratio, raw.worst) if raw else (None, None, None)
-        line = [query, _number(panel.truth), _number(panel.theory)]
-        line += [_number(rmse), _number(ratio, 3)]
-        line += [_number(panel.rmse), _number(panel.bias, signed=True)]
+        line = [query, decimal(panel.truth), decimal(panel.theory)]
+        line += [decimal(rmse), decimal(ratio, 3)]
+        line += [decimal(panel.rmse), decimal(panel.bias, signed=True)]
         if has_plain_share:
-            line.append(_number(by_answer["undebiased"].rmse))
-        lines.append([*line, _number(worst), _number(panel.worst)])
+            line.append(decimal(by_answer["undebiased"].rmse))
+        lines.append([*line, decimal(worst), decimal(panel.worst)])
     return plain_table(head, lines)
 
 
@@ -91,9 +153,3 @@ def sweep_text(sweep: Sweep) -> str:
             line += [f"{errors.cells[0].theory:.1f}", rmse["raw"], rmse["panel"]]
             lines.append([*line, rmse.get("undebiased", "-")])
     return f"{WARNING}\nRMSE over all cells, in people\n\n{plain_table(head, lines)}"
-
-
-def _number(value: float | None, digits: int = 1, signed: bool = False) -> str:
-    if value is None:
-        return "-"
-    return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

@@ -17,6 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from stream_dp.answers.estimator import StreamEstimator
+from stream_dp.answers.system import Answers
 from stream_dp.continual import FixedWindow
 from stream_dp.panel import Symbols
 from stream_dp.study import Strategy
@@ -41,18 +43,19 @@ class PatternsJudge:
     people: int
     # The width of the widest query, in periods.
     widest: int
-    # See `PanelJudge`.
+    # Of the release's name, for a release with several judges.
     suffix: str = ""
 
     kind: ClassVar[str] = "window"
 
     @property
     def width(self) -> int:
+        """The width of the window, and the first period of `truth`."""
         return self.mechanism.width
 
     @property
     def first(self) -> int:
-        return self.mechanism.width
+        return self.width
 
     @property
     def padding(self) -> int:
@@ -60,6 +63,7 @@ class PatternsJudge:
 
     @property
     def bound(self) -> float:
+        """The published error bound, simultaneous for all cells."""
         return self.mechanism.error_bound
 
     @property
@@ -92,6 +96,7 @@ class PatternsJudge:
 
     @property
     def cell_theory(self) -> float:
+        """The root mean square of the standard deviations of all cells."""
         return math.sqrt(self._variances.mean())
 
     @property
@@ -114,7 +119,12 @@ class PatternsJudge:
                     deviations[i] = np.sqrt(variances)
         return np.where(np.isnan(self.truth), np.nan, deviations)
 
+    def best_answer(self, estimator: StreamEstimator, query: int, number: int) -> Answers | None:
+        """The best linear unbiased answer to a query at a period of the study."""
+        return estimator.patterns(number, self.queries[query].mask.astype(float))
+
     def judge(self, steps: Steps) -> Trial:
+        """Computes the errors of a repetition."""
         mechanism, q = self.mechanism, self.mechanism.q
         errors = np.full((len(self.answers), *self.truth.shape), np.nan)
         squares, worst = np.zeros(len(self.answers)), np.zeros(len(self.answers))
@@ -203,7 +213,7 @@ def patterns_judge(
     absent: the code of the symbol whose pattern of k is left out, also if the mechanism
         measures it; None to judge all patterns.
     wide: whether queries wider than k are asked as well.
-    suffix: see `PanelJudge`.
+    suffix: of the release's name, for a release with several judges.
     """
     q, width = mechanism.q, mechanism.width
     longest = widest(mechanism) if wide else width

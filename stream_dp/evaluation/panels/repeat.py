@@ -17,8 +17,8 @@ from stream_dp.study import Release, Study
 
 from .panel_report import CellErrors, Evaluation, QueryErrors, ReleaseErrors, Sweep
 from .repetitions import SeededPlan, run_repetitions
-from .trial import PanelJudge, Trial
-from .trial_plans import Truth, count_people, trial_plan, visible_symbols
+from .trial import Trial
+from .trial_plans import PanelJudge, Truth, count_people, trial_plan, visible_symbols
 
 
 def evaluate_panels(

@@ -19,7 +19,8 @@ from tqdm import tqdm
 
 from stream_dp.errors import UserError
 
-from .trial import Trial, TrialPlan
+from .trial import Trial
+from .trial_plans import TrialPlan
 
 CHUNK = 10
 _SAFE_PATH = "PYTHONSAFEPATH"

@@ -15,6 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.answers.estimator import StreamEstimator
+from stream_dp.answers.system import Answers
 from stream_dp.continual import Cumulative
 from stream_dp.panel import Symbols
 
@@ -23,7 +25,10 @@ from .trial import Floats, Ints, QueryLabel, Steps, Trial, single_trial
 
 @dataclass(frozen=True, eq=False)
 class TotalsJudge:
-    """The judge of a cumulative mechanism on a known panel of T periods."""
+    """The judge of a cumulative mechanism on a known panel of T periods.
+
+    independent: whether the estimates of cells are independent and have equal variances.
+    """
 
     mechanism: Cumulative
     # Whether each symbol of the panel is the event, (symbols,).
@@ -32,7 +37,7 @@ class TotalsJudge:
     truth: Floats
     # The number of estimates before the estimates of the sums.
     skip: int = 0
-    # See `PanelJudge`.
+    # Of the release's name, for a release with several judges.
     suffix: str = ""
 
     kind: ClassVar[str] = "cumulative"
@@ -44,6 +49,7 @@ class TotalsJudge:
 
     @property
     def bound(self) -> float:
+        """The published error bound, simultaneous for all cells."""
         return self.mechanism.error_bound
 
     @property
@@ -53,6 +59,7 @@ class TotalsJudge:
 
     @property
     def cell_theory(self) -> float:
+        """The root mean square of the standard deviations of all cells."""
         return math.sqrt(float(np.nanmean(self.theory**2)))
 
     @cached_property
@@ -64,7 +71,12 @@ class TotalsJudge:
                 deviations[b - 1, t - 1] = math.sqrt(self.mechanism.variance(b, t))
         return deviations
 
+    def best_answer(self, estimator: StreamEstimator, query: int, number: int) -> Answers | None:
+        """The best linear unbiased answer to a query at a period of the study."""
+        return estimator.total(query + 1, number)
+
     def judge(self, steps: Steps) -> Trial:
+        """Computes the errors of a repetition."""
         errors = np.full((2, *self.truth.shape), np.nan)
         totals = np.zeros(steps[0][1].columns.shape[0], np.int64)
         for last, step in steps:
@@ -127,7 +139,7 @@ def totals_judge(
     own_panel: whether the synthetic panel is the mechanism's own: 1 for the event, 0 without it, 2
         for a row that has not entered. Otherwise its symbols are those of the known panel.
     skip: the number of estimates before the estimates of the sums.
-    suffix: see `PanelJudge`.
+    suffix: of the release's name, for a release with several judges.
     """
     totals = np.isin(symbols, events).cumsum(axis=1)
     truth = np.full((mechanism.horizon, mechanism.horizon), np.nan)

@@ -1,25 +1,18 @@
-"""A repetition of a declared release on a known panel, and sums over repetitions.
+"""The errors of a repetition on a known panel, and their sums over repetitions. CONFIDENTIAL.
 
-A plan has the common parts of all repetitions: the mechanism, the true counts of every period
-(computed once) and the judges of the output: of patterns (`patterns_judge.py`), of totals
-(`totals_judge.py`), or of both. `TrialPlan.run` draws simulated noise, steps the mechanism through
-the horizon and lets each judge sum up the errors, in people, by answer, query and period; they are
-NaN if a query has no answer.
-
-Confidential: a plan contains true counts, and errors are computed from them.
+Errors are in people, by answer, query and period; NaN if a query has no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import Mechanism, Step
-from stream_dp.privacy.noise import SeededNoise
+from stream_dp.continual import Step
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,82 +91,3 @@ def single_trial(
         cell_worst=cell_worst[None],
         repaired=int(repaired),
     )
-
-
-class PanelJudge(Protocol):
-    """Compares a class of answers with the truth."""
-
-    @property
-    def kind(self) -> str:
-        """The class of queries: "window" or "cumulative"."""
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of the release's name, for a release with several judges."""
-
-    @property
-    def width(self) -> int | None:
-        """The width of a window release."""
-
-    @property
-    def padding(self) -> int | None:
-        """The padding of each pattern of a window release."""
-
-    @property
-    def bound(self) -> float:
-        """The published error bound, simultaneous for all cells."""
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The names of the compared answers."""
-
-    @property
-    def labels(self) -> tuple[QueryLabel, ...]: ...
-
-    @property
-    def first(self) -> int:
-        """The first period of `truth`."""
-
-    @property
-    def truth(self) -> Floats:
-        """True answers, (queries, periods); NaN in periods without the query."""
-
-    @property
-    def theory(self) -> Floats:
-        """Standard deviations of the unbiased estimates, (queries, periods); NaN if unknown."""
-
-    @property
-    def cell_theory(self) -> float:
-        """The root mean square of the standard deviations of all cells."""
-
-    @property
-    def independent(self) -> bool:
-        """Whether the estimates of cells are independent and have equal variances."""
-
-    def judge(self, steps: Steps) -> Trial:
-        """Computes the errors of a repetition."""
-
-
-@dataclass(frozen=True, eq=False)
-class TrialPlan:
-    """The common parts of all repetitions of a release."""
-
-    mechanism: Mechanism[Any]
-    # The input of the mechanism at every period, from the first.
-    counts: tuple[Ints, ...]
-    judges: tuple[PanelJudge, ...]
-
-    def simulated_steps(self, seed: int) -> list[tuple[int, Step]]:
-        """Steps the mechanism with simulated noise. Returns the steps with their periods."""
-        source, state = SeededNoise(seed), self.mechanism.init()
-        steps = []
-        for t, counts in enumerate(self.counts, 1):
-            state, step = self.mechanism.step(state, counts, source.draw(self.mechanism.demand(t)))
-            if step is not None:
-                steps.append((t, step))
-        return steps
-
-    def run(self, seed: int) -> tuple[Trial, ...]:
-        """Runs a repetition. Returns the trial of each judge."""
-        steps = self.simulated_steps(seed)
-        return tuple(judge.judge(steps) for judge in self.judges)

@@ -1,8 +1,14 @@
-"""The trial plan of each release of a study on a known panel: its mechanism, counts and judges."""
+"""The plan of a release's trials on a known panel: its mechanism, true counts and judges.
+
+A judge compares a class of answers with the truth: of patterns (`patterns_judge.py`), or of totals
+(`totals_judge.py`); a joint release has both. CONFIDENTIAL: a plan contains true counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,20 +16,49 @@ from numpy.typing import NDArray
 from stream_dp.continual import (
     AnyMechanism,
     FixedWindow,
+    Mechanism,
+    Step,
     mechanism,
     patterns_part,
     totals_part,
 )
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
+from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Release, Study, has_totals
 
 from .patterns_judge import PatternsJudge, patterns_judge
-from .totals_judge import total_increments, totals_judge
-from .trial import Ints, TrialPlan
+from .totals_judge import TotalsJudge, total_increments, totals_judge
+from .trial import Ints, Trial
 
 # By attribute, the symbol codes of a known panel with the missing rule applied, (people, T).
 Truth = Mapping[str, Symbols]
+PanelJudge = PatternsJudge | TotalsJudge
+
+
+@dataclass(frozen=True, eq=False)
+class TrialPlan:
+    """The common parts of all repetitions of a release."""
+
+    mechanism: Mechanism[Any]
+    # The input of the mechanism at every period, from the first.
+    counts: tuple[Ints, ...]
+    judges: tuple[PanelJudge, ...]
+
+    def simulated_steps(self, seed: int) -> list[tuple[int, Step]]:
+        """Steps the mechanism with simulated noise. Returns the steps with their periods."""
+        source, state = SeededNoise(seed), self.mechanism.init()
+        steps = []
+        for t, counts in enumerate(self.counts, 1):
+            state, step = self.mechanism.step(state, counts, source.draw(self.mechanism.demand(t)))
+            if step is not None:
+                steps.append((t, step))
+        return steps
+
+    def run(self, seed: int) -> tuple[Trial, ...]:
+        """Runs a repetition. Returns the trial of each judge."""
+        steps = self.simulated_steps(seed)
+        return tuple(judge.judge(steps) for judge in self.judges)
 
 
 def count_people(study: Study, truth: Truth) -> int:

@@ -36,8 +36,7 @@ from stream_dp.study import (
 from stream_dp.study.families import PANEL_FAMILIES, Registry
 
 from .paper import Trees
-from .trial import TrialPlan
-from .trial_plans import Truth, is_open, trial_plan, visible_symbols
+from .trial_plans import TrialPlan, Truth, is_open, trial_plan, visible_symbols
 
 # The fields that a joint release shares with its two separate releases, but for rho.
 _COMMON = ("name", "attribute", "failure", "where", "first", "last")

@@ -1,8 +1,8 @@
-"""Fits batch releases to known groups and members again and again: errors by class of queries.
+"""Fits batch releases to known groups and members repeatedly: errors by class of queries.
 
-CONFIDENTIAL: errors are computed from true data. Beside each release, at the same rho, stands what
-one would have without it: independent attributes, people without households, and noisy answers to
-every query without a data set. Beside a model stand the measurements that it was fitted to.
+CONFIDENTIAL: errors are computed from true data. Beside each release stand baselines of the same
+rho: independent attributes, people without households, and noisy answers to every query without a
+data set. Beside a model stand its measurements.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study.group_releases import BatchRelease
 
 from .baselines import independent_attributes, measure_every_query, without_households
-from .groups_judge import DataSetJudge, measurement_errors
-from .table_report import Quality
+from .groups_judge import DataSetJudge
+from .table_report import DATA_SET, MEASURED, MODEL, ClassErrors, Quality, qualities
 
 INDEPENDENT, FLAT, EVERY = "independent", "people without households", "every query"
 
-# Called with what is being fitted, the rounds that are done, and how many there will be.
+# Called with the subject of a fit, the number of finished rounds, and the number of all rounds.
 FitProgress = Callable[[str, int, int], None]
 
 
@@ -40,42 +40,47 @@ def evaluate_data_sets(
     seed: int = 0,
     progress: FitProgress = lambda subject, done, rounds: None,
 ) -> list[Quality]:
-    """Errors of each release on every marginal query that it asks.
+    """Errors of each release on every marginal query of the release.
 
-    There is one entry for each repetition, method, answer and class of queries; `averaged` joins
-    repetitions. Entries are the same for the same seed, on the same machine.
+    The result has a row for each repetition, method, answer and class of queries; `averaged` joins
+    repetitions. The same seed gives the same rows on the same machine.
 
     hierarchy: the known groups and members.
-    releases: each with the label of its budget.
-    repetitions: how often each is fitted.
+    releases: with the labels of their budgets.
+    repetitions: the number of fits of each release.
     seed: of the simulated noise.
     progress: called after each round of a fit.
 
     Raises UserError for a kind that cannot be fitted here.
     """
-    qualities: list[Quality] = []
+    rows: list[Quality] = []
     for repetition in range(repetitions):
         compared: set[tuple[str, int]] = set()
-        for place, (budget, release) in enumerate(releases):
+        for index, (budget, release) in enumerate(releases):
             trial = _Trial(
-                hierarchy=hierarchy,
+                truth=hierarchy,
                 release=release,
                 budget=budget,
-                seed=seed + 1000 * repetition + place,
+                seed=seed + 1000 * repetition + index,
                 progress=progress,
             )
-            qualities += trial.fitted(release.kind)
+            rows += trial.fitted(release.kind)
             if (budget, release.ways) not in compared:
-                qualities += trial.baselines()
+                rows += trial.baselines()
                 compared.add((budget, release.ways))
-    return qualities
+    return rows
+
+
+def fit_progress(progress: FitProgress, subject: str) -> ProgressCallback:
+    """Reports the rounds of a fit under the name of its subject."""
+    return lambda done, rounds, error: progress(subject, done, rounds)
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """One repetition of one release."""
+    """A repetition of a release."""
 
-    hierarchy: Hierarchy
+    truth: Hierarchy
     release: BatchRelease
     budget: str
     seed: int
@@ -83,48 +88,54 @@ class _Trial:
 
     @cached_property
     def marginals(self) -> Sequence[Marginal]:
-        return default_marginals(self.hierarchy.domain, self.release.ways)
+        return default_marginals(self.truth.domain, self.release.ways)
 
     @cached_property
     def judge(self) -> DataSetJudge:
         queries = Queries.joined(marginal.queries() for marginal in self.marginals)
-        return DataSetJudge.of(self.hierarchy, queries)
+        return DataSetJudge(self.truth, queries)
 
-    def _fit_progress(self, method: str) -> ProgressCallback:
-        return lambda done, rounds, error: self.progress(f"{method}, {self.budget}", done, rounds)
+    @property
+    def noise(self) -> SeededNoise:
+        """The noise of a fit: the same for each method."""
+        return SeededNoise(self.seed)
+
+    def _progress(self, method: str) -> ProgressCallback:
+        return fit_progress(self.progress, f"{method}, {self.budget}")
+
+    def _qualities(self, errors: ClassErrors, method: str, answer: str) -> list[Quality]:
+        return qualities(errors, method, self.budget, answer)
 
     def fitted(self, kind: str) -> Iterator[Quality]:
-        """The errors of a kind of batch release, and of its model where it has one."""
+        """The errors of a kind of batch release, of its model and of its measurements."""
         release = self.release.model_copy(update={"kind": kind})
-        context = FitContext(SeededNoise(self.seed), progress=self._fit_progress(kind))
-        fit = kinds.load_synthesizer(kind)(self.hierarchy, release, context)
-        yield from self.judge.data_set(fit.sample(self.seed), kind, self.budget)
+        context = FitContext(self.noise, progress=self._progress(kind))
+        fit = kinds.load_synthesizer(kind)(self.truth, release, context)
+        yield from self._qualities(self.judge.data_set(fit.sample(self.seed)), kind, DATA_SET)
         if isinstance(fit, AdaptiveFit):
-            yield from self.judge.model(self.hierarchy, fit, kind, self.budget)
-            yield from measurement_errors(self.hierarchy, fit, kind, self.budget)
+            yield from self._qualities(self.judge.model(fit), kind, MODEL)
+            yield from self._qualities(self.judge.measurements(fit), kind, MEASURED)
 
     def baselines(self) -> Iterator[Quality]:
-        """People without households are left out where there are roles, or no JAX."""
-        noisy = measure_every_query(
-            self.hierarchy, self.marginals, self.release.rho, SeededNoise(self.seed)
-        )
-        yield from self.judge.counts(self.hierarchy, noisy, EVERY, self.budget)
-        if self.hierarchy.domain.roles is not None:
-            synthetic = independent_attributes(
-                self.hierarchy, self.release.rho, SeededNoise(self.seed), self.seed
-            )
-            yield from self.judge.data_set(synthetic, INDEPENDENT, self.budget)
+        """The errors of the baselines; with roles or without JAX some of them."""
+        truth, rho = self.truth, self.release.rho
+        noisy = measure_every_query(truth, self.marginals, rho, self.noise)
+        yield from self._qualities(self.judge.counts(noisy), EVERY, MEASURED)
+        if truth.domain.roles is not None:
+            synthetic = independent_attributes(truth, rho, self.noise, self.seed)
+            yield from self._qualities(self.judge.data_set(synthetic), INDEPENDENT, DATA_SET)
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
-        if self.hierarchy.domain.roles is None and find_spec("jax") is not None:
+        if truth.domain.roles is None and find_spec("jax") is not None:
             from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
 
             flat = without_households(
-                self.hierarchy,
+                truth,
                 self.release.ways,
                 AdaptivePlan.of(self.release),
                 settings=HPD_FIXED,
-                source=SeededNoise(self.seed),
-                progress=self._fit_progress(FLAT),
+                source=self.noise,
+                progress=self._progress(FLAT),
             )
-            yield from self.judge.data_set(flat.sample(self.seed), FLAT, self.budget)
+            synthetic = flat.sample(self.seed)
+            yield from self._qualities(self.judge.data_set(synthetic), FLAT, DATA_SET)

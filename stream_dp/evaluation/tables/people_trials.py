@@ -1,8 +1,8 @@
-"""Fits releases of people to a known table again and again: errors by class of query, and scores.
+"""Fits releases of people to a known table repeatedly: errors by class of query, and scores.
 
 CONFIDENTIAL: errors are computed from true data. Beside each release, at the same rho, stand
-independent columns, the noise in what was measured, and a second sample of as many people, drawn
-from the true ones without any privacy: the floor of any synthetic table.
+independent columns, the noise of the measurements, and a sample of as many true people without any
+privacy: the floor of any synthetic table.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stream_dp.batch.people.measure.residual_counts import Columns, Residuals
 from stream_dp.batch.people.measure.targets import Targets
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.rounds.loop import AdaptiveFit
-from stream_dp.batch.synthesizer import FitContext, ProgressCallback
+from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
 
 from .baselines import independent_people
-from .groups_trials import INDEPENDENT, FitProgress
+from .groups_trials import INDEPENDENT, FitProgress, fit_progress
 from .table_judge import TableJudge
-from .table_report import Quality, Score
+from .table_report import DATA_SET, MEASURED, Quality, Score, qualities
 from .threshold_judge import ThresholdJudge
 
 SAMPLE = "another sample"
@@ -41,53 +41,52 @@ def evaluate_people(
     progress: FitProgress = lambda subject, done, rounds: None,
     known: Callable[[int], tuple[Known, ...]] = lambda seed: (),
 ) -> tuple[list[Quality], list[Score]]:
-    """Errors and scores of each release, one entry for each repetition.
+    """Errors and scores of each release in each repetition.
 
     people: the known table.
-    releases: each with the label of its budget.
-    repetitions: how often each is fitted.
-    seed: of the simulated noise; entries are the same for the same seed, on the same machine.
+    releases: with the labels of their budgets.
+    repetitions: the number of fits of each release.
+    seed: of the simulated noise; the same seed gives the same result on the same machine.
     progress: called after each round of a fit.
-    known: from a seed, what other releases would have published of the same people.
+    known: gives, for a seed, the publications of other releases about the same people.
 
     Raises UserError for a kind that cannot be fitted here.
     """
-    judge = TableJudge(people)
-    qualities, scores = list[Quality](), list[Score]()
+    table, rows, scores = TableJudge(people), list[Quality](), list[Score]()
     for repetition in range(repetitions):
-        for place, (budget, release) in enumerate(releases):
-            own = seed + 1000 * repetition + place
-            shown = _progress(progress, f"{release.kind}, {budget}")
-            context = FitContext(SeededNoise(own), progress=shown, known=known(own))
+        for index, (budget, release) in enumerate(releases):
+            noise_seed = seed + 1000 * repetition + index
+            context = FitContext(
+                SeededNoise(noise_seed),
+                progress=fit_progress(progress, f"{release.kind}, {budget}"),
+                known=known(noise_seed),
+            )
             fit = kinds.load_synthesizer(release.kind)(people, release, context)
-            measured = measured_sets(fit)
+            measured, noisy = measured_sets(fit), _noisy_shares(fit, context.known)
+            source = SeededNoise(noise_seed)
             tables = {
-                release.kind: fit.sample(own),
-                INDEPENDENT: independent_people(people, release.rho, SeededNoise(own), own),
-                SAMPLE: _another_sample(people, own),
+                release.kind: fit.sample(noise_seed),
+                INDEPENDENT: independent_people(people, release.rho, source, noise_seed),
+                SAMPLE: _another_sample(people, noise_seed),
             }
-            thresholds = ThresholdJudge(people, release)
-            for method, table in tables.items():
-                names = {"method": method, "budget": budget}
-                qualities += judge.data_set(table, measured, **names)
-                qualities += thresholds.data_set(table, measured, **names)
-                scores += judge.scores(table, **names, seed=own)
-            noisy = _noisy_shares(fit, context.known)
+            judges = (table, ThresholdJudge(people, release))
+            for method, synthetic in tables.items():
+                for judge in judges:
+                    errors = judge.data_set(synthetic, measured)
+                    rows += qualities(errors, method, budget, DATA_SET)
+                values = table.scores(synthetic, noise_seed)
+                scores += [Score(method, budget, *score) for score in values.items()]
             if noisy is not None:
-                names = {"method": release.kind, "budget": budget}
-                qualities += judge.measurements(noisy, measured, **names)
-                qualities += thresholds.measurements(noisy, measured, **names)
-    return qualities, scores
+                for judge in judges:
+                    errors = judge.measurements(noisy, measured)
+                    rows += qualities(errors, release.kind, budget, MEASURED)
+    return rows, scores
 
 
 def _another_sample(people: People, seed: int) -> People:
-    again = np.random.default_rng(seed).choice(people.N, people.N)
-    numbers = {c: codes[again] for c, codes in people.numbers.items()}
-    return People(people.domain, people.codes[again], numbers)
-
-
-def _progress(progress: FitProgress, subject: str) -> ProgressCallback:
-    return lambda done, rounds, error: progress(subject, done, rounds)
+    rows = np.random.default_rng(seed).choice(people.N, people.N)
+    numbers = {c: codes[rows] for c, codes in people.numbers.items()}
+    return People(people.domain, people.codes[rows], numbers)
 
 
 def _noisy_shares(
@@ -102,7 +101,7 @@ def _noisy_shares(
 
 
 def measured_sets(fit: object) -> frozenset[Columns]:
-    """The sets of columns of which a fit measured all that their marginal says."""
+    """The sets of columns whose whole marginals a fit measured."""
     if isinstance(fit, MatchFit):
         return fit.measured
     if not isinstance(fit, AdaptiveFit) or not isinstance(fit.workload, Residuals):

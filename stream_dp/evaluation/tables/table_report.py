@@ -5,9 +5,10 @@ CONFIDENTIAL: errors are computed from true data, and no noise protects them; ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,66 +20,32 @@ from ..text_tables import WARNING
 RELATIONS = ("relations: spouse", "relations: child", "relations: parent")
 CLASSES = ("groups", "people", "relations", *RELATIONS)
 DATA_SET, MODEL, MEASURED = "data set", "model", "measurements"
+Floats = NDArray[np.float64]
+ClassErrors = Mapping[str, Sequence[Floats]]  # by class of queries, errors in arrays of any shape
+Row = TypeVar("Row", "Quality", "Score")
 
 
 @dataclass(frozen=True)
 class Quality:
-    """One method's errors on one class of queries, as shares."""
+    """A method's errors on a class of queries, as shares."""
 
     method: str
     # The label of a budget, as the owner writes it.
     budget: str
-    # `DATA_SET`; `MODEL`: the expectation of the fitted one; or `MEASURED`.
+    # `DATA_SET`; `MODEL`, the model's expectation; or `MEASURED`.
     answer: str
-    # One of `CLASSES`; of people alone, how many columns a query is about, and whether the release
-    # measured it.
+    # A class of `CLASSES`; of people alone, the number of columns of a query, and whether the
+    # release measured the query.
     queries: str
-    # How many queries there are.
+    # The number of queries.
     number: int
     greatest: float
     mean: float
 
 
-def class_qualities(
-    errors: Mapping[str, Sequence[NDArray[np.float64]]],
-    *,
-    method: str,
-    budget: str,
-    answer: str,
-) -> Iterator[Quality]:
-    """One entry for each class of queries; errors: of each class, in parts of any shape."""
-    for name, parts in errors.items():
-        sizes = np.abs(np.concatenate([part.reshape(-1) for part in parts]))
-        yield Quality(
-            method=method,
-            budget=budget,
-            answer=answer,
-            queries=name,
-            number=len(sizes),
-            greatest=float(sizes.max()),
-            mean=float(sizes.mean()),
-        )
-
-
-def averaged(qualities: Sequence[Quality]) -> list[Quality]:
-    """The means over repetitions: one entry for each method, budget, answer and class."""
-    by_key: dict[tuple[str, str, str, str], list[Quality]] = {}
-    for q in qualities:
-        by_key.setdefault((q.method, q.budget, q.answer, q.queries), []).append(q)
-    return [
-        Quality(
-            *key,
-            number=round(np.mean([q.number for q in repeated])),
-            greatest=float(np.mean([q.greatest for q in repeated])),
-            mean=float(np.mean([q.mean for q in repeated])),
-        )
-        for key, repeated in by_key.items()
-    ]
-
-
 @dataclass(frozen=True)
 class Score:
-    """How near one method's table of people comes to the true one, in one measure."""
+    """The distance of a method's table of people from the true table, by a measure."""
 
     method: str
     budget: str
@@ -86,18 +53,32 @@ class Score:
     value: float
 
 
-def averaged_scores(scores: Sequence[Score]) -> list[Score]:
-    """The means over repetitions: one entry for each method, budget and measure."""
-    by_key: dict[tuple[str, str, str], list[float]] = {}
-    for s in scores:
-        by_key.setdefault((s.method, s.budget, s.measure), []).append(s.value)
-    return [Score(*key, float(np.mean(values))) for key, values in by_key.items()]
+def qualities(errors: ClassErrors, method: str, budget: str, answer: str) -> list[Quality]:
+    """Summarises the errors of each class of queries."""
+    rows = []
+    for name, arrays in errors.items():
+        sizes = np.abs(np.concatenate([array.reshape(-1) for array in arrays]))
+        greatest, mean = float(sizes.max()), float(sizes.mean())
+        rows.append(Quality(method, budget, answer, name, len(sizes), greatest, mean))
+    return rows
 
 
-def quality_json(qualities: Iterable[Quality]) -> Json:
-    """Errors as JSON values."""
-    rows = [asdict(q) for q in qualities]
-    return {"confidential": True, "warning": WARNING, "quality": rows}
+def averaged(rows: Iterable[Row]) -> list[Row]:
+    """The means over repetitions: a row for each combination of the fields that are text."""
+    repetitions: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = tuple(value for value in vars(row).values() if isinstance(value, str))
+        repetitions.setdefault(key, []).append(row)
+    return [_mean(repeated) for repeated in repetitions.values()]
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    fields = dict(vars(rows[0]))
+    for name, value in fields.items():
+        if not isinstance(value, str):
+            mean = float(np.mean([vars(row)[name] for row in rows]))
+            fields[name] = round(mean) if isinstance(value, int) else mean
+    return type(rows[0])(**fields)
 
 
 @dataclass(frozen=True)
@@ -140,23 +121,17 @@ class DataSetReport:
 
     def as_dict(self) -> Json:
         """As JSON values: under `quality` the means over repetitions, under `each` every one."""
+        values = asdict(self)
+        rhos, rows, scores = (values.pop(name) for name in ("rhos", "qualities", "scores"))
         return {
             "confidential": True,
             "warning": WARNING,
-            "study": self.study,
-            "release": self.release,
-            "kind": self.kind,
-            "period": self.period,
-            "groups": self.groups,
-            "people": self.people,
-            "repetitions": self.repetitions,
-            "seed": self.seed,
-            "panels": list(self.panels),
-            "budgets": {label: str(rho) for label, rho in self.rhos.items()},
+            **values,
+            "budgets": {label: str(rho) for label, rho in rhos.items()},
             "quality": [asdict(q) for q in averaged(self.qualities)],
-            "each": [asdict(q) for q in self.qualities],
-            "scores": [asdict(s) for s in averaged_scores(self.scores)],
-            "each_score": [asdict(s) for s in self.scores],
+            "each": rows,
+            "scores": [asdict(s) for s in averaged(self.scores)],
+            "each_score": scores,
         }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..text_tables import WARNING, plain_table
-from .table_report import MEASURED, DataSetReports, Quality, Score, averaged, averaged_scores
+from .table_report import MEASURED, DataSetReports, Quality, Score, averaged
 
 
 def reports_text(reports: DataSetReports) -> str:
@@ -17,7 +17,7 @@ def reports_text(reports: DataSetReports) -> str:
 
 def score_texts(scores: Iterable[Score]) -> list[str]:
     """By budget a table: one line for each measure, one column for each method."""
-    means = averaged_scores(list(scores))
+    means = averaged(scores)
     methods = list(dict.fromkeys(s.method for s in means))
     texts = []
     for budget in dict.fromkeys(s.budget for s in means):
@@ -37,7 +37,7 @@ def quality_text(qualities: Iterable[Quality], about: str = "") -> str:
 
     about: a line above the tables.
     """
-    means = averaged(list(qualities))
+    means = averaged(qualities)
     budgets = list(dict.fromkeys(q.budget for q in means))
     head = [WARNING, about, "errors in percentage points: largest / mean (queries measured)"]
     blocks = ["\n".join(line for line in head if line)]

@@ -9,7 +9,7 @@ follow from a seed that the release does not have, beside those that it declares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,34 +24,32 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.thresholds import MOST_SUM, Linear
 
-from .table_report import DATA_SET, MEASURED, Quality, class_qualities
+from .table_report import ClassErrors, Floats
 
 HELD_OUT = 16
 EDGES, WITHIN = "thresholds at edges of bins", "thresholds within bins, held out"
 SUMS, OTHER_SUMS = "linear thresholds, measured", "linear thresholds, held out"
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdJudge:
-    """The true answers. Confidential. Without numbers there are none.
+    """Compares thresholds with the true table of people; none without numbers. Confidential.
 
-    people: the true table.
-    release: whose labels and sums of numbers are asked for.
+    release: declares the labels and the sums of numbers.
     """
 
     people: People
     release: PeopleRelease
 
     @cached_property
-    def listed(self) -> list[int]:
+    def _listed(self) -> list[int]:
         """The columns of listed values."""
         domain = self.people.domain
         return [c for c in range(len(domain.columns)) if c not in domain.numbers]
 
     @cached_property
-    def given(self) -> list[Columns]:
-        """What goes with a sum: each label; without labels a sum stands alone."""
+    def _conditions(self) -> list[Columns]:
+        """The labels within which sums are judged; a single empty condition without labels."""
         labels = self.release.labels or ()
         return [(self.release.names.index(name),) for name in labels] or [()]
 
@@ -71,36 +69,35 @@ class ThresholdJudge:
     def _true(self) -> dict[str, dict[Columns, Floats]]:
         return self._shares(self.people)
 
-    def data_set(
-        self, synthetic: People, measured: frozenset[Columns], *, method: str, budget: str
-    ) -> Iterator[Quality]:
-        """The errors of a table; measured: the sets of columns that the release measured."""
+    def data_set(self, synthetic: People, measured: frozenset[Columns]) -> ClassErrors:
+        """The errors of a table.
+
+        measured: the sets of columns that the release measured.
+        """
         classes: dict[str, list[Floats]] = {}
-        for name, shares in self._shares(synthetic).items():
-            for columns, own in shares.items():
-                error = own - self._true[name][columns]
+        for name, shares_by_columns in self._shares(synthetic).items():
+            for columns, shares in shares_by_columns.items():
+                error = shares - self._true[name][columns]
                 classes.setdefault(_class(name, columns, measured), []).append(error)
-        return class_qualities(classes, method=method, budget=budget, answer=DATA_SET)
+        return classes
 
     def measurements(
-        self,
-        noisy: Callable[[Columns], Floats],
-        measured: frozenset[Columns],
-        *,
-        method: str,
-        budget: str,
-    ) -> Iterator[Quality]:
-        """The noise floor: errors of sums of noisy cells; noisy: the shares of a marginal."""
+        self, noisy: Callable[[Columns], Floats], measured: frozenset[Columns]
+    ) -> ClassErrors:
+        """The noise floor: the errors of sums of noisy cells.
+
+        noisy: gives the noisy shares of a marginal.
+        """
         classes: dict[str, list[Floats]] = {}
         for name in (EDGES, SUMS):
             for columns, true in self._true.get(name, {}).items():
-                own = tuple(sorted(columns))
-                if own in measured:
-                    cells = noisy(own) if own == columns else noisy(own).T
+                marginal = tuple(sorted(columns))
+                if marginal in measured:
+                    cells = noisy(marginal) if marginal == columns else noisy(marginal).T
                     cells = cells.reshape(len(true), -1)
                     error = cells.cumsum(axis=1)[:, : true.shape[1]] - true
                     classes.setdefault(_class(name, columns, measured), []).append(error)
-        return class_qualities(classes, method=method, budget=budget, answer=MEASURED)
+        return classes
 
     def _shares(self, people: People) -> dict[str, dict[Columns, Floats]]:
         """By class, and by listed column and number or sum, (values, thresholds) shares."""
@@ -112,32 +109,32 @@ class ThresholdJudge:
             for name, ends in ((EDGES, starts[1:-1]), (WITHIN, middles)):
                 cells = np.searchsorted(ends, people.numbers[number], side="right")
                 if len(ends):
-                    for c in self.listed:
-                        own = _below(people, (c,), cells, len(ends))
-                        result.setdefault(name, {})[c, number] = own
+                    for c in self._listed:
+                        shares = _below(people, (c,), cells, len(ends))
+                        result.setdefault(name, {})[c, number] = shares
         if not numbers:
             return result
         first = len(people.domain.columns)
         for name, sums in ((SUMS, self._declared), (OTHER_SUMS, self._others)):
-            for place, one in enumerate(sums, first):
-                cells, most = one.cells(people.domain, people.numbers), len(one.thresholds)
-                for given in self.given:
-                    own = _below(people, given, cells, most)
-                    result.setdefault(name, {})[*given, place] = own
+            for column, projection in enumerate(sums, first):
+                cells = projection.cells(people.domain, people.numbers)
+                for condition in self._conditions:
+                    shares = _below(people, condition, cells, len(projection.thresholds))
+                    result.setdefault(name, {})[*condition, column] = shares
         return result
 
 
-def _below(people: People, given: Columns, cells: NDArray[np.int64], thresholds: int) -> Floats:
-    """(values, thresholds) the shares with a value and one of the cells up to a threshold.
+def _below(people: People, condition: Columns, cells: NDArray[np.int64], thresholds: int) -> Floats:
+    """The shares of people with a value and with a cell up to a threshold, (values, thresholds).
 
-    given: the column of the values; none has one value, everybody's.
+    condition: the column of the values; without a column there is a single value.
     """
-    values, place = 1, np.minimum(cells, thresholds)
-    for column in given:
+    values, index = 1, np.minimum(cells, thresholds)
+    for column in condition:
         values = people.domain.sizes[column]
-        # Whoever is beyond the last threshold, or absent, is in a cell that none counts.
-        place = place + people.codes[:, column].astype(np.int64) * (thresholds + 1)
-    counts = np.bincount(place, minlength=values * (thresholds + 1))
+        # A person beyond the last threshold, or absent, is in a cell that is not counted.
+        index = index + people.codes[:, column].astype(np.int64) * (thresholds + 1)
+    counts = np.bincount(index, minlength=values * (thresholds + 1))
     shares: Floats = counts.reshape(values, -1)[:, :thresholds].cumsum(axis=1) / max(people.N, 1)
     return shares
 

@@ -239,7 +239,13 @@ def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> N
         assert release.settings(True) == {**stated, "rows": 20, "relations": part}
         assert release.settings(False) == {**stated, "rows": 20}
         certificate = base_certificate(
-            study, release, 3, mechanism="m", rho=study.rho, spent=study.rho, simulated=True
+            study,
+            release,
+            mechanism="m",
+            number=3,
+            rho=study.rho,
+            spent=study.rho,
+            simulated=True,
         )
         assert certificate.parameters == release.settings(True)
         hashes.add(study.hash)
