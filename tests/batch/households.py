@@ -52,7 +52,7 @@ def random_queries(rng, layout, n, level=None):
 
     relative = codes(layout.person_values)
     relative[chosen < SPOUSE] = -1
-    group = codes((*layout.group_values, layout.most))
+    group = codes((*layout.group_values, layout.max_size))
     return Queries(chosen.astype(np.int8), group, codes(layout.person_values), relative)
 
 
@@ -64,7 +64,7 @@ def model(name="typed", form="fixed", rows=20, **more):
         rows=rows,
         hidden=FORMS[form][0],
         latent=8,
-        others=2,
+        other_slots=2,
         **more,
     )
 
@@ -97,10 +97,10 @@ def compositions(layout, logits, k):
             yield list(range(m)), p
         return
     spouse, child = _softmax(logits["spouse"][:, k]), _softmax(logits["child"][:, k])
-    other = _softmax(logits["other"][:, k]) if layout.types.others else [1.0]
+    other = _softmax(logits["other"][:, k]) if layout.types.other_slots else [1.0]
     weighted = []
     for (n, a), (c, b), (o, d) in product(enumerate(spouse), enumerate(child), enumerate(other)):
-        if 1 + n + c + o <= layout.most:
+        if 1 + n + c + o <= layout.max_size:
             first = 2 + layout.types.children
             weighted.append(([0, *[1] * n, *range(2, 2 + c), *range(first, first + o)], a * b * d))
     total = sum(p for _, p in weighted)
@@ -112,7 +112,7 @@ def roles(layout, logits, k):
     values, types = layout.person_values[layout.types.column], layout.types
     for slot in range(2 + types.children):
         yield np.eye(values)[types.codes[min(slot, 2)]]
-    for part in logits["role"][:, k].reshape(types.others, -1) if types.others else ():
+    for part in logits["role"][:, k].reshape(types.other_slots, -1) if types.other_slots else ():
         vector = np.zeros(values)
         vector[list(types.other_codes)] = _softmax(part)
         yield vector

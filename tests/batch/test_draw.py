@@ -19,7 +19,7 @@ def softmax(logits):
 def cells(layout, group, width):
     """Of the size and all group attributes."""
     codes = np.zeros(len(group), int)
-    for column, values in zip(group.T, (*layout.group_values, layout.most), strict=True):
+    for column, values in zip(group.T, (*layout.group_values, layout.max_size), strict=True):
         codes = codes * values + column
     return np.bincount(codes, minlength=width)
 
@@ -64,7 +64,7 @@ def test_every_single_group_has_the_distribution_of_the_model(model):
         first[people[np.searchsorted(group_of, 2), 0]] += 1
     assert stats.chisquare(counts, runs * chance).pvalue > 1e-4
     values = layout.person_values[0]
-    person = logits["person"].reshape(layout.most, -1, 2)[0, :values]
+    person = logits["person"].reshape(layout.max_size, -1, 2)[0, :values]
     expected = runs * (softmax(person[:, 0]) + softmax(person[:, 1])) / 2
     assert stats.chisquare(first, expected).pvalue > 1e-4
 

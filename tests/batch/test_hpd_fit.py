@@ -141,12 +141,12 @@ def test_a_fit_reaches_answers_that_a_model_has(name, form):
         params, done = family.fit(
             params, MeasuredQueries(queries, true, np.ones(120)), AdamSettings(200, rate)
         )
-        assert done.after <= done.before
+        assert done.best_error <= done.first_error
         assert (done.steps, done.finite) == (200, True)
     left = np.abs(family.answers(params, queries) - true)
     assert start > 100
     assert left.max() < 6  # of a thousand groups, or 2500 people
-    assert done.after == pytest.approx((left**2).mean(), rel=0.01)
+    assert done.best_error == pytest.approx((left**2).mean(), rel=0.01)
 
 
 def test_what_was_measured_well_weighs_more():
@@ -256,8 +256,8 @@ def test_a_fit_that_diverges_keeps_what_is_finite(form, rate):
         params, MeasuredQueries(queries, values, np.ones(40)), AdamSettings(50, rate)
     )
     assert all(np.isfinite(v).all() for v in after.values())
-    assert np.isfinite(done.after)
-    assert done.after <= done.before
+    assert np.isfinite(done.best_error)
+    assert done.best_error <= done.first_error
     if not np.isfinite(rate):
         assert same(after, params)
         assert not done.finite

@@ -1,4 +1,4 @@
-"""The simplest batch synthesizer: every attribute is drawn independently from its noisy counts.
+"""The simplest batch synthesizer: attributes are drawn independently from noisy counts.
 
 One round measures the one-way marginal of every group attribute, of the size and of every person
 attribute, each with independent discrete Gaussian noise (Canonne, Kamath, Steinke 2020). Replacing

@@ -1,1 +1,1 @@
-"""How many groups have each size, for every region of a tree."""
+"""The number of groups of each size, for every region of a tree."""

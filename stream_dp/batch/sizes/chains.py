@@ -1,4 +1,4 @@
-"""What noisy values and other evidence say of a region's cumulative counts, size by size.
+"""Beliefs about a region's cumulative counts, size by size, from noisy values and other evidence.
 
 Let c(s) be how many groups of a region have at most s members. These counts rise with s, and both
 kinds of measurements, of cumulative counts and of sorted sizes, say something of each c(s) by
@@ -31,7 +31,7 @@ _SURE = -1e5  # log odds beyond the sizes of a chain
 
 @dataclass(frozen=True)
 class Chain:
-    """The evidence of a region's own measurements.
+    """The evidence of a region's measurements.
 
     total: the number of its groups.
     low: int64 (sizes,), for each size from 0 on the least count considered; it rises. Counts at
@@ -46,12 +46,12 @@ class Chain:
 
     @property
     def sizes(self) -> int:
-        """How many sizes have uncertain counts."""
+        """The number of sizes with uncertain counts."""
         return len(self.low)
 
     @property
     def states(self) -> int:
-        """How many counts are considered at each size."""
+        """The number of counts considered at a size."""
         return int(self.weights.shape[1])
 
     @property
@@ -60,7 +60,7 @@ class Chain:
         return max(0, self.total - self.states + 1)
 
     def least(self, sizes: int) -> Int64Array:
-        """`low` for so many sizes, int64 (sizes,)."""
+        """`low` for the first `sizes` sizes, int64 (sizes,)."""
         beyond = np.full(max(0, sizes - self.sizes), self.last_low, np.int64)
         return np.concatenate([self.low[:sizes], beyond])
 
@@ -101,7 +101,7 @@ def chain(
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a region's counts beside its measurements, each (sizes,).
+    """Evidence of a region's counts beside its measurements, each array (sizes,).
 
     slope: what one group more at or below a size adds to the log weight.
     mean, precision: of a normal law of each count.
@@ -114,15 +114,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Counts:
-    """What is known of a region's counts.
+    """Beliefs about a region's counts.
 
     chain: of the region.
+    slope: (sizes,), of the prior; see `Evidence`.
     mean, variance: (sizes,).
     odds: float32 (sizes of the chain, states), the log odds of at most each count considered,
         against more; rising, inf for the last possible one.
     """
 
     chain: Chain
+    slope: Floats
     mean: Floats
     variance: Floats
     odds: NDArray[np.float32]
@@ -132,11 +134,11 @@ class Counts:
 
         Beyond the chain's sizes the count is the total, the surer the larger the size.
         """
-        own = self.odds[first:end]
+        considered = self.odds[first:end]
         odds = np.full((end - first, states), np.inf, np.float32)
-        odds[: len(own), : self.chain.states] = own
-        size = np.arange(first + len(own), end, dtype=np.float32)
-        odds[len(own) :, : self.chain.total - self.chain.last_low] = _SURE - size[:, None]
+        odds[: len(considered), : self.chain.states] = considered
+        size = np.arange(first + len(considered), end, dtype=np.float32)
+        odds[len(considered) :, : self.chain.total - self.chain.last_low] = _SURE - size[:, None]
         return odds
 
 
@@ -148,17 +150,17 @@ def prior_slope(expected: Floats) -> Floats:
 
 
 def counts_of(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Counts]:
-    """What measurements and other evidence together say of the counts of each region."""
+    """The beliefs about every region's counts, from measurements and further evidence."""
     order = sorted(range(len(chains)), key=lambda i: (chains[i].states, chains[i].sizes))
-    known: dict[int, Counts] = {}
+    counts: dict[int, Counts] = {}
     while order:
-        some = [order.pop()]
-        states, cells = chains[some[0]].states, max(1, chains[some[0]].weights.size)
-        while order and chains[order[-1]].states == states and len(some) < _AT_ONCE // cells:
-            some.append(order.pop())
-        parts = _together([chains[i] for i in some], [evidence[i] for i in some])
-        known |= zip(some, parts, strict=True)
-    return [known[i] for i in range(len(chains))]
+        batch = [order.pop()]
+        states, cells = chains[batch[0]].states, max(1, chains[batch[0]].weights.size)
+        while order and chains[order[-1]].states == states and len(batch) < _AT_ONCE // cells:
+            batch.append(order.pop())
+        computed = _together([chains[i] for i in batch], [evidence[i] for i in batch])
+        counts |= zip(batch, computed, strict=True)
+    return [counts[i] for i in range(len(chains))]
 
 
 def _together(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Counts]:
@@ -166,37 +168,39 @@ def _together(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Cou
     offsets = np.arange(states)
     low = np.stack([chain.least(sizes) for chain in chains])
     weights = np.full((len(chains), sizes, states), -np.inf)
-    for own, one, other in zip(weights, chains, evidence, strict=True):
-        n = one.sizes
-        away = one.low[:, None] + offsets - other.mean[:n, None]
-        own[:n] = one.weights + other.slope[:n, None] * offsets
-        own[:n] -= away**2 * (other.precision[:n, None] / 2)
-        own[n:, one.total - one.last_low] = 0
-    logs = _marginals(weights, low)
-    known = []
-    for own, start, one, other in zip(logs, low, chains, evidence, strict=True):
-        probability = np.exp(own)
+    for total, chain, beside in zip(weights, chains, evidence, strict=True):
+        n = chain.sizes
+        distance = chain.low[:, None] + offsets - beside.mean[:n, None]
+        total[:n] = chain.weights + beside.slope[:n, None] * offsets
+        total[:n] -= distance**2 * (beside.precision[:n, None] / 2)
+        total[n:, chain.total - chain.last_low] = 0
+    counts = []
+    for logs, start, chain, beside in zip(
+        _marginals(weights, low), low, chains, evidence, strict=True
+    ):
+        probability = np.exp(logs)
         mean, square = probability @ offsets, probability @ offsets**2
-        rest = len(other.mean) - sizes
-        known.append(
+        rest = len(beside.mean) - sizes
+        counts.append(
             Counts(
-                one,
-                np.append(start + mean, np.full(rest, float(one.total))),
+                chain,
+                beside.slope,
+                np.append(start + mean, np.full(rest, float(chain.total))),
                 np.append(square - mean**2, np.zeros(rest)),
-                _log_odds(own[: one.sizes]),
+                _log_odds(logs[: chain.sizes]),
             )
         )
-    return known
+    return counts
 
 
 def _log_odds(logs: Floats) -> NDArray[np.float32]:
     """The log odds of at most each count, given the log probabilities, both (sizes, states)."""
     at_most = np.logaddexp.accumulate(logs, axis=1)
-    more = np.full_like(logs, -np.inf)
-    more[:, :-1] = np.logaddexp.accumulate(logs[:, :0:-1], axis=1)[:, ::-1]
+    above_odds = np.full_like(logs, -np.inf)
+    above_odds[:, :-1] = np.logaddexp.accumulate(logs[:, :0:-1], axis=1)[:, ::-1]
     with np.errstate(invalid="ignore"):
-        odds = at_most - more
-    odds[np.isneginf(more)] = np.inf
+        odds = at_most - above_odds
+    odds[np.isneginf(above_odds)] = np.inf
     return odds.astype(np.float32)
 
 
@@ -213,13 +217,13 @@ def _marginals(weights: Floats, low: Int64Array) -> Floats:
         rise = (low[:, s] - low[:, s - 1])[:, None]
         summed = np.concatenate([none, np.logaddexp.accumulate(logs[:, s - 1], axis=1)], axis=1)
         logs[:, s] += summed[rows, np.minimum(offsets + 1 + rise, states)]
-    after = np.zeros((regions, states))
+    following = np.zeros((regions, states))
     for s in range(sizes - 1, 0, -1):
         rise = (low[:, s] - low[:, s - 1])[:, None]
-        summed = np.logaddexp.accumulate((after + weights[:, s])[:, ::-1], axis=1)[:, ::-1]
+        summed = np.logaddexp.accumulate((following + weights[:, s])[:, ::-1], axis=1)[:, ::-1]
         summed = np.concatenate([summed, none], axis=1)
-        after = summed[rows, np.clip(offsets - rise, 0, states)]
-        logs[:, s - 1] += after
+        following = summed[rows, np.clip(offsets - rise, 0, states)]
+        logs[:, s - 1] += following
     logs -= logs.max(axis=2, keepdims=True)
     logs -= np.log(np.exp(logs).sum(axis=2, keepdims=True))
     return logs

@@ -1,4 +1,4 @@
-"""A declared release of sizes: what is measured at each level, and its fit in a job."""
+"""A declared release of sizes: the plan of each level, and the fit in a job."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _DEFAULT = ("sorted", "cumulative-squares")
 
 @dataclass(frozen=True)
 class PlannedLevel(PlannedPhase):
-    """A level as far as it is known without the places, which say how many values it has.
+    """A level before the places are known, on which the number of values depends.
 
     The omniscient error (Kuo et al. 2018, section 6) is the deviation of an entry for each size
-    that occurs; nobody knows beforehand how many do.
+    that occurs; their number is not known beforehand.
     """
 
     @property
@@ -51,10 +51,12 @@ def declared_levels(
             LevelPlan(neighbours, tuple(names), epsilon, pure=True)
             for names, epsilon in zip(methods, release.epsilon, strict=True)
         )
-    parts = release.parts or (1,) * depth
+    shares = release.parts or (1,) * depth
     return tuple(
-        LevelPlan(neighbours, tuple(names), release.rho * part / sum(parts), choice=release.choice)
-        for names, part in zip(methods, parts, strict=True)
+        LevelPlan(
+            neighbours, tuple(names), release.rho * share / sum(shares), choice=release.choice
+        )
+        for names, share in zip(methods, shares, strict=True)
     )
 
 
@@ -68,7 +70,7 @@ def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> Size
 
 
 def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ...]:
-    """What a release measures at each level, as far as it is known without the places."""
+    """The measurements of a release at each level, before the places are known."""
     assert study.places is not None
     names = (ALL, *study.places.regions)
     declared = release.candidates()
@@ -100,7 +102,7 @@ def fit_release(
     """Measures a job's places. It is `release.rho`-zCDP under the study's relation.
 
     counts: the job's snapshot: columns of the regions, `size` and `groups`. Confidential.
-    Raises UserError where it is not of what the release declares.
+    Raises UserError where the snapshot does not fit the declaration.
     """
     assert study.places is not None
     regions, leaves = counted_regions(counts, study.places.regions)

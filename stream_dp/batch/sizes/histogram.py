@@ -1,6 +1,6 @@
-"""How many groups of a region have each size, as runs of groups of equal size.
+"""The numbers of groups by size in a region: runs of groups of equal size.
 
-Three representations of the same numbers, by Kuo et al. 2018 (VLDB 11), section 4: the histogram H
+Three representations of the numbers, by Kuo et al. 2018 (VLDB 11), section 4: the histogram H
 (the number of groups of each size), the cumulative counts Hc (the number of groups of at most each
 size) and the sorted sizes Hg (the size of every group, in increasing order).
 """
@@ -21,7 +21,7 @@ class Sizes:
     """The sizes of a region's groups.
 
     size: int64 (d,), the sizes that occur, increasing and none negative.
-    groups: int64 (d,), how many groups have each of them, none zero.
+    groups: int64 (d,), the number of groups of each size, none zero.
     """
 
     size: Int64Array
@@ -29,12 +29,12 @@ class Sizes:
 
     @classmethod
     def of(cls, size: Int64Array, groups: Int64Array | None = None) -> Sizes:
-        """The sizes of groups in any order; `groups` says how many each entry stands for."""
+        """The sizes of groups in any order; an entry stands for `groups` groups."""
         if groups is None:
             return cls(*np.unique(np.asarray(size, np.int64), return_counts=True))
-        size, place = np.unique(np.asarray(size, np.int64), return_inverse=True)
+        size, position = np.unique(np.asarray(size, np.int64), return_inverse=True)
         total = np.zeros(len(size), np.int64)
-        np.add.at(total, place, groups)
+        np.add.at(total, position, groups)
         return cls(size[total > 0], total[total > 0])
 
     @classmethod
@@ -85,7 +85,7 @@ class Estimate:
     """Estimated sizes of a region's groups, not yet rounded.
 
     value: float64 (d,), increasing and none negative.
-    groups: int64 (d,), how many groups have each of them.
+    groups: int64 (d,), the number of groups of each size.
     """
 
     value: NDArray[np.float64]
@@ -103,7 +103,7 @@ class Estimate:
 
 
 def earth_movers_distance(first: Sizes, second: Sizes) -> int:
-    """How many members must be added or removed to turn one region's sizes into the other's.
+    """The number of members to add or remove to turn the first region's sizes into the second's.
 
     The sum of |Hc - Hc'|, and of |Hg - Hg'|, which are equal. Both must have as many groups. A
     person who joins or leaves a group changes it by at most 1, one who moves by at most 2.

@@ -1,7 +1,4 @@
-"""The nearest values that a histogram can have: isotonic regressions and a simplex.
-
-All are computed from noisy values alone.
-"""
+"""Projections of noisy values: isotonic regressions, and onto a simplex."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def least_squares(noisy: Int64Array) -> NDArray[np.float64]:
     return fitted
 
 
-def least_absolute(noisy: Int64Array, most: int) -> Int64Array:
+def least_absolute(noisy: Int64Array, total: int) -> Int64Array:
     """An increasing integer sequence within [0, most] with the least sum of differences, (n,).
 
     The sum as a function of the last entry is convex and piecewise linear; the heap holds the
@@ -29,7 +26,7 @@ def least_absolute(noisy: Int64Array, most: int) -> Int64Array:
     """
     points: list[int] = []
     last = np.zeros(len(noisy), np.int64)
-    for i, value in enumerate(np.clip(noisy, 0, most).tolist()):
+    for i, value in enumerate(np.clip(noisy, 0, total).tolist()):
         heappush(points, -value)
         if -points[0] > value:
             heapreplace(points, -value)
@@ -44,8 +41,8 @@ def on_simplex(noisy: Int64Array, total: int) -> NDArray[np.float64]:
     """
     falling = np.sort(noisy.astype(np.float64))[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
-    above = np.flatnonzero(falling > excess)
-    threshold = float(excess[above[-1]] if len(above) else falling[0])
+    positive = np.flatnonzero(falling > excess)
+    threshold = float(excess[positive[-1]] if len(positive) else falling[0])
     return np.maximum(noisy.astype(np.float64) - threshold, 0)
 
 

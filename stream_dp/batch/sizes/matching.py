@@ -1,4 +1,4 @@
-"""Which group of a region is which group of its children: smallest to smallest.
+"""Matches the groups of a region with the groups of its children: smallest to smallest.
 
 Source: Kuo et al. 2018, section 5.2, on runs of groups of equal size.
 """
@@ -17,12 +17,12 @@ NOWHERE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Matching:
-    """Pairs of runs with the number of groups that they share, each int64 (pairs,).
+    """Pairs of runs with their number of common groups, each array int64 (pairs,).
 
     parent: the run of the parent.
     child: the child.
     run: the run of that child.
-    groups: how many groups of the one are groups of the other.
+    groups: the number of groups in both runs.
     """
 
     parent: Int64Array
@@ -46,7 +46,7 @@ def matched(parent: Estimate, children: Sequence[Estimate]) -> Matching:
     child, run, value, groups = child[order], run[order], value[order], groups[order]
     if groups.sum() != parent.groups.sum():
         raise ValueError("a parent's groups are not those of its children")
-    parts: list[tuple[int, Int64Array, Int64Array]] = []
+    meetings: list[tuple[int, Int64Array, Int64Array]] = []
     free = parent.groups.tolist()
     j = start = 0
     for end in (np.flatnonzero(np.diff(value, append=np.inf)) + 1).tolist():
@@ -55,31 +55,31 @@ def matched(parent: Estimate, children: Sequence[Estimate]) -> Matching:
             j += not free[j]
             share = min(free[j], rest)
             meeting = tied if share == rest else in_proportion(tied, share)
-            some = np.flatnonzero(meeting)
-            parts.append((j, some + start, meeting[some]))
+            met = np.flatnonzero(meeting)
+            meetings.append((j, met + start, meeting[met]))
             tied, rest, free[j] = tied - meeting, rest - share, free[j] - share
         start = end
-    where = np.concatenate([NOWHERE, *(place for _, place, _ in parts)])
+    ordered = np.concatenate([NOWHERE, *(runs for _, runs, _ in meetings)])
     return Matching(
-        parent=np.repeat([j for j, _, _ in parts], [len(p) for _, p, _ in parts]).astype(np.int64),
-        child=child[where],
-        run=run[where],
-        groups=np.concatenate([NOWHERE, *(shared for _, _, shared in parts)]),
+        parent=np.concatenate([NOWHERE, *(np.full(len(runs), j) for j, runs, _ in meetings)]),
+        child=child[ordered],
+        run=run[ordered],
+        groups=np.concatenate([NOWHERE, *(shared for _, _, shared in meetings)]),
     )
 
 
 def in_proportion(counts: Int64Array, share: int) -> Int64Array:
-    """`share` in whole parts in proportion to positive `counts`, none above its count.
+    """`share` split in whole numbers, in proportion to positive `counts` and at most these.
 
     Largest remainders are rounded up, the first of equal ones first. `share` is at most the sum.
     """
     total = int(counts.sum())
     if share * int(counts.max()) >> 62:
         scaled = [share * count for count in counts.tolist()]
-        parts = np.array([product // total for product in scaled], np.int64)
+        shares = np.array([product // total for product in scaled], np.int64)
         remainders = np.array([product % total for product in scaled], np.int64)
     else:
-        parts, remainders = np.divmod(share * counts, total)
-    up = share - int(parts.sum())
-    parts[np.argsort(-remainders, kind="stable")[:up]] += 1
-    return parts
+        shares, remainders = np.divmod(share * counts, total)
+    up = share - int(shares.sum())
+    shares[np.argsort(-remainders, kind="stable")[:up]] += 1
+    return shares

@@ -1,25 +1,19 @@
-"""Estimates of all levels as one: every region's groups are those of its children.
+"""Consistent estimates of all levels: a region's groups are the groups of its children.
 
-From the root down, the groups of a region are matched with those of its children, and every pair
-of matched groups gets one size between its two; the smallest regions are final and the others are
-their sums (Kuo et al. 2018, section 5). How the one size follows from the two is a merge:
+From the root down, the groups of a region are matched with the groups of its children, and every
+pair of matched groups gets one size between its two. The smallest regions are final, and larger
+regions are their sums (Kuo et al. 2018, section 5). A merge gives the one size from the two:
 
 - `plain`: their mean.
 - `weighted`: their mean by inverse variances, 2 v / n for cumulative counts and v / n for others,
   where v is the variance of a count and n the number of groups of that size (section 5.3).
-- `spread`: the same, with other variances; it stands in where `posterior` would be too large. A
-  size from cumulative counts is as uncertain as the sizes of those groups differ that stand one
-  standard deviation of a count before and after it; half of this difference is its deviation, and
-  where many groups have one size, it is 0 and not 2 v / n. Of children, it is multiplied by the
-  square root of their number, as the errors of their ranks add up; and their last groups, as many
-  as one standard deviation, have no say, for cumulative counts show no groups fewer than their
-  noise: else a long tail that only the parent can see would be lost. No deviation is below half a
-  step of size. Where the noise of a sorted size is at most four steps, groups are matched by what
-  isotonic regression gave them before it was rounded: the fraction says which of several equal
-  groups is nearest to the next size.
-  A size that stands in the root for more groups than four standard deviations of a count is no
-  noise: these groups keep it, whatever the children say, whose regressions are biased where few of
-  their groups have such a size.
+- `spread`: as `weighted`, with the variances that docs/explanation/mechanisms.md derives; the
+  fallback where `posterior` would be too large. The deviation of a size from cumulative counts is
+  half the difference of the sizes one deviation of a count before and after it in rank, at least
+  half a step, and for children times the square root of their number. The last groups of children,
+  as many as one deviation, have no weight: cumulative counts do not show fewer groups than their
+  noise. Sizes with noise of at most four steps are matched before rounding. A size that more groups
+  of the root have than four deviations of a count stays as it is.
 """
 
 from __future__ import annotations
@@ -47,7 +41,7 @@ _BEHIND = 2.0**-10  # what orders a part of a run behind the rest of it
 
 @dataclass(frozen=True)
 class LevelEstimate:
-    """What was estimated of a level.
+    """The estimates of a level.
 
     cumulative: whether cumulative counts were measured, and not sizes.
     variance: of the noise in every value.
@@ -61,7 +55,7 @@ class LevelEstimate:
 
 @dataclass(frozen=True)
 class _Weighed:
-    """An estimate with the variance of each of its sizes, (d,), and which of them stay, (d,)."""
+    """An estimate with the variance of each of its sizes, (d,), and whether a size stays, (d,)."""
 
     estimate: Estimate
     variance: NDArray[np.float64]
@@ -72,24 +66,23 @@ def consistent(
     regions: Regions, levels: Sequence[LevelEstimate], merge: Merge = "spread"
 ) -> tuple[tuple[Sizes, ...], ...]:
     """The sizes of every region of every level, consistent, given the levels' estimates."""
-    above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].regions]
+    level_above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].regions]
     for depth in range(1, regions.depth):
         parents = regions.parents(depth)
         order = np.argsort(parents, kind="stable")
-        ends = np.searchsorted(parents[order], np.arange(len(above) + 1))
-        below: list[_Weighed | None] = [None] * len(parents)
-        for i, parent in enumerate(above):
+        ends = np.searchsorted(parents[order], np.arange(len(level_above) + 1))
+        merged: dict[int, _Weighed] = {}
+        for i, parent in enumerate(level_above):
             family = order[ends[i] : ends[i + 1]].tolist()
             level = levels[depth]
             children = [_weighed(level.regions[k], level, len(family), merge) for k in family]
-            for k, child in zip(family, _merged(parent, children, merge), strict=True):
-                below[k] = child
-        above = [child for child in below if child is not None]
-    return regions.sums([leaf.estimate.sizes for leaf in above])
+            merged |= zip(family, _merged(parent, children, merge), strict=True)
+        level_above = [merged[k] for k in range(len(parents))]
+    return regions.sums([leaf.estimate.sizes for leaf in level_above])
 
 
 def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Merge) -> _Weighed:
-    """An estimate with the variances of a merge. siblings: so many children, 0 for the root."""
+    """An estimate with the variances of a merge. siblings: number of children, 0 for the root."""
     if merge != "spread":
         rounded = Estimate.of(estimate.sizes)
         variance = (1 + level.cumulative) * level.variance / rounded.groups
@@ -106,16 +99,16 @@ def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Mer
 
 
 def _without_last(estimate: Estimate, variance: NDArray[np.float64], ranks: int) -> _Weighed:
-    """The estimate with so many last groups as runs of their own, of infinite variance."""
+    """The estimate with the last `ranks` groups in separate runs, of infinite variance."""
     starts = np.cumsum(estimate.groups) - estimate.groups
     seen = np.clip(estimate.groups.sum() - ranks - starts, 0, estimate.groups)
     last = estimate.groups - seen
-    parts = Estimate(
+    runs = Estimate(
         np.concatenate([estimate.value[seen > 0], estimate.value[last > 0] + _BEHIND]),
         np.concatenate([seen[seen > 0], last[last > 0]]),
     )
     spread = np.concatenate([variance[seen > 0], np.full(int((last > 0).sum()), np.inf)])
-    return _Weighed(parts, spread, np.zeros(len(spread), np.bool_))
+    return _Weighed(runs, spread, np.zeros(len(spread), np.bool_))
 
 
 def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
@@ -124,11 +117,11 @@ def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
     if not len(ends):
         return np.zeros(0)
     middle = ends - estimate.groups / 2
-    before, after = (
+    lower, upper = (
         estimate.value[np.searchsorted(ends, np.clip(middle + step, 0, ends[-1]))]
         for step in (-deviation, deviation)
     )
-    squared: NDArray[np.float64] = ((after - before) / 2) ** 2
+    squared: NDArray[np.float64] = ((upper - lower) / 2) ** 2
     return squared
 
 
@@ -137,28 +130,29 @@ def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> lis
     pairs = matched(parent.estimate, [child.estimate for child in children])
     starts = np.cumsum([0, *(len(child.variance) for child in children)])
     run = starts[pairs.child] + pairs.run
-    own = np.concatenate([child.estimate.value for child in children])[run]
-    theirs = parent.estimate.value[pairs.parent]
+    child_value = np.concatenate([child.estimate.value for child in children])[run]
+    parent_value = parent.estimate.value[pairs.parent]
     weight = 1 / np.concatenate([child.variance for child in children])[run]
-    other = 1 / parent.variance[pairs.parent]
+    parent_weight = 1 / parent.variance[pairs.parent]
     if merge == "plain":
-        value = np.rint((own + theirs) / 2)
+        value = np.rint((child_value + parent_value) / 2)
     else:
-        value = np.rint((own * weight + theirs * other) / (weight + other))
+        total = child_value * weight + parent_value * parent_weight
+        value = np.rint(total / (weight + parent_weight))
     certain = parent.certain[pairs.parent]
-    value = np.where(certain, np.rint(theirs), value)
-    variance = 1 / (weight + other)
+    value = np.where(certain, np.rint(parent_value), value)
+    variance = 1 / (weight + parent_weight)
     order = np.argsort(pairs.child, kind="stable")
     ends = np.searchsorted(pairs.child[order], np.arange(len(children) + 1))
     merged = []
     for first, end in pairwise(ends.tolist()):
-        part = order[first:end]
-        sizes = Sizes.of(value[part].astype(np.int64), pairs.groups[part])
-        # Runs that came to one size: the least uncertain of them counts.
-        least = np.full(len(sizes.size), np.inf)
-        places = np.searchsorted(sizes.size, value[part])
-        np.minimum.at(least, places, variance[part])
-        kept = np.zeros(len(sizes.size), np.bool_)
-        np.logical_or.at(kept, places, certain[part])
-        merged.append(_Weighed(Estimate.of(sizes), least, kept))
+        matched_pairs = order[first:end]
+        sizes = Sizes.of(value[matched_pairs].astype(np.int64), pairs.groups[matched_pairs])
+        # Of runs that were merged to one size the least uncertain counts.
+        smallest = np.full(len(sizes.size), np.inf)
+        positions = np.searchsorted(sizes.size, value[matched_pairs])
+        np.minimum.at(smallest, positions, variance[matched_pairs])
+        fixed = np.zeros(len(sizes.size), np.bool_)
+        np.logical_or.at(fixed, positions, certain[matched_pairs])
+        merged.append(_Weighed(Estimate.of(sizes), smallest, fixed))
     return merged

@@ -1,7 +1,6 @@
-"""What is measured of a region's groups, and the sizes that noisy values give.
+"""Methods to measure a region's groups, and to estimate sizes from noisy values.
 
-Source: Kuo et al. 2018, sections 4.1 to 4.3. `stream_dp.study.size_changes` says what one person
-changes in what is measured.
+Source: Kuo et al. 2018, sections 4.1 to 4.3. Sensitivities: `stream_dp.study.size_changes`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Method:
     """A way to measure a region.
 
     title: in words.
-    entries: how many values are measured, given the number of groups and the largest size.
+    entries: the number of values, given the number of groups and the largest size.
     exact: the true values, given the sizes (none above the largest) and the largest size.
     fit: the sizes that noisy values, the number of groups (not 0) and the largest size give.
     """
@@ -57,8 +56,8 @@ def _fit_cumulative_squares(noisy: Int64Array, total: int, largest: int) -> Esti
     # In between two sizes the counts are interpolated: at s - 1 + k / FRACTIONS for each k.
     steps = np.arange((largest + 1) * FRACTIONS + 1) / FRACTIONS
     nearest = np.rint(np.interp(steps, np.arange(largest + 2), counts)).astype(np.int64)
-    parts = Sizes.of_histogram(np.diff(nearest))
-    return Estimate((parts.size + 0.5) / FRACTIONS - 0.5, parts.groups)
+    lattice = Sizes.of_histogram(np.diff(nearest))
+    return Estimate((lattice.size + 0.5) / FRACTIONS - 0.5, lattice.groups)
 
 
 METHODS = {

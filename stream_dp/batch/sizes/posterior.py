@@ -1,17 +1,17 @@
 """Consistent sizes that are likeliest given the measurements of all levels.
 
-What the regions of a tree know of their cumulative counts (`chains`) is passed up and down:
+Beliefs about the cumulative counts of the regions of a tree (`chains`) are passed up and down:
 
 1. From the root down, each region expects its share of its parent's groups of each size; the root
    expects the mean of the sizes around, a smooth histogram.
 2. From the leaves up, the sum of the children's means and variances is evidence of each of the
    parent's counts.
 3. From the root down again, the root's counts are medians, which have the least expected earth
-   mover's distance, and the counts of children are made whole and of the sum of their parent's at
-   the least expected distance (`allocation`).
+   mover's distance. The counts of children are rounded to their parent's sum at the least expected
+   distance (`allocation`).
 
-Counts at different sizes pass up as if they were independent, which makes it no exact posterior;
-nothing but the published noisy values is used, so it costs nothing.
+Counts at different sizes pass up as if they were independent, so this is no exact posterior. Only
+the published noisy values are used, so this is post-processing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROUGH = 0.05  # of the variance of a sum, for its laws are of whole numbers
 
 @dataclass(frozen=True)
 class LevelMeasurements:
-    """What was measured of a level.
+    """The measurements of a level.
 
     cumulative: whether cumulative counts were measured, and not sizes.
     deviation: of the noise.
@@ -49,87 +49,67 @@ class LevelMeasurements:
     values: tuple[Int64Array, ...]
 
     def states(self) -> list[int]:
-        """How many counts of each region are considered at each size.
+        """The number of counts considered at each size of a region, by region.
 
         Noise of deviation d hides where one size ends and the next begins for some d^2 ranks. Where
         all counts are fewer they are all considered, up to a power of two.
         """
-        spread = 5 * self.deviation
+        reach = 5 * self.deviation
         if not self.cumulative:
-            spread = 3 * self.deviation + 8 * self.deviation**2
-        most = 2 * (3 + int(np.ceil(spread))) + 1
+            reach = 3 * self.deviation + 8 * self.deviation**2
+        bound = 2 * (3 + int(np.ceil(reach))) + 1
         totals = [int(estimate.groups.sum()) for estimate in self.estimates]
-        return [min(most, 1 << total.bit_length()) for total in totals]
+        return [min(bound, 1 << total.bit_length()) for total in totals]
 
     def supports(self) -> list[int]:
-        """How many sizes of each region have uncertain counts, as far as it knows itself."""
+        """The number of sizes with uncertain counts, by region, from a region's measurements."""
         beyond = 3 + int(np.ceil(3 * self.deviation))
         return [
-            int(np.rint(each.value[-1])) + beyond if len(each.value) else 0
-            for each in self.estimates
+            int(np.rint(estimate.value[-1])) + beyond if len(estimate.value) else 0
+            for estimate in self.estimates
+        ]
+
+    def chains(self, supports: Sequence[int], states: Sequence[int]) -> list[Chain]:
+        """The regions' chains, given by region the numbers of sizes and of counts at a size."""
+        return [
+            chain(
+                estimate,
+                values,
+                self.penalty,
+                sizes=support if len(estimate.value) else 0,
+                states=considered,
+                cumulative=self.cumulative,
+            )
+            for estimate, values, support, considered in zip(
+                self.estimates, self.values, supports, states, strict=True
+            )
         ]
 
 
 def posterior_sizes(
     regions: Regions, levels: Sequence[LevelMeasurements], largest: int
 ) -> tuple[tuple[Sizes, ...], ...] | None:
-    """The sizes of every region of every level, consistent; None where there are too many."""
+    """The consistent sizes of every region of every level; None if over MOST_CELLS."""
     supports = [level.supports() for level in levels]
     sizes = min(largest, max(1, *(max(level) for level in supports)))
     # The largest sizes do not show in cumulative counts: fewer groups than their noise have them.
     uncertain = [
-        [sizes if level.cumulative else min(sizes, own) for own in level_supports]
+        [sizes if level.cumulative else min(sizes, support) for support in level_supports]
         for level, level_supports in zip(levels, supports, strict=True)
     ]
     states = [level.states() for level in levels]
-    if sum(int(np.dot(*each)) for each in zip(uncertain, states, strict=True)) > MOST_CELLS:
+    cells = sum(int(np.dot(*pair)) for pair in zip(uncertain, states, strict=True))
+    if cells > MOST_CELLS:
         return None
+    chains = map(LevelMeasurements.chains, levels, uncertain, states)
     tree = _Tree(regions, sizes)
-    known = tree.passed_up(
-        tree.expected(
-            [
-                _chains(level, own, considered)
-                for level, own, considered in zip(levels, uncertain, states, strict=True)
-            ]
-        )
+    leaves = tree.agreed(tree.passed_up(tree.expected(list(chains))))
+    return regions.sums(
+        [
+            Sizes.of_histogram(np.diff(cumulative, prepend=0, append=total))
+            for cumulative, total in zip(leaves, regions.groups, strict=True)
+        ]
     )
-    leaves = tree.agreed(known)
-    sized = [_sizes(each, n) for each, n in zip(leaves, regions.groups, strict=True)]
-    return regions.sums(sized)
-
-
-def _chains(level: LevelMeasurements, sizes: Sequence[int], states: Sequence[int]) -> list[Chain]:
-    return [
-        chain(
-            estimate,
-            values,
-            level.penalty,
-            sizes=own if len(estimate.value) else 0,
-            states=considered,
-            cumulative=level.cumulative,
-        )
-        for estimate, values, own, considered in zip(
-            level.estimates, level.values, sizes, states, strict=True
-        )
-    ]
-
-
-def _sizes(cumulative: Int64Array, total: int) -> Sizes:
-    return Sizes.of_histogram(np.diff(cumulative, prepend=0, append=total))
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A region's chain, the other evidence of it and what both say."""
-
-    chain: Chain
-    evidence: Evidence
-    counts: Counts
-
-
-def _known(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[_Known]:
-    counts = counts_of(chains, evidence)
-    return [_Known(*each) for each in zip(chains, evidence, counts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -139,67 +119,55 @@ class _Tree:
     regions: Regions
     sizes: int
 
-    def expected(self, levels: Sequence[Sequence[Chain]]) -> list[list[_Known]]:
-        """What each region knows of its counts, given its share of its parent's."""
-        known: list[list[_Known]] = []
+    def expected(self, levels: Sequence[Sequence[Chain]]) -> list[list[Counts]]:
+        """The beliefs about each region's counts, given its share of its parent's."""
+        beliefs: list[list[Counts]] = []
         none = np.zeros(self.sizes)
         for depth, chains in enumerate(levels):
             if depth:
-                above = [np.diff(each.counts.mean, prepend=0) for each in known[-1]]
+                parents = self.regions.parents(depth).tolist()
+                groups = [np.diff(parent.mean, prepend=0) for parent in beliefs[-1]]
                 totals = self.regions.counts[depth - 1]
                 prior = [
-                    above[parent] * (one.total / max(1, int(totals[parent])))
-                    for parent, one in zip(
-                        self.regions.parents(depth).tolist(), chains, strict=True
-                    )
+                    groups[parent] * (child.total / max(1, int(totals[parent])))
+                    for parent, child in zip(parents, chains, strict=True)
                 ]
             else:
-                prior = [_smooth(_known(chains, [Evidence(none, none, none)])[0].counts.mean)]
-            known.append(
-                _known(
-                    chains,
-                    [
-                        Evidence(prior_slope(np.maximum(each, _LEAST_EXPECTED)), none, none)
-                        for each in prior
-                    ],
-                )
-            )
-        return known
+                prior = [_smooth(counts_of(chains, [Evidence(none, none, none)])[0].mean)]
+            slopes = [prior_slope(np.maximum(groups, _LEAST_EXPECTED)) for groups in prior]
+            beliefs.append(counts_of(chains, [Evidence(slope, none, none) for slope in slopes]))
+        return beliefs
 
-    def passed_up(self, levels: Sequence[list[_Known]]) -> list[list[_Known]]:
-        """The same with what children know, the root's first."""
+    def passed_up(self, levels: Sequence[list[Counts]]) -> list[list[Counts]]:
+        """The beliefs given the children's, too, the root's first."""
         result = [levels[-1]]
         for depth in range(len(levels) - 1, 0, -1):
-            mean, variance = self._sums(result[0], depth)
+            mean = np.zeros((len(self.regions.levels[depth - 1]), self.sizes))
+            variance = np.zeros_like(mean)
+            parents = self.regions.parents(depth).tolist()
+            for parent, child in zip(parents, result[0], strict=True):
+                mean[parent] += child.mean
+                variance[parent] += child.variance
             evidence = [
-                Evidence(own.evidence.slope, mean[i], 1 / (variance[i] + _ROUGH))
-                for i, own in enumerate(levels[depth - 1])
+                Evidence(region.slope, mean[i], 1 / (variance[i] + _ROUGH))
+                for i, region in enumerate(levels[depth - 1])
             ]
-            result.insert(0, _known([own.chain for own in levels[depth - 1]], evidence))
+            chains = [region.chain for region in levels[depth - 1]]
+            result.insert(0, counts_of(chains, evidence))
         return result
 
-    def _sums(self, level: Sequence[_Known], depth: int) -> tuple[Floats, Floats]:
-        """The sums of means and variances of the children of each region, (regions, sizes)."""
-        mean = np.zeros((len(self.regions.levels[depth - 1]), self.sizes))
-        variance = np.zeros_like(mean)
-        for parent, own in zip(self.regions.parents(depth).tolist(), level, strict=True):
-            mean[parent] += own.counts.mean
-            variance[parent] += own.counts.variance
-        return mean, variance
-
-    def agreed(self, levels: Sequence[list[_Known]]) -> list[Int64Array]:
+    def agreed(self, levels: Sequence[list[Counts]]) -> list[Int64Array]:
         """The cumulative counts of the smallest regions, int64 (sizes,) each."""
-        above = [medians(own.counts, self.sizes) for own in levels[0]]
+        parent_counts = [medians(region, self.sizes) for region in levels[0]]
         for depth in range(1, len(levels)):
             parents = self.regions.parents(depth)
-            below: list[Int64Array | None] = [None] * len(parents)
-            for i, counts in enumerate(above):
+            counts: dict[int, Int64Array] = {}
+            for i, parent in enumerate(parent_counts):
                 family = np.flatnonzero(parents == i).tolist()
-                parts = allocated(counts, [levels[depth][k].counts for k in family])
-                for k, part in zip(family, parts, strict=True):
-                    below[k] = part
-            above = [part for part in below if part is not None]
-        return above
+                children = allocated(parent, [levels[depth][k] for k in family])
+                counts |= zip(family, children, strict=True)
+            parent_counts = [counts[k] for k in range(len(parents))]
+        return parent_counts
 
 
 def _smooth(cumulative: Floats) -> Floats:

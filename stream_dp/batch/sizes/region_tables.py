@@ -38,23 +38,23 @@ Numbers = Fraction | int | str
 
 @dataclass(frozen=True)
 class FittedSizes:
-    """The groups of every region by size. fitted: what was measured, and how."""
+    """The groups of every region by size. fitted: the measurements and their plan."""
 
     fitted: FittedLevels
 
     @property
     def rho(self) -> Fraction:
-        """What it cost."""
+        """The cost in zCDP."""
         return self.fitted.plan.rho
 
     @cached_property
     def levels(self) -> pa.Table:
         """A row for each level, the root's first, of public numbers.
 
-        level: its name. regions, groups: their numbers. method: what was measured, declared or
-        chosen. rho: its cost. deviation: of the noise in a value. omniscient: the mean error of a
-        region, as an earth mover's distance, if it had been known which of the published sizes
-        occur and nothing else (Kuo et al. 2018, section 6): a yardstick, no promise.
+        level: the name. regions, groups: their numbers. method: declared or chosen. rho: the cost.
+        deviation: of the noise in a value. omniscient: the mean error of a region, as an earth
+        mover's distance, if only the published sizes had been known beforehand to occur (Kuo et al.
+        2018, section 6): a yardstick, no promise.
         """
         plan = self.fitted.plan
         rows = []
@@ -83,8 +83,8 @@ class FittedSizes:
     def sizes(self) -> pa.Table:
         """The numbers of groups: level, a column for each level below the root, size, groups.
 
-        Columns of levels below a region's own are null. In every region the groups add up to its
-        public number, and those of its children to its own.
+        Columns of levels below the region's level are null. In every region the groups add up to
+        the public number, and the groups of children to those of their parent.
         """
         levels = self.fitted.sizes
         return self._table(
@@ -100,38 +100,34 @@ class FittedSizes:
         Entries of a histogram and of cumulative counts are sizes from 0 on, those of sorted sizes
         are ranks from 0 on. Levels with over a million values are left out.
         """
-        plan = self.fitted.plan
-        values = [level.values or () for level in self.fitted.levels]
-        flat = [part for level in values for part in level]
+        levels = [level.values or () for level in self.fitted.levels]
+        regions = [values for level in levels for values in level]
         variances = [
-            np.full(len(part), declared.variance(level.method))
-            for declared, level, parts in zip(plan.levels, self.fitted.levels, values, strict=True)
-            for part in parts
+            np.full(len(values), plan.variance(measured.method))
+            for plan, measured, level in zip(
+                self.fitted.plan.levels, self.fitted.levels, levels, strict=True
+            )
+            for values in level
         ]
         none = np.zeros(0, np.int64)
         return self._table(
-            [[len(part) for part in level] for level in values],
-            entry=np.concatenate([none, *(np.arange(len(part)) for part in flat)]),
-            value=np.concatenate([none, *flat]),
+            [[len(values) for values in level] for level in levels],
+            entry=np.concatenate([none, *(np.arange(len(values)) for values in regions)]),
+            value=np.concatenate([none, *regions]),
             variance=np.concatenate([none.astype(float), *variances]),
         )
 
     def _table(self, rows: Sequence[Sequence[int]], **columns: np.ndarray) -> pa.Table:
-        """A table with the names of regions, given the rows of each region of each level."""
+        """A table with the names of regions, given the numbers of rows by level and region."""
         regions = self.fitted.plan.regions
         repeats = [np.array(counts, np.int64) for counts in rows]
         names = {"level": np.repeat(self._names, [int(counts.sum()) for counts in repeats])}
-        for place, column in enumerate(regions.columns):
-            names[column] = np.concatenate(
-                [
-                    np.repeat(
-                        np.array([p[place] if place < len(p) else None for p in paths], object),
-                        counts,
-                    )
-                    for paths, counts in zip(regions.levels, repeats, strict=True)
-                    if len(counts)
-                ]
-            )
+        for position, column in enumerate(regions.columns):
+            labels = [
+                np.array([p[position] if position < len(p) else None for p in paths], object)
+                for paths in regions.levels
+            ]
+            names[column] = np.concatenate(list(map(np.repeat, labels, repeats)))
         text = {name: pa.array(values, pa.string()) for name, values in names.items()}
         return pa.table({**text, **{name: pa.array(values) for name, values in columns.items()}})
 
@@ -144,13 +140,13 @@ class FittedSizes:
         paths = plan.regions.levels[depth] if depth < plan.regions.depth else ()
         if region not in paths:
             raise UserError(f"region {'/'.join(region)}: there is no such region")
-        place, level = paths.index(region), self.fitted.levels[depth]
+        position, level = paths.index(region), self.fitted.levels[depth]
         return MeasuredRegion(
-            size=self.fitted.sizes[depth][place].size,
-            groups=self.fitted.sizes[depth][place].groups,
+            size=self.fitted.sizes[depth][position].size,
+            groups=self.fitted.sizes[depth][position].groups,
             largest=plan.largest,
             method=level.method,
-            values=level.values[place] if level.values is not None else None,
+            values=level.values[position] if level.values is not None else None,
             variance=plan.levels[depth].variance(level.method),
         ).answer(query, region=region)
 
@@ -169,11 +165,11 @@ def fit_sizes(
     merge: Merge = "spread",
     simulation_seed: int | None = None,
 ) -> FittedSizes:
-    """How many groups have each size, for every region of a tree, consistent at every level.
+    """Estimates the number of groups of each size, for every region of a tree, consistently.
 
-    Protects which group a person is in, and where people come and go also whether somebody is there
-    at all. How many groups each region has, groups of nobody included, is public. Each call is
-    charged anew; there is no ledger here.
+    Protects a person's membership in a group, and under `add_remove` also their presence. The
+    number of groups of each region, empty groups included, is public. Each call is charged anew;
+    there is no ledger here.
 
     counts: columns `size` and `groups`, and those of the regions: so many groups of that size; of
         pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
@@ -187,7 +183,7 @@ def fit_sizes(
         `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
     choice: the part of a level's budget that a choice among methods costs.
-    merge: how levels become one: `spread`, by what all measurements say together, or `weighted` and
+    merge: how levels become consistent: `spread`, from all measurements together, or `weighted` and
         `plain` as Kuo et al. 2018.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
@@ -234,10 +230,12 @@ def fit_sizes(
 def require_feasible(plan: SizesPlan) -> None:
     """Raises UserError where a level has too many values to measure."""
     for depth, level in enumerate(plan.levels):
-        most = max(plan.entries(depth, method) for method in level.methods)
-        if most > MOST_ENTRIES:
+        entries = max(plan.entries(depth, method) for method in level.methods)
+        if entries > MOST_ENTRIES:
             name = (ALL, *plan.regions.columns)[depth]
-            raise UserError(f"methods: {most} values to measure at level '{name}'; take 'sorted'")
+            raise UserError(
+                f"methods: {entries} values to measure at level '{name}'; take 'sorted'"
+            )
 
 
 def _levels(
@@ -250,7 +248,7 @@ def _levels(
     parts: Sequence[int] | None,
     choice: Numbers,
 ) -> tuple[LevelPlan, ...]:
-    """The plan of each level. Raises UserError."""
+    """The plans of the levels. Raises UserError."""
     if (rho is None) == (epsilon is None):
         raise UserError("rho, epsilon: give one of the two")
     depth = tree.depth
@@ -269,8 +267,8 @@ def _levels(
     if pure and any(len(m) > 1 for m in chosen):
         raise UserError("methods: a choice among several needs rho in place of epsilon")
     return tuple(
-        LevelPlan(neighbours, m, total * part / sum(parts), pure=pure, choice=share)
-        for m, part in zip(chosen, parts, strict=True)
+        LevelPlan(neighbours, m, total * weight / sum(parts), pure=pure, choice=share)
+        for m, weight in zip(chosen, parts, strict=True)
     )
 
 
@@ -302,23 +300,23 @@ def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, 
         if text.null_count
     ]
     numbers = {}
-    for name, most in (("size", 1 << 31), ("groups", 1 << 40)):
+    for name, bound in (("size", 1 << 31), ("groups", 1 << 40)):
         column = counts[name]
         if not pa.types.is_integer(column.type) or column.null_count:
             lines.append(f"counts: '{name}' must be whole numbers")
             continue
         numbers[name] = column.to_numpy().astype(np.int64)
-        if len(column) and not 0 <= numbers[name].min() <= numbers[name].max() < most:
-            lines.append(f"counts: '{name}' must not be negative, nor {most} or more")
+        if len(column) and not 0 <= numbers[name].min() <= numbers[name].max() < bound:
+            lines.append(f"counts: '{name}' must not be negative, nor {bound} or more")
     if lines:
         raise UserError(lines)
     if not len(counts):
         raise UserError("counts: no rows")
     coded = [text.dictionary_encode() for text in texts]
     codes = np.stack([c.indices.to_numpy() for c in coded], axis=1)
-    paths, place = np.unique(codes, axis=0, return_inverse=True)
-    order = np.argsort(place.ravel(), kind="stable")
-    ends = np.searchsorted(place.ravel()[order], np.arange(len(paths) + 1))
+    paths, leaf = np.unique(codes, axis=0, return_inverse=True)
+    order = np.argsort(leaf.ravel(), kind="stable")
+    ends = np.searchsorted(leaf.ravel()[order], np.arange(len(paths) + 1))
     values = [c.dictionary.to_pylist() for c in coded]
     leaves = {
         tuple(v[code] for v, code in zip(values, path.tolist(), strict=True)): Sizes.of(

@@ -1,4 +1,4 @@
-"""A tree of regions with a public number of groups in each; all of it public."""
+"""A public tree of regions with the number of groups in each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Regions:
 
     columns: the names of the levels below the root, from the top down.
     leaves: the path of each smallest region, a value for each column, in increasing order.
-    groups: the number of groups in each of them, none negative.
+    groups: the number of groups in each leaf, none negative.
     """
 
     columns: tuple[str, ...]
@@ -27,7 +27,7 @@ class Regions:
 
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[tuple[str, ...], int]) -> Regions:
-        """The tree of some smallest regions, by path."""
+        """The tree of smallest regions with these numbers of groups, by path."""
         leaves = tuple(sorted(groups))
         return cls(tuple(columns), leaves, tuple(groups[leaf] for leaf in leaves))
 
@@ -38,7 +38,7 @@ class Regions:
 
     @cached_property
     def levels(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """For each level from the root down, the paths of its regions in increasing order."""
+        """The paths of the regions of every level from the root down, in increasing order."""
         return tuple(
             tuple(dict.fromkeys(leaf[:depth] for leaf in self.leaves))
             for depth in range(self.depth)
@@ -46,21 +46,21 @@ class Regions:
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
-        """For each level, the number of groups of its regions, (regions,)."""
+        """The number of groups of the regions of every level, (regions,)."""
         counts = [np.array(self.groups, np.int64)]
         for depth in range(self.depth - 1, 0, -1):
-            below = np.zeros(len(self.levels[depth - 1]), np.int64)
-            np.add.at(below, self.parents(depth), counts[0])
-            counts.insert(0, below)
+            totals = np.zeros(len(self.levels[depth - 1]), np.int64)
+            np.add.at(totals, self.parents(depth), counts[0])
+            counts.insert(0, totals)
         return tuple(counts)
 
     def parents(self, depth: int) -> NDArray[np.int64]:
-        """For each region of level `depth` >= 1, the position of its parent in the level above."""
-        place = {path: i for i, path in enumerate(self.levels[depth - 1])}
-        return np.array([place[path[:-1]] for path in self.levels[depth]], np.int64)
+        """The positions in the level above of the parents of level `depth` >= 1."""
+        positions = {path: i for i, path in enumerate(self.levels[depth - 1])}
+        return np.array([positions[path[:-1]] for path in self.levels[depth]], np.int64)
 
     def sums(self, leaves: Sequence[Sizes]) -> tuple[tuple[Sizes, ...], ...]:
-        """For each level, the sizes of its regions, given those of the smallest ones."""
+        """The sizes of the regions of every level, given the sizes of the smallest regions."""
         levels = [tuple(leaves)]
         for depth in range(self.depth - 1, 0, -1):
             levels.insert(0, tuple(map(Sizes.together, self.children(levels[0], depth))))

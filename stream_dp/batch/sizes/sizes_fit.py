@@ -1,8 +1,8 @@
 """Measures the sizes of all levels, in recorded rounds, and makes them consistent.
 
-Each level has a round, which holds the method, chosen or declared, and what was measured: the
-noisy values, or, of a level with too many of them to be published, the estimates that they gave.
-A round is recorded before it is used; all that follows is post-processing without any randomness.
+Each level has a round, which holds the method, chosen or declared, and the noisy values, or, where
+a level has too many values to be published, their estimates. A round is recorded before it is used.
+The rest is post-processing without any randomness.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _AT_ONCE = 1 << 20  # numbers of noise for several regions
 
 @dataclass(frozen=True)
 class MeasuredLevel:
-    """What was measured of a level.
+    """The measurements of a level.
 
-    method: its name.
+    method: the name of the method.
     estimates: of each region.
     values: the noisy values of each region; None where they are too many to be published.
     """
@@ -48,7 +48,7 @@ class MeasuredLevel:
 class FittedLevels:
     """The result of `fit_levels`.
 
-    levels: what was measured, from the root down.
+    levels: the measurements, from the root down.
     """
 
     plan: SizesPlan
@@ -72,7 +72,7 @@ class FittedLevels:
         return consistent(self.plan.regions, estimates, self.plan.merge)
 
     def _likeliest(self) -> tuple[tuple[Sizes, ...], ...] | None:
-        """The likeliest sizes; None where they cannot be computed from what was recorded."""
+        """The likeliest sizes; None if values are not published or too many."""
         measured = []
         for plan, level in zip(self.plan.levels, self.levels, strict=True):
             if level.values is None or level.method == "histogram":
@@ -90,10 +90,10 @@ class FittedLevels:
 
 
 def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> FittedLevels:
-    """Measures the groups of the smallest regions, in the order of the plan's, and all above.
+    """Measures the groups of the smallest regions, in the plan's order, and of all larger regions.
 
     It is `plan.rho`-zCDP under the relation of its levels. Raises UserError where the transcript
-    holds rounds of something else.
+    holds rounds of another plan.
     """
     true = plan.regions.sums([sizes.capped(plan.largest) for sizes in leaves])
     rounds, levels = context.transcript.rounds(), []
@@ -108,7 +108,7 @@ def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) ->
 
 @dataclass(frozen=True)
 class _Level:
-    """One level's rounds: the only code that sees true sizes is `measured`."""
+    """A level's rounds: only `measured` sees true sizes."""
 
     plan: SizesPlan
     depth: int
@@ -117,7 +117,7 @@ class _Level:
 
     @property
     def counts(self) -> list[int]:
-        """The public number of groups of each region."""
+        """The public numbers of groups of the regions."""
         counts: list[int] = self.plan.regions.counts[self.depth].tolist()
         return counts
 
@@ -149,23 +149,26 @@ class _Level:
     def _estimated(
         self, true: Sequence[Sizes], method: str, parameter: Fraction
     ) -> Iterator[Estimate]:
-        """An estimate of each region, from noise that nothing else is made of."""
+        """The regions' estimates, from fresh noise."""
         for values, sizes in zip(self._noisy(true, method, parameter), true, strict=True):
             yield self._estimate(values, method, sizes.total)
 
     def _noisy(
         self, true: Sequence[Sizes], method: str, parameter: Fraction
     ) -> Iterator[Int64Array]:
-        """The noisy values of each region, whose noise is drawn before its counts are computed."""
+        """The regions' noisy values. Noise is drawn before the counts are computed."""
         exact = METHODS[method].exact
         for sizes, noise in zip(true, self._noise(method, parameter), strict=True):
             yield noise + exact(sizes, self.plan.largest) if sizes.total else noise
 
+    def _entries(self, method: str) -> list[int]:
+        """The numbers of values that a method measures in the regions."""
+        entries = METHODS[method].entries
+        return [entries(groups, self.plan.largest) if groups else 0 for groups in self.counts]
+
     def _noise(self, method: str, parameter: Fraction) -> Iterator[Int64Array]:
-        """The noise of each region; that of many small ones is drawn at once."""
-        count = METHODS[method].entries
-        sizes = [count(groups, self.plan.largest) if groups else 0 for groups in self.counts]
-        first = 0
+        """The noise of each region. Many small regions' noise is drawn at once."""
+        sizes, first = self._entries(method), 0
         while first < len(sizes):
             end, together = first + 1, sizes[first]
             while end < len(sizes) and together + sizes[end] <= _AT_ONCE:
@@ -184,34 +187,33 @@ class _Level:
         return METHODS[method].fit(values, groups, self.plan.largest)
 
     def decoded(self, data: bytes) -> MeasuredLevel:
-        """The level that a round holds. Raises UserError unless it is one of this level."""
+        """Decodes a round. Raises UserError unless the round belongs to this level."""
         try:
-            stated, method, published, parts = msgspec.msgpack.decode(data, type=Round)
-            values = tuple(np.frombuffer(part, "<i8").astype(np.int64) for part in parts)
-            if stated != FORMAT:
+            stated, method, published, encoded = msgspec.msgpack.decode(data, type=Round)
+            arrays = tuple(np.frombuffer(array, "<i8").astype(np.int64) for array in encoded)
+            if stated != FORMAT or method not in self.level.methods:
                 raise ValueError
-            if method not in self.level.methods or len(values) != len(self.counts):
+            if len(arrays) != len(self.counts):
                 raise ValueError
             if not published:
-                runs = [part.reshape(2, -1) for part in values]
+                runs = [array.reshape(2, -1) for array in arrays]
                 estimates = tuple(Estimate(r[0] / (2 * FRACTIONS), r[1]) for r in runs)
                 return MeasuredLevel(method, estimates, None)
-            entries = METHODS[method].entries
-            for part, groups in zip(values, self.counts, strict=True):
-                if len(part) != (entries(groups, self.plan.largest) if groups else 0):
-                    raise ValueError
+            if [len(array) for array in arrays] != self._entries(method):
+                raise ValueError
         except (msgspec.MsgspecError, ValueError):
             raise UserError("the job's transcript is not of what its release declares") from None
         estimates = tuple(
-            self._estimate(part, method, groups)
-            for part, groups in zip(values, self.counts, strict=True)
+            self._estimate(values, method, groups)
+            for values, groups in zip(arrays, self.counts, strict=True)
         )
-        return MeasuredLevel(method, estimates, values)
+        return MeasuredLevel(method, estimates, arrays)
 
 
-Round = tuple[int, str, bool, list[bytes]]  # FORMAT, method, whether values are published, parts
+# FORMAT, method, whether values are published, the regions' arrays
+Round = tuple[int, str, bool, list[bytes]]
 
 
-def _encoded(method: str, published: bool, parts: Sequence[Int64Array]) -> bytes:
-    encoded = [part.astype("<i8").tobytes() for part in parts]
+def _encoded(method: str, published: bool, arrays: Sequence[Int64Array]) -> bytes:
+    encoded = [array.astype("<i8").tobytes() for array in arrays]
     return msgspec.msgpack.encode((FORMAT, method, published, encoded))

@@ -1,10 +1,10 @@
-"""How the budget of a release of sizes is spent: by level, on a choice and on measurements.
+"""The budget of a release of sizes: by level, for a choice of the method and for measurements.
 
-Every level has a part of rho. Where several methods are declared for it, a share of the part is
-for the choice: half of the share measures the level by each of them, half pays for the exponential
+Every level has a share of rho. Where several methods are declared, a part of the share is for the
+choice. Half of this part measures the level by each method. The other half pays for the exponential
 mechanism on the sum of the earth mover's distances between these estimates and the truth. The
-distance changes by at most 1 where a person comes or goes and by at most 2 where one is replaced,
-whatever the estimates are. The method that was chosen measures the level with the rest.
+distance changes by at most 1 under `add_remove` and by at most 2 under `replace_one`, whatever the
+estimates are. The chosen method measures the level with the rest of the share.
 
 With noise of pure differential privacy a level costs what `stream_dp.privacy.geometric` proves.
 """
@@ -33,7 +33,7 @@ DEFAULT_CHOICE = Fraction(1, 5)
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """What is done at one level.
+    """The plan of a level.
 
     relation: the study's neighbouring relation, one of `size_changes.RELATIONS`.
     methods: the names of the methods to choose from, or of the only one.
@@ -50,7 +50,7 @@ class LevelPlan:
 
     @property
     def rho(self) -> Fraction:
-        """What the level costs; with pure noise at most 1e-12 of it too much."""
+        """The cost of the level; with pure noise too high by at most 1e-12 of it."""
         if self.pure:
             return geometric_cost(self.methods[0], self.relation, self.budget)
         cost = self._measured(len(self.methods) > 1)
@@ -115,7 +115,7 @@ class SizesPlan:
         return sum((level.rho for level in self.levels), Fraction(0))
 
     def entries(self, depth: int, method: str) -> int:
-        """How many values a method measures at a level."""
+        """The number of values that a method measures at a level."""
         count = METHODS[method].entries
         return sum(count(int(g), self.largest) for g in self.regions.counts[depth] if g)
 
@@ -133,9 +133,9 @@ def default_methods(regions: Regions) -> tuple[tuple[str, ...], ...]:
 
 
 def omniscient_error(distinct: int, deviation: float) -> float:
-    """The earth mover's distance of an estimate that knows beforehand which sizes occur.
+    """The earth mover's distance of an estimate with the occurring sizes known beforehand.
 
-    A yardstick (Kuo et al. 2018, section 6): each of the `distinct` sizes that occur is measured
-    with noise of this deviation, and nothing else.
+    A yardstick (Kuo et al. 2018, section 6): only the `distinct` sizes that occur are measured,
+    with noise of this deviation.
     """
     return distinct * deviation

@@ -1,9 +1,9 @@
-"""Adam on the weighted squared error; all rounds of one shape share one compiled program.
+"""Adam on the weighted squared error; rounds of equal shape share a compiled program.
 
 Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
 Algorithm 2. The decay moves parameters that no answer depends on back to 0: logits to the uniform
-distribution, a network's weights to rows that are all the same. All of it is post-processing of
-noisy answers and public numbers, and deterministic.
+distribution, a network's weights to equal rows. This is deterministic post-processing of noisy
+answers and public numbers.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class AdamSettings(NamedTuple):
     decay: float = 0
 
     def as_arguments(self) -> tuple[np.int32, np.float32, np.float32]:
-        """Of fixed types, so that one compiled program serves all settings."""
+        """The settings in fixed types: a single compiled program serves all settings."""
         return np.int32(self.steps), np.float32(self.rate), np.float32(self.decay)
 
 
 class FitSummary(NamedTuple):
-    """The course of one fit.
+    """The course of a fit.
 
-    before: the error of the first parameters.
-    after: the error of the best iterate.
+    first_error: the error of the first parameters.
+    best_error: the error of the best iterate.
     steps: the number of updates.
     finite: whether all of them were finite; a fit stops at the first that is not.
     """
 
-    before: float
-    after: float
+    first_error: float
+    best_error: float
     steps: int
     finite: bool
 
@@ -65,8 +65,8 @@ class _Carry(NamedTuple):
     params: Logits
     moments: optax.OptState
     best: Logits
-    least: jax.Array
-    before: jax.Array
+    best_error: jax.Array
+    first_error: jax.Array
     finite: jax.Array
 
 
@@ -135,33 +135,33 @@ def adam(
         finite = jnp.isfinite(value)
         for array in c.params.values():
             finite = finite & jnp.isfinite(array).all()
-        better = finite & (value < c.least)
+        better = finite & (value < c.best_error)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         along, moments = transform.update(gradient, c.moments)
-        after = {
+        updated = {
             name: p - rate * (along[name] + (0 if name.endswith(BIAS) else decay) * p)
             for name, p in c.params.items()
         }
         return _Carry(
             step=c.step + 1,
-            params=after,
+            params=updated,
             moments=moments,
             best=best,
-            least=jnp.where(better, value, c.least),
-            before=jnp.where(c.step == 0, value, c.before),
+            best_error=jnp.where(better, value, c.best_error),
+            first_error=jnp.where(c.step == 0, value, c.first_error),
             finite=finite,
         )
 
-    least = jnp.array(jnp.inf, jnp.float32)
+    infinite = jnp.array(jnp.inf, jnp.float32)
     start = _Carry(
         step=jnp.array(0),
         params=trained,
         moments=transform.init(trained),
         best=trained,
-        least=least,
-        before=least,
+        best_error=infinite,
+        first_error=infinite,
         finite=jnp.array(True),
     )
     # The last pass only evaluates the last update.
     end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
-    return {**end.best, **fixed}, (end.before, end.least, end.step - 1, end.finite)
+    return {**end.best, **fixed}, (end.first_error, end.best_error, end.step - 1, end.finite)

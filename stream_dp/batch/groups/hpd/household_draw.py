@@ -1,9 +1,9 @@
 """Synthetic households from a hierarchical product distribution (Liu and Wu 2022, Algorithm 2).
 
-For each group a mixture row is drawn, then its size or composition, its attributes and those of its
-members. With roles, compositions are those that `model_arrays.py` lists: one head, at most one
+For each group a mixture row is drawn, then the size or composition, and the attributes of the group
+and of its members. With roles, `model_arrays.py` lists the compositions: one head, at most one
 spouse, children and others, within their bounds. So every sample is valid. The random numbers are
-NumPy's, as this is post-processing.
+NumPy's, because this is post-processing.
 
 Each group has the model's distribution, but groups are not independent of one another. The uniform
 numbers of a draw are a Kronecker sequence of the golden ratio with a random shift (Niederreiter
@@ -50,28 +50,28 @@ def draw_households(
     of_slot = logits["person"].reshape(layout.slots, -1, draws.rows)
     types = layout.types
     for slot in range(layout.slots):
-        there, start = np.flatnonzero(filled[:, slot]), 0
-        other = slot - 2 - types.children if types is not None else -1
-        if types is not None and other < 0:
+        filling, start = np.flatnonzero(filled[:, slot]), 0
+        other_slot = slot - 2 - types.children if types is not None else -1
+        if types is not None and other_slot < 0:
             people[:, slot, types.column] = types.codes[min(slot, 2)]
         elif types is not None:
-            part = logits["role"].reshape(types.others, -1, draws.rows)[other]
+            slot_logits = logits["role"].reshape(types.other_slots, -1, draws.rows)[other_slot]
             codes = np.array(types.other_codes)
-            people[there, slot, types.column] = codes[draws.choose(part, there)]
+            people[filling, slot, types.column] = codes[draws.choose(slot_logits, filling)]
         for column in layout.free_columns:
             values = layout.person_values[column]
-            part = of_slot[slot, start : start + values]
-            people[there, slot, column] = draws.choose(part, there)
+            slot_logits = of_slot[slot, start : start + values]
+            people[filling, slot, column] = draws.choose(slot_logits, filling)
             start += values
     return group, people[filled], np.nonzero(filled)[0]
 
 
 class _Groups:
-    """Groups that make one draw after another, ordered by their draws so far.
+    """Groups in the order of their earlier draws.
 
-    row: (groups,), the mixture row of each.
-    order: (groups,), the groups in that order.
-    block: (groups,), in that order, equal for groups whose draws were all equal.
+    row: (groups,), the mixture row of each group.
+    order: (groups,), the groups, ordered.
+    block: (groups,), in this order, equal for groups whose draws were all equal.
     """
 
     def __init__(self, rng: np.random.Generator, groups: int, rows: int) -> None:
@@ -81,10 +81,12 @@ class _Groups:
         self.order = np.argsort(self.row, kind="stable")  # a random order within a row
         self.block = self.row[self.order]
 
-    def choose(self, logits: NDArray[np.floating], there: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A value for each of the groups `there`, by softmax of their row's logits (values, K)."""
+    def choose(
+        self, logits: NDArray[np.floating], choosing: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """A value for each group of `choosing`, by softmax of the row's logits (values, K)."""
         drawing = np.zeros(len(self.order), bool)
-        drawing[there] = True
+        drawing[choosing] = True
         positions = np.flatnonzero(drawing[self.order])
         groups = self.order[positions]
         row = self.row[groups]
@@ -93,16 +95,16 @@ class _Groups:
         values_by_group = np.zeros(len(self.order), np.int64)
         values_by_group[groups] = drawn
         self._refine(positions, drawn, len(logits))
-        return values_by_group[there]
+        return values_by_group[choosing]
 
     def _refine(self, positions: NDArray[np.int64], drawn: NDArray[np.int64], values: int) -> None:
-        """Orders the groups of each block by what they drew now."""
+        """Orders the groups of each block by their newest draw."""
         if len(self.block) < 2 or (np.diff(self.block) > 0).all():
             return
         key = self.block * (values + 1)
         key[positions] += drawn + 1
-        place = np.argsort(key, kind="stable")
-        self.order, key = self.order[place], key[place]
+        refined = np.argsort(key, kind="stable")
+        self.order, key = self.order[refined], key[refined]
         self.block = np.cumsum(np.diff(key, prepend=key[0]) > 0)
 
 

@@ -28,14 +28,14 @@ from .product_mixture import HPD, SPREAD, MeasuredQueries
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """How a mixture is built and fitted.
+    """Settings to build and fit a mixture.
 
     rows: of the mixture.
     hidden: sizes of the hidden layers of HPD-Gen's network; None for HPD-Fixed.
     adam: the updates of one round.
-    noisy_decay: what the variance of an answer's noise, as a share of all groups or people, adds to
-        the decay, up to 1: the weight of a network's prior, rows that are alike, against answers.
-    last: the updates of the last round, after which nothing is picked; None: as many as before.
+    noisy_decay: the increase of the decay, up to 1, by the variance of an answer's noise, as share
+        of all groups or people: the weight of a network's prior, equal rows, against answers.
+    last: the updates of the last round, after which nothing is selected; None: as in other rounds.
     spread: the variance of the first logits, about.
     """
 
@@ -47,9 +47,9 @@ class MixtureSettings:
     spread: float = SPREAD
 
     def adapted(self, variance: float) -> AdamSettings:
-        """The updates of a round on answers whose noise has this mean variance, as shares."""
-        more = min(1.0, self.noisy_decay * variance)
-        return self.adam._replace(decay=self.adam.decay + more)
+        """The settings of a round on answers with noise of this mean variance, as shares."""
+        noise_decay = min(1.0, self.noisy_decay * variance)
+        return self.adam._replace(decay=self.adam.decay + noise_decay)
 
 
 HPD_FIXED = MixtureSettings(ROWS, None, AdamSettings(60, 0.03, 0.1))
@@ -59,21 +59,21 @@ SETTINGS = {"hpd-fixed": HPD_FIXED, "hpd-gen": HPD_GEN}
 
 @dataclass(frozen=True)
 class Room:
-    """The most queries that a model is asked at once, and the most that it learns from."""
+    """The largest number of queries that a model answers at once, and learns from."""
 
-    asked: int = 0
+    answered: int = 0
     measured: int = 0
 
     @staticmethod
     def of(workload: Workload, phases: Sequence[Phase]) -> Room:
-        sizes, asked, measured = np.diff(workload.starts), 0, 0
+        sizes, answered, measured = np.diff(workload.starts), 0, 0
         for phase in phases:
-            own = np.sort(sizes[list(phase.candidates)])
+            cell_counts = np.sort(sizes[list(phase.candidates)])
             if isinstance(phase, Rounds):
-                asked = max(asked, int(own.sum()))
-                own = own[-phase.rounds * phase.picks :]
-            measured += int(own.sum())
-        return Room(asked, measured)
+                answered = max(answered, int(cell_counts.sum()))
+                cell_counts = cell_counts[-phase.rounds * phase.picks :]
+            measured += int(cell_counts.sum())
+        return Room(answered, measured)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,8 @@ class MixtureModel:
     """See `loop.Model`.
 
     encoded: the workload's queries as row numbers.
-    room: of the programs, which then serve all rounds.
-    left: how often it will still learn; below 0 where that is not known.
+    room: of the programs, which serve all rounds.
+    remaining: the number of rounds still to learn from; below 0 if unknown.
     """
 
     family: HPD
@@ -90,20 +90,20 @@ class MixtureModel:
     params: Params
     settings: MixtureSettings
     room: Room
-    left: int = -1
+    remaining: int = -1
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        return self.family.answers(self.params, self.encoded.take(rows), self.room.asked)
+        return self.family.answers(self.params, self.encoded.take(rows), self.room.answered)
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
         counts = MeasuredQueries(queries, measured.values, measured.noise)
         noise = float((measured.noise / self.family.totals(queries) ** 2).mean())
         adam, room = self.settings.adapted(noise), self.room.measured
-        if self.left == 1 and self.settings.last is not None:
+        if self.remaining == 1 and self.settings.last is not None:
             adam = adam._replace(steps=self.settings.last)
         params, summary = self.family.fit(self.params, counts, adam, room)
-        return replace(self, params=params, left=self.left - 1), summary.after
+        return replace(self, params=params, remaining=self.remaining - 1), summary.best_error
 
     def sample(self, seed: int) -> Hierarchy:
         return self.family.sample(self.params, self.family.groups, seed)
@@ -115,7 +115,7 @@ def random_start(
     settings: MixtureSettings,
     phases: Sequence[Phase] = (),
 ) -> Callable[[int], Model[Hierarchy]]:
-    """The function that gives the first model for a seed. Of the hierarchy it uses only G and N."""
+    """A function from a seed to the first model. Only G and N of the hierarchy are used."""
     family = HPD(
         domain=workload.domain,
         groups=hierarchy.G,
@@ -126,12 +126,12 @@ def random_start(
     )
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
     # Nothing is learnt between a phase and one that measures everything.
-    together = sum(isinstance(phase, Everything) for phase in phases[1:])
-    left = sum(phase.rounds for phase in phases) - together
+    skipped = sum(isinstance(phase, Everything) for phase in phases[1:])
+    remaining = sum(phase.rounds for phase in phases) - skipped
 
     def start(seed: int) -> MixtureModel:
         params = family.init(seed % (1 << 31))
-        return MixtureModel(family, encoded, params, settings, room, left)
+        return MixtureModel(family, encoded, params, settings, room, remaining)
 
     return start
 

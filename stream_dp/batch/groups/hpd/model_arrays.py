@@ -1,9 +1,9 @@
 """The arrays of a model of households: its sizes, its slots, and queries as row numbers.
 
-A table of probabilities has one row for each value of every column, and a last row of ones. A query
-is a list of rows to be multiplied; for a column that it leaves free, the row of ones. So all
-queries have the same shape. They are packed into chunks of one kind each. The number of chunks is
-a power of two, so that few different shapes occur and few programs are compiled.
+A table of probabilities has a row for each value of every column, and a last row of ones. A query
+is a list of rows to be multiplied; for a free column, the row of ones. So all queries have the same
+shape. Queries are packed into chunks of a single kind. The number of chunks is a power of two, so
+that few different shapes occur and few programs are compiled.
 """
 
 from __future__ import annotations
@@ -28,45 +28,49 @@ _KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by
 
 @dataclass(frozen=True)
 class RoleSlots:
-    """The slots of a household with roles: one head, at most one spouse, children and others.
+    """The slots of a household with roles: a head, perhaps a spouse, children, further members.
 
     column: the person column that states the role.
     codes: its codes of head, spouse and child.
     children: the largest number of children.
-    others: the largest number of others.
+    other_slots: the largest number of others.
     other_codes: the codes that others may have in that column.
     """
 
     column: int
     codes: tuple[int, int, int]
     children: int
-    others: int = 0
+    other_slots: int = 0
     other_codes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class ModelLayout:
-    """The sizes that a compiled program depends on; hashable.
+    """The sizes on which a compiled program depends; hashable.
 
     group_values: the number of values of each group column, without the size.
     person_values: the number of values of each person column.
-    most: the largest number of members.
+    max_size: the largest number of members.
     types: the slots of members with roles, each kind filled in order; None: members have no roles
         and fill the slots 1..most in order.
     """
 
     group_values: tuple[int, ...]
     person_values: tuple[int, ...]
-    most: int
+    max_size: int
     types: RoleSlots | None = None
 
     @property
     def slots(self) -> int:
-        return self.most if self.types is None else 2 + self.types.children + self.types.others
+        return (
+            self.max_size
+            if self.types is None
+            else 2 + self.types.children + self.types.other_slots
+        )
 
     @property
     def free_columns(self) -> tuple[int, ...]:
-        """The person columns that every slot has parameters for: all but the role's."""
+        """The person columns with parameters in every slot: all but the role's."""
         role = None if self.types is None else self.types.column
         return tuple(c for c in range(len(self.person_values)) if c != role)
 
@@ -80,37 +84,37 @@ class ModelLayout:
 
     @property
     def heads(self) -> dict[str, int]:
-        """The number of logits of a mixture row, by name; each is several softmax vectors."""
+        """The number of logits of a mixture row, by name: several softmax vectors a name."""
         free = sum(self.person_values[c] for c in self.free_columns)
         lengths = {"group": self.group_rows, "person": self.slots * free}
         if self.types is None:
-            return lengths | {"size": self.most}
+            return lengths | {"size": self.max_size}
         lengths |= {"spouse": 2, "child": self.types.children + 1}
-        if self.types.others:
-            lengths |= {"other": self.types.others + 1}
-            lengths |= {"role": self.types.others * len(self.types.other_codes)}
+        if self.types.other_slots:
+            lengths |= {"other": self.types.other_slots + 1}
+            lengths |= {"role": self.types.other_slots * len(self.types.other_codes)}
         return lengths
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """All compositions of a group, as indices into the heads that they depend on.
+        """All compositions of a group, as indices into their heads.
 
-        The logit of a composition is the sum of the logits at these indices; it has 1 to `most`
+        The logit of a composition is the sum of the logits at these indices; it has 1 to `max_size`
         members. So the numbers of spouses, children and others are independent, except that their
         sum is bounded.
         """
         if self.types is None:
-            return {"size": np.arange(self.most)}
+            return {"size": np.arange(self.max_size)}
         names = [name for name in ("spouse", "child", "other") if name in self.heads]
-        each = np.indices([self.heads[name] for name in names]).reshape(len(names), -1)
-        return dict(zip(names, each[:, each.sum(axis=0) < self.most], strict=True))
+        numbers = np.indices([self.heads[name] for name in names]).reshape(len(names), -1)
+        return dict(zip(names, numbers[:, numbers.sum(axis=0) < self.max_size], strict=True))
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
-        """(compositions, slots): which slots a composition fills."""
+        """(compositions, slots): whether a composition fills a slot."""
         counts, blocks = self.counts, []
         if self.types is None:
-            blocks = [counts["size"][:, None] >= np.arange(self.most)]
+            blocks = [counts["size"][:, None] >= np.arange(self.max_size)]
         else:
             blocks = [np.ones((len(counts["spouse"]), 1), bool)]
             for name, number in counts.items():
@@ -120,30 +124,30 @@ class ModelLayout:
     def role_table(self) -> NDArray[np.float32]:
         """(slots, values of the role column): 1 for the role of a slot, else 0; without others."""
         assert self.types is not None
-        own = 2 + self.types.children
-        table = np.zeros((own, self.person_values[self.types.column]), np.float32)
-        table[np.arange(own), [self.types.codes[min(s, 2)] for s in range(own)]] = 1
+        slots = 2 + self.types.children
+        table = np.zeros((slots, self.person_values[self.types.column]), np.float32)
+        table[np.arange(slots), [self.types.codes[min(s, 2)] for s in range(slots)]] = 1
         return table
 
 
-def model_layout(domain: Domain, others: int | None = None) -> ModelLayout:
+def model_layout(domain: Domain, other_slots: int | None = None) -> ModelLayout:
     """The layout of a domain.
 
-    others: the largest number of people who are neither head, spouse nor child; by default as many
-    as a group has room for. It is 0 if the role column has no further value.
+    other_slots: the largest number of people who are neither head, spouse nor child; by default the
+        room of a group. The number is 0 if the role column has no further value.
     """
     if domain.roles is None:
         return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most)
     column, codes = domain.role_column, domain.role_codes
     rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
-    most = domain.most - 1 if rest else 0
-    slots = most if others is None else min(others, most)
+    room = domain.most - 1 if rest else 0
+    others_room = room if other_slots is None else min(other_slots, room)
     types = RoleSlots(
         column=column,
         codes=codes,
         children=domain.roles.children,
-        others=slots,
-        other_codes=rest if slots else (),
+        other_slots=others_room,
+        other_codes=rest if others_room else (),
     )
     return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
 
@@ -165,12 +169,12 @@ class EncodedQueries(NamedTuple):
     relative: Array
 
     def take(self, index: NDArray[np.int64] | slice) -> EncodedQueries:
-        """Some of the queries, of the same widths, so that they share compiled programs."""
+        """A selection of the queries, of equal widths: selections share compiled programs."""
         return EncodedQueries(*(a[index] for a in self))
 
 
 class QueryChunks(NamedTuple):
-    """Queries in chunks of equal length and of one kind each.
+    """Queries in chunks of equal length, each chunk of a single kind.
 
     kind: int32 (chunks,).
     queries: arrays (chunks, length, ...).
@@ -185,11 +189,11 @@ class QueryChunks(NamedTuple):
 
 
 def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
-    """Queries as row numbers. They must fit the layout's domain."""
+    """Row numbers of queries, which must fit the layout's domain."""
     size = queries.group[:, -1].astype(np.int32)
     return EncodedQueries(
         level=queries.level.astype(np.int32),
-        size=np.where(size < 0, layout.most, size).astype(np.int32),
+        size=np.where(size < 0, layout.max_size, size).astype(np.int32),
         group=_rows(queries.group[:, :-1], layout.group_values),
         person=_rows(queries.person, layout.person_values),
         relative=_rows(queries.relative, layout.person_values),
@@ -230,23 +234,23 @@ def pack_queries(
     order = np.argsort(kinds, kind="stable")
     counts = np.bincount(kinds, minlength=len(_KINDS) + 2)
     needed = -(-counts // length)
-    most = -(-room // length) + len(_KINDS) if room else 0  # all but one kind may be padded
-    chunks = power_of_two(max(int(needed.sum()), most))
+    bound = -(-room // length) + len(_KINDS) if room else 0  # all but one kind may be padded
+    chunks = power_of_two(max(int(needed.sum()), bound))
     first = np.concatenate([[0], np.cumsum(needed)]) * length  # position of each kind's first
     rank = np.arange(n) - np.concatenate([[0], np.cumsum(counts)])[kinds[order]]
-    place = np.empty(n, np.int64)
-    place[order] = first[kinds[order]] + rank
+    position = np.empty(n, np.int64)
+    position[order] = first[kinds[order]] + rank
 
     kind = np.zeros(chunks, np.int32)
     kind[: needed.sum()] = np.repeat(np.arange(len(needed)), needed)
     ones = layout.person_rows
     padding = EncodedQueries(
-        level=GROUP, size=layout.most, group=layout.group_rows, person=ones, relative=ones
+        level=GROUP, size=layout.max_size, group=layout.group_rows, person=ones, relative=ones
     )
 
     def spread(values: Array, empty: int) -> Array:
         flat = np.full((chunks * length, *values.shape[1:]), empty, values.dtype)
-        flat[place] = values
+        flat[position] = values
         return flat.reshape(chunks, length, *values.shape[1:])
 
     zeros = np.zeros(n, np.float32)
@@ -256,7 +260,7 @@ def pack_queries(
         spread(zeros if target is None else target.astype(np.float32), 0),
         spread(zeros if weight is None else weight.astype(np.float32), 0),
     )
-    return chunked, place
+    return chunked, position
 
 
 def power_of_two(n: int) -> int:

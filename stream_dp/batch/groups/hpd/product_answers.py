@@ -61,8 +61,8 @@ class ProbabilityTables(NamedTuple):
 
     group: (values + 1, K), a row for each value and a last row of ones.
     person: (slots, values + 1, K), likewise.
-    filled: (slots, most + 1, K), w by the size asked for; index `most` is any size, also below.
-    paired: (children, most + 1, K), v.
+    filled: (slots, max_size + 1, K), w by the size asked for; index `max_size` is any size.
+    paired: (children, max_size + 1, K), v.
     composition: (compositions, K), P.
     people: (), E.
     """
@@ -87,14 +87,14 @@ def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables
         sum(logits[name][index] for name, index in layout.counts.items()), axis=0
     )
     size = layout.filled.sum(axis=1)
-    wanted = np.stack([*(size == t + 1 for t in range(layout.most)), size > 0])
+    sized = np.stack([*(size == t + 1 for t in range(layout.max_size)), size > 0])
 
     def summed(which: NDArray[np.bool_]) -> jax.Array:
-        """(..., most + 1, K) sums over those compositions for which `which` is true.
+        """(..., max_size + 1, K) sums over the compositions with true `which`.
 
         which: (..., compositions).
         """
-        mask = jnp.asarray(which[..., None, :] & wanted, composition.dtype)
+        mask = jnp.asarray(which[..., None, :] & sized, composition.dtype)
         return jnp.matmul(mask, composition, precision="highest")
 
     filled = summed(layout.filled.T)
@@ -109,7 +109,7 @@ def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables
 
 
 def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
-    """(children, compositions) those that v sums over; empty without roles."""
+    """(children, compositions) the compositions in the sum v; empty without roles."""
     if layout.types is None:
         return np.zeros((0, len(layout.filled)), bool)
     children = layout.filled.T[2 : 2 + layout.types.children]
@@ -118,36 +118,36 @@ def _paired(layout: ModelLayout) -> NDArray[np.bool_]:
 
 
 def _softmaxes(logits: jax.Array, values: tuple[int, ...]) -> list[jax.Array]:
-    """One softmax per column, over the second-to-last axis."""
-    parts, start = [], 0
+    """A softmax per column, over the second-to-last axis."""
+    softmaxes, start = [], 0
     for size in values:
-        parts.append(jax.nn.softmax(logits[..., start : start + size, :], axis=-2))
+        softmaxes.append(jax.nn.softmax(logits[..., start : start + size, :], axis=-2))
         start += size
-    return parts
+    return softmaxes
 
 
-def _with_ones(parts: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
-    """The parts one below the other and a last row of ones; shape: but for the rows."""
-    return jnp.concatenate([*parts, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
+def _with_ones(blocks: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
+    """Stacks the blocks and a last row of ones; shape: apart from the number of rows."""
+    return jnp.concatenate([*blocks, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
 
 
 def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
     """(slots, values + 1, K). The column that states the role has the role of the slot."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
-    parts = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
+    blocks = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
     types = layout.types
     if types is not None:
         fixed = jnp.asarray(layout.role_table())[:, :, None]
         role = jnp.broadcast_to(fixed, (*fixed.shape[:2], rows))
-        if types.others:
-            shape = types.others, len(types.other_codes), rows
+        if types.other_slots:
+            shape = types.other_slots, len(types.other_codes), rows
             chosen = jax.nn.softmax(logits["role"].reshape(shape), axis=1)
-            other = jnp.zeros((shape[0], role.shape[1], rows), chosen.dtype)
-            other = other.at[:, np.array(types.other_codes)].set(chosen)
-            role = jnp.concatenate([role, other])
-        parts.insert(types.column, role)
-    return _with_ones(parts, (slots, rows))
+            other_roles = jnp.zeros((shape[0], role.shape[1], rows), chosen.dtype)
+            other_roles = other_roles.at[:, np.array(types.other_codes)].set(chosen)
+            role = jnp.concatenate([role, other_roles])
+        blocks.insert(types.column, role)
+    return _with_ones(blocks, (slots, rows))
 
 
 def _product(table: jax.Array, rows: Array) -> jax.Array:
@@ -195,12 +195,12 @@ def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> ja
     some_other, _ = _someone_among(t.person[first:], q)
     counts, zeros = layout.counts, np.zeros(len(layout.filled), np.int64)
     size = layout.filled.sum(axis=1) - 1
-    asked = (q.size[:, None] == layout.most) | (q.size[:, None] == size)
+    fits = (q.size[:, None] == layout.max_size) | (q.size[:, None] == size)
     among = [jnp.zeros((), t.group.dtype)] * 2  # children and others, by the number of spouses
     for e, (n, c, o) in enumerate(
         zip(counts["spouse"], counts["child"], counts.get("other", zeros), strict=True)
     ):
-        chance = t.composition[e] * asked[:, e, None]
+        chance = t.composition[e] * fits[:, e, None]
         among[n] = among[n] + chance * (some_child[c] + no_child[c] * some_other[o])
     with_spouse = spouse * t.filled[1][q.size] + (1 - spouse) * among[1]
     answers: jax.Array = t.filled[0][q.size] * head + (1 - head) * (among[0] + with_spouse)
@@ -208,36 +208,36 @@ def _someone(layout: ModelLayout, t: ProbabilityTables, q: EncodedQueries) -> ja
 
 
 def _someone_among(tables: jax.Array, q: EncodedQueries) -> tuple[list[jax.Array], list[jax.Array]]:
-    """The probabilities that at least one, and that none, of the first 0, 1, ... has the targets.
+    """The probabilities of any and of no match among the first 0, 1, ... members.
 
     tables: (slots, values + 1, K), of these members. Each entry is (n, K) or ().
     """
-    some, nobody = [jnp.zeros((), tables.dtype)], [jnp.ones((), tables.dtype)]
+    anyone, nobody = [jnp.zeros((), tables.dtype)], [jnp.ones((), tables.dtype)]
     for table in tables:
         s = _product(table, q.person)
-        some.append(some[-1] + s * nobody[-1])
+        anyone.append(anyone[-1] + s * nobody[-1])
         nobody.append(nobody[-1] * (1 - s))
-    return some, nobody
+    return anyone, nobody
 
 
 def _with_spouse(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     """(n, K) answers given k of queries about people with a spouse."""
-    own = [_product(t.person[j], q.person) for j in (0, 1)]
-    other = [_product(t.person[j], q.relative) for j in (1, 0)]
-    total: jax.Array = t.filled[1][q.size] * (own[0] * other[0] + own[1] * other[1])
+    persons = [_product(t.person[j], q.person) for j in (0, 1)]
+    spouses = [_product(t.person[j], q.relative) for j in (1, 0)]
+    total: jax.Array = t.filled[1][q.size] * (persons[0] * spouses[0] + persons[1] * spouses[1])
     return total
 
 
 def _with_child(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     """(n, K) answers given k of queries about people with a child."""
-    some = paired = jnp.zeros((), t.group.dtype)
+    anyone = paired = jnp.zeros((), t.group.dtype)
     nobody = jnp.ones((), t.group.dtype)
     for j in range(t.paired.shape[0]):
         first = _product(t.person[j + 2], q.relative)
-        some = some + t.filled[j + 2][q.size] * first * nobody
+        anyone = anyone + t.filled[j + 2][q.size] * first * nobody
         paired = paired + t.paired[j][q.size] * first * nobody
         nobody = nobody * (1 - first)
-    return _product(t.person[0], q.person) * some + _product(t.person[1], q.person) * paired
+    return _product(t.person[0], q.person) * anyone + _product(t.person[1], q.person) * paired
 
 
 def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
@@ -260,7 +260,7 @@ def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
 
 
 def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
-    """(n,) answers of one chunk: shares of groups at level GROUP, of people at the others."""
+    """(n,) answers of a chunk: shares of groups at level GROUP, else of people."""
     rows = t.group.shape[1]
     sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
     return sums / jnp.where(q.level == GROUP, float(rows), t.people)
@@ -283,31 +283,24 @@ def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.
     return answers
 
 
-def chunk_loss(
-    form: Form, t: ProbabilityTables, q: EncodedQueries, target: Array, weight: Array
-) -> jax.Array:
-    """Weighted squared error of one chunk."""
-    squares: jax.Array = weight * (chunk_shares(form, t, q) - target) ** 2
-    return squares.sum()
-
-
 def loss_and_gradient(
     layout: ModelLayout, logits: Logits, chunks: QueryChunks
 ) -> tuple[jax.Array, Logits]:
     """Weighted squared error over all chunks, and its gradient with respect to the logits.
 
     Gradients with respect to the tables are summed chunk by chunk, and then propagated through the
-    softmaxes once. So memory is that of one chunk and of two tables, for any number of queries.
+    softmaxes once. So memory is the memory of a chunk and of two tables, for any number of queries.
     """
     t, back = jax.vjp(partial(probability_tables, layout), logits)
     Carry = tuple[jax.Array, ProbabilityTables]
 
     def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
-        value, gradient = jax.value_and_grad(
-            lambda t: chunk_loss(
-                form=form, t=t, q=chunk.queries, target=chunk.target, weight=chunk.weight
-            )
-        )(t)
+        def loss(t: ProbabilityTables) -> jax.Array:
+            errors = chunk_shares(form, t, chunk.queries) - chunk.target
+            squares: jax.Array = chunk.weight * errors**2
+            return squares.sum()
+
+        value, gradient = jax.value_and_grad(loss)(t)
         return carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)
 
     def nothing(carry: Carry, chunk: QueryChunks) -> Carry:

@@ -65,8 +65,8 @@ class HPD:
     rows: K.
     hidden: sizes of the hidden layers of HPD-Gen; None for HPD-Fixed.
     latent: length of HPD-Gen's Gaussian columns.
-    others: largest number of people in a household who are neither head, spouse nor child; None:
-        as many as there is room for.
+    other_slots: largest number of people in a household who are neither head, spouse nor child;
+        None: the room of a household.
     spread: the variance of the first logits; of a network about, and over its random weights.
     memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
         tables of probabilities (slots x values x K floats) and of the parameters.
@@ -78,13 +78,13 @@ class HPD:
     rows: int = 1000
     hidden: tuple[int, ...] | None = None
     latent: int = 32
-    others: int | None = None
+    other_slots: int | None = None
     spread: float = SPREAD
     memory: int = 1 << 27
 
     @cached_property
     def layout(self) -> ModelLayout:
-        return model_layout(self.domain, self.others)
+        return model_layout(self.domain, self.other_slots)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -102,7 +102,7 @@ class HPD:
 
     @property
     def length(self) -> int:
-        """Queries per chunk: a power of two, so that a gradient's arrays stay within `memory`."""
+        """Queries per chunk: a power of two with a gradient's arrays within `memory`."""
         row = 4 * self.rows * (8 + 6 * self.layout.slots + 3 * len(self.layout.filled))
         return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
 
@@ -124,17 +124,19 @@ class HPD:
                 gain = (2 if name.startswith("hidden") else self.spread) / shape[1]
             params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
             if name == "person.weight":
-                own = params[name][: shape[0] // self.layout.slots]
-                params[name] = np.tile(own, (self.layout.slots, 1))
+                first_slot = params[name][: shape[0] // self.layout.slots]
+                params[name] = np.tile(first_slot, (self.layout.slots, 1))
         return params
 
-    def encode(self, queries: Queries) -> EncodedQueries:
-        """Queries as row numbers.
+    def encode(self, queries: Queries | EncodedQueries) -> EncodedQueries:
+        """Encodes queries as row numbers; returns encoded queries unchanged.
 
         Programs are compiled for the widths of the encoding, the largest number of targets of any
         query: encode a workload once and `take` from it. Raises ValueError for queries that do not
         fit the domain.
         """
+        if isinstance(queries, EncodedQueries):
+            return queries
         queries.check(self.domain)
         return encode_queries(self.layout, queries)
 
@@ -145,24 +147,24 @@ class HPD:
 
         room: the number of queries that the compiled program has room for, if there are fewer.
         """
-        encoded = self._encoded(queries)
-        chunks, place = pack_queries(self.layout, encoded, self.length, room=room)
+        encoded = self.encode(queries)
+        chunks, position = pack_queries(self.layout, encoded, self.length, room=room)
         shares = np.asarray(
             fitting.compiled_shares(self.layout, self._device_params(params), chunks)
         )
-        return shares.reshape(-1)[place].astype(np.float64) * self.totals(encoded)
+        return shares.reshape(-1)[position].astype(np.float64) * self.totals(encoded)
 
     def fit(
         self, params: Params, measured: MeasuredQueries, settings: AdamSettings, room: int = 0
     ) -> tuple[Params, FitSummary]:
-        """Parameters whose answers are nearer to noisy counts: the best iterate of Adam.
+        """Fits parameters to noisy counts: the best iterate of Adam.
 
         Starts from `params`. The error is the mean of (answer - value)^2 / variance: about 1 where
         only the noise is missed. The result is finite whatever happens, and repeats itself: no
         random number is drawn. One program serves every number of queries up to `room`, or that
         fills as many chunks, rounded up to a power of two, and all settings.
         """
-        encoded = self._encoded(measured.queries)
+        encoded = self.encode(measured.queries)
         totals, values = self.totals(encoded), measured.values
         if not len(values) or settings.steps < 1:
             return params, FitSummary(0.0, 0.0, 0, True)
@@ -180,26 +182,23 @@ class HPD:
         best, summary = fitting.adam(
             self.layout, self._device_params(params), chunks, settings.as_arguments()
         )
-        before, after, updates, finite = (x.item() for x in summary)
-        if not np.isfinite(after):  # not even the error of the first parameters: they stay
-            return params, FitSummary(before, before, 0, False)
+        first_error, best_error, updates, finite = (x.item() for x in summary)
+        if not np.isfinite(best_error):  # not even the error of the first parameters: they stay
+            return params, FitSummary(first_error, first_error, 0, False)
         scale /= len(values)
-        return _numpy(best), FitSummary(before * scale, after * scale, updates, finite)
+        return _numpy(best), FitSummary(first_error * scale, best_error * scale, updates, finite)
 
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
-        """`groups` synthetic groups and their members; the same for the same seed."""
+        """`groups` synthetic groups and their members; a function of the seed."""
         logits = _numpy(fitting.compiled_logits(self.layout, self._device_params(params)))
         return Hierarchy(self.domain, *draw_households(self.layout, logits, groups, seed))
 
-    def _encoded(self, queries: Queries | EncodedQueries) -> EncodedQueries:
-        return queries if isinstance(queries, EncodedQueries) else self.encode(queries)
-
     def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
-        """(n,) what each answer is a share of: the groups, or the people."""
+        """(n,) the number of groups, or of people, of which an answer is a share."""
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
 
     def _device_params(self, params: Params) -> dict[str, jax.Array]:
-        """The parameters as JAX's arrays. Raises ValueError unless they are of this model."""
+        """JAX's arrays of the parameters. Raises ValueError for another model's parameters."""
         if {k: v.shape for k, v in params.items()} != self.shapes:
             raise ValueError("the parameters are another model's")
         return {k: jnp.asarray(v, jnp.float32) for k, v in params.items()}

@@ -22,7 +22,7 @@ MOST_TYPES = 200_000
 
 
 def type_count(domain: Domain) -> int:
-    """How many types there are."""
+    """The number of types."""
     per_kind = _kinds(domain)
     members = sum(
         prod(comb(len(kind) + n - 1, n) for kind, n in zip(per_kind, numbers, strict=True) if n)
@@ -32,7 +32,7 @@ def type_count(domain: Domain) -> int:
 
 
 def require_few_types(domain: Domain) -> None:
-    """Raises UserError where there are too many types."""
+    """Raises UserError for too many types."""
     types = type_count(domain)
     if types > MOST_TYPES:
         raise UserError(
@@ -42,7 +42,7 @@ def require_few_types(domain: Domain) -> None:
 
 
 def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
-    """One group of each type, and the prior distribution over types.
+    """A group of every type, and the prior distribution over types.
 
     Under the prior every composition (the size, or the numbers of spouses, children and others) is
     equally likely, and all members and group attributes are uniform and independent. The weight of
@@ -80,7 +80,7 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
 
 
 def _kinds(domain: Domain) -> list[Int64Array]:
-    """By kind of member, all attributes that such a member can have: (n, person columns) codes."""
+    """By kind of member, all possible attributes: (n, person columns) codes."""
     people = _grid(domain.person_values)
     if domain.roles is None:
         return [people]
@@ -97,19 +97,19 @@ def _grid(values: tuple[int, ...]) -> Int64Array:
 
 
 def _compositions(domain: Domain) -> Iterator[tuple[int, ...]]:
-    """The numbers of members of each kind that a group may have."""
-    most = domain.most
+    """The possible numbers of members of every kind in a group."""
+    max_size = domain.most
     if domain.roles is None:
-        yield from ((n,) for n in range(1, most + 1))
+        yield from ((n,) for n in range(1, max_size + 1))
         return
-    others = most if len(domain.person[domain.role_column].values) > 3 else 1
-    for numbers in product((1,), (0, 1), range(domain.roles.children + 1), range(others)):
-        if sum(numbers) <= most:
+    other_bound = max_size if len(domain.person[domain.role_column].values) > 3 else 1
+    for numbers in product((1,), (0, 1), range(domain.roles.children + 1), range(other_bound)):
+        if sum(numbers) <= max_size:
             yield numbers
 
 
 def _multisets(values: int, n: int) -> tuple[Int64Array, NDArray[np.float64]]:
-    """All multisets of n values, (multisets, n), and the share of all n-tuples that each has."""
+    """All multisets of n values, (multisets, n), and the share of n-tuples of each multiset."""
     multisets = np.array(list(combinations_with_replacement(range(values), n)), np.int64)
     multisets = multisets.reshape(-1 if n else 1, n)
     chance, run = np.ones(len(multisets)), np.zeros(len(multisets))

@@ -45,10 +45,10 @@ class GroupHistogram:
     """See `loop.Model`.
 
     types: one group of each type.
-    matrix: (queries, types), what a group of each type adds to each count.
+    matrix: (queries, types), the contribution of a group of each type to each count.
     weights: (types,), the histogram h.
     groups: the number of groups, G.
-    totals: (queries,), what each answer is a share of: G or the number of people.
+    totals: (queries,), the whole of each answer's share: G or the number of people.
     levels: (queries,), the queries' levels.
     passes: how often a round repeats the updates of earlier measurements.
     """
@@ -68,18 +68,18 @@ class GroupHistogram:
     def learn(self, measured: NoisyAnswers) -> tuple[GroupHistogram, float]:
         log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
         starts = (0, *measured.ends[:-1])
-        parts = [
+        measurements = [
             self._part(measured, slice(a, b)) for a, b in zip(starts, measured.ends, strict=True)
         ]
-        newest = len(parts) - 1
-        least = _error(parts[newest], self.weights) / 2
+        newest = len(measurements) - 1
+        threshold = _error(measurements[newest], self.weights) / 2
         weights = self.weights
-        for number in [newest, *list(range(len(parts))) * self.passes]:
-            part = parts[number]
-            missed = part.shares - part.scaled @ weights
-            if number != newest and np.abs(missed).max() < least:
+        for number in [newest, *list(range(len(measurements))) * self.passes]:
+            measurement = measurements[number]
+            missed = measurement.shares - measurement.scaled @ weights
+            if number != newest and np.abs(missed).max() < threshold:
                 continue
-            log += part.turned @ (missed / (2 * part.reach))
+            log += measurement.turned @ (missed / (2 * measurement.reach))
             log -= log.max()
             weights = np.exp(log)
             weights /= weights.sum()
@@ -112,7 +112,7 @@ class GroupHistogram:
 
 @dataclass(frozen=True)
 class _Part:
-    """One measurement of c cells.
+    """A measurement of c cells.
 
     shares: (c,) noisy answers as shares.
     scaled: (c, types), times h it is the histogram's own answers as shares.
@@ -126,41 +126,41 @@ class _Part:
     reach: NDArray[np.int64]
 
 
-def _error(part: _Part, weights: NDArray[np.float64]) -> float:
+def _error(measurement: _Part, weights: NDArray[np.float64]) -> float:
     """The largest error of a measurement's cells."""
-    return float(np.abs(part.shares - part.scaled @ weights).max())
+    return float(np.abs(measurement.shares - measurement.scaled @ weights).max())
 
 
 def contributions(types: Hierarchy, queries: Queries) -> Sparse:
-    """(queries, groups) sparse matrix: what each group adds to each count."""
+    """(queries, groups) sparse matrix: the contribution of every group to every count."""
     blocks, order = [], []
     for marginal, rows in queries_by_marginal(types.domain, queries):
-        asked = queries.take(rows)
+        cell_queries = queries.take(rows)
         codes = np.concatenate(
             [
-                asked.group[:, marginal.group],
-                asked.person[:, marginal.person],
-                asked.relative[:, marginal.relative],
+                cell_queries.group[:, marginal.group],
+                cell_queries.person[:, marginal.person],
+                cell_queries.relative[:, marginal.relative],
             ],
             axis=1,
         )
         cells = _radix(codes, marginal.shape)
         blocks.append(_cells(types, marginal)[cells])
         order.append(rows)
-    place = np.argsort(np.concatenate(order))
-    return scipy.sparse.vstack(blocks, format="csr")[place]
+    position = np.argsort(np.concatenate(order))
+    return scipy.sparse.vstack(blocks, format="csr")[position]
 
 
 def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
-    """(cells of the marginal, groups) sparse matrix: what each group adds to each cell."""
+    """(cells, groups) sparse matrix: the contribution of every group to a marginal's cells."""
     level = marginal.level
-    every = np.arange(types.N)
+    people = np.arange(types.N)
     if level == GROUP and not marginal.person:
         owner, member, group = np.arange(types.G), np.arange(types.G), np.arange(types.G)
     elif level == GROUP:
-        owner, member, group = types.group_of, every, types.group_of
+        owner, member, group = types.group_of, people, types.group_of
     elif level == PERSON:
-        owner, member, group = every, every, types.group_of
+        owner, member, group = people, people, types.group_of
     else:
         owner, member = relative_pairs(types, level)
         group = types.group_of[owner]
@@ -193,20 +193,18 @@ def _radix(codes: NDArray[np.integer], shape: tuple[int, ...]) -> Int64Array:
 def uniform_start(
     hierarchy: Hierarchy, workload: Workload, passes: int = PASSES
 ) -> Callable[[int], Model[Hierarchy]]:
-    """The function that gives the first model, which is the same for every seed.
+    """The function that gives the first model, equal for every seed.
 
     Of the hierarchy it uses only G and N. Raises UserError where the domain is too large.
     """
     types, weights = grouptypes.group_types(workload.domain)
     queries = workload.queries
-    totals = np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N))
-    matrix = contributions(types, queries)
     first = GroupHistogram(
         types=types,
-        matrix=matrix,
+        matrix=contributions(types, queries),
         weights=weights,
         groups=hierarchy.G,
-        totals=totals,
+        totals=np.where(queries.level == GROUP, float(hierarchy.G), float(hierarchy.N)),
         levels=queries.level,
         passes=passes,
     )

@@ -62,12 +62,12 @@ class Workload:
 
     @property
     def levels(self) -> NDArray[np.int8]:
-        """(candidates,) the level of each."""
+        """(candidates,) the candidates' levels."""
         return self.queries.level[self.starts[:-1]]
 
     @cached_property
     def further(self) -> tuple[int, ...]:
-        """The candidates after opening and base that ask something which those two do not."""
+        """The candidates after opening and base with queries beyond opening and base."""
         first, q = self.opening + self.base, self.queries
         rows = np.concatenate([q.level[:, None], q.group, q.person, q.relative], axis=1)
         number = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
@@ -86,11 +86,11 @@ class Workload:
         return lcm(*(c for c in self.change if c))
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
-        """The rows of the queries of some candidates, in their order."""
+        """The rows of the candidates' queries, in order."""
         return candidate_rows(self.starts, candidates)
 
     def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The rho of measuring candidates together: the sum of what each costs alone."""
+        """The rho of measuring candidates together: the sum of their costs."""
         costs = (
             gaussian_rho(self.squared[i], v) for i, v in zip(candidates, variances, strict=True)
         )
@@ -104,7 +104,7 @@ class Workload:
     judged = counter
 
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
-        """The queries of these rows in words."""
+        """The queries at `rows` in words."""
         return tuple(self.queries.text(i, self.domain) for i in rows.tolist())
 
     def scores(
@@ -123,7 +123,7 @@ class Workload:
 
 
 def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
-    """The rows of some candidates, in their order: candidate i has starts[i] to starts[i + 1]."""
+    """The rows of the candidates, in order: candidate i has starts[i] to starts[i + 1]."""
     numbers = np.asarray(candidates, np.int64)
     sizes = np.diff(starts)[numbers]
     ends = np.cumsum(sizes)
@@ -133,9 +133,9 @@ def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
 def excess_errors(
     sizes: Int64Array, true: Int64Array, model: NDArray[np.float64], noise: NDArray[np.float64]
 ) -> Int64Array:
-    """(candidates,) sums of the errors of rounded answers, less what noise would leave, rounded.
+    """(candidates,) sums of errors of rounded answers, less the error of the noise, rounded.
 
-    sizes, noise: by candidate, how many counts it has, and the error that noise leaves.
+    sizes, noise: by candidate, the number of counts, and the error that noise leaves.
     true, model: the exact counts of the candidates and the model's answers, in their order.
     """
     errors = np.abs(true - np.rint(model).astype(np.int64))
@@ -148,7 +148,7 @@ def marginal_workload(
     opening: Sequence[Marginal] = (),
     base: Sequence[Marginal] = (),
 ) -> Workload:
-    """A workload whose candidates are marginals of one domain. Raises ValueError without any."""
+    """A workload with marginals of a domain as candidates. Raises ValueError without marginals."""
     candidates = [*opening, *base, *marginals]
     if not marginals:
         raise ValueError("a workload needs a marginal")
@@ -169,7 +169,7 @@ def query_workload(
     opening: Sequence[Marginal] = (),
     base: Sequence[Marginal] = (),
 ) -> Workload:
-    """A workload whose candidates are single queries. Raises ValueError without any."""
+    """A workload with single queries as candidates. Raises ValueError without queries."""
     if not len(queries):
         raise ValueError("a workload needs a query")
     queries.check(domain)
@@ -194,12 +194,12 @@ def one_way_marginals(domain: Domain) -> tuple[Marginal, ...]:
 
 
 def relation_base(domain: Domain) -> tuple[Marginal, ...]:
-    """Marginals that relatives' attributes depend on most; none without roles.
+    """Marginals on which relatives' attributes depend most; empty without roles.
 
-    Of every attribute of people: its marginal with the role, and of people with a spouse and of
-    people with a child the marginal of their own value with the relative's. What people with a
-    parent answer is nearly the same, asked from the other side, and its cost grows with the square
-    of the number of children: it is left to the rounds.
+    Of every attribute of people: the marginal with the role, and for people with a spouse and for
+    people with a child the marginal of the person's value with the relative's. Marginals of people
+    with a parent are nearly equal to those, and their cost grows with the square of the number of
+    children: they are left to the rounds.
     """
     if domain.roles is None:
         return ()
@@ -238,7 +238,7 @@ def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
     """The marginals of `ways` columns, or of all if there are fewer, among groups and people.
 
-    With roles also those of one attribute of a person and one of their spouse, child or parent.
+    With roles also those of an attribute of a person and one of their spouse, child or parent.
     Marginals of more than MOST_CELLS cells are left out.
     """
     columns = len(domain.group_values) + len(domain.person_values)
@@ -247,9 +247,9 @@ def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:
         role, people = domain.role_column, range(len(domain.person_values))
         free = [c for c in people if c != role]
         marginals += tuple(
-            Marginal(domain, level, person=(own,), relative=(theirs,))
+            Marginal(domain, level, person=(column,), relative=(relative_column,))
             for level in range(SPOUSE, SPOUSE + 3)
-            for own in free
-            for theirs in free
+            for column in free
+            for relative_column in free
         )
     return tuple(m for m in marginals if m.size <= MOST_CELLS)

@@ -66,30 +66,32 @@ class _Coded:
     def blank(rows: int, queries: int) -> _Coded:
         return _Coded(np.zeros(rows, np.int64), np.zeros(queries, np.int64), 1)
 
-    def times(self, other: _Coded) -> _Coded:
+    def times(self, codes: _Coded) -> _Coded:
         """The codes of the pairs of both, row by row."""
-        a, b = self, other
+        a, b = self, codes
         if a.bound * b.bound > _LIMIT:
             a, b = a.dense(), b.dense()
         return _Coded(a.data * b.bound + b.data, a.targets * b.bound + b.targets, a.bound * b.bound)
 
     def at(self, rows: Int64Array) -> _Coded:
-        """The codes of some rows of data, for the same queries."""
+        """The codes of selected rows of data, for equal queries."""
         return _Coded(self.data[rows], self.targets, self.bound)
 
     def dense(self) -> _Coded:
-        """The same with codes renumbered, below the number of rows and queries together."""
-        codes, place = np.unique(np.concatenate([self.data, self.targets]), return_inverse=True)
-        return _Coded(place[: len(self.data)], place[len(self.data) :], len(codes))
+        """Renumbers the codes, below the number of rows and queries together."""
+        codes, renumbered = np.unique(
+            np.concatenate([self.data, self.targets]), return_inverse=True
+        )
+        return _Coded(renumbered[: len(self.data)], renumbered[len(self.data) :], len(codes))
 
     def counts(self) -> Int64Array:
-        """(queries,) the number of rows that each query counts."""
+        """(queries,) the number of rows that a query counts."""
         if self.bound <= 4 * (len(self.data) + len(self.targets)) + (1 << 12):
             return np.bincount(self.data, minlength=self.bound)[self.targets]
         codes, counts = np.unique(self.data, return_counts=True)
-        place = np.searchsorted(codes, self.targets)
-        present = np.append(codes, -1)[place] == self.targets
-        return np.where(present, np.append(counts, 0)[place], 0)
+        position = np.searchsorted(codes, self.targets)
+        present = np.append(codes, -1)[position] == self.targets
+        return np.where(present, np.append(counts, 0)[position], 0)
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class _Pairs:
 
     @cached_property
     def repeats(self) -> list[Int64Array] | None:
-        """For d = 1, 2, ... the rows that have the owner of d rows before; None if too many."""
+        """For d = 1, 2, ... the rows with the owner of d rows before; None if too many."""
         rows, repeats = np.arange(len(self.owner)), list[Int64Array]()
         while len(rows):
             rows = rows[rows > len(repeats)]
@@ -111,11 +113,11 @@ class _Pairs:
                 return None
         return repeats
 
-    def distinct(self, own: _Coded, members: _Coded) -> _Coded:
-        """The distinct pairs of an owner's code and the code of one of their members."""
+    def distinct(self, owners: _Coded, members: _Coded) -> _Coded:
+        """The distinct pairs of an owner's code and the code of a member."""
         owner, codes = self.owner, members.data[self.member]
         if self.repeats is None:
-            if len(own.data) * members.bound > _LIMIT:
+            if len(owners.data) * members.bound > _LIMIT:
                 members = members.dense()
                 codes = members.data[self.member]
             owner, codes = np.divmod(np.unique(owner * members.bound + codes), members.bound)
@@ -125,7 +127,7 @@ class _Pairs:
                 first[rows[codes[rows] == codes[rows - d]]] = False
             owner, codes = owner[first], codes[first]
         members = _Coded(codes, members.targets, members.bound)
-        return own.at(owner).times(members) if own.bound > 1 else members
+        return owners.at(owner).times(members) if owners.bound > 1 else members
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class _Portion:
     pairs_by_level: dict[int, _Pairs] = field(default_factory=dict)
 
     def coded(self, marginal: Marginal, queries: Queries | None) -> _Coded:
-        """All rows that queries of these columns count, as codes.
+        """The codes of the rows that a marginal's queries count.
 
         queries: of this marginal; None: codes are the cells of the marginal.
         """
@@ -147,19 +149,19 @@ class _Portion:
             if queries is None
             else (queries.group, queries.person, queries.relative)
         )
-        own = _columns(hierarchy.groups, of_group, marginal.group, hierarchy.domain.group_values)
+        owners = _columns(hierarchy.groups, of_group, marginal.group, hierarchy.domain.group_values)
         persons = _columns(hierarchy.people, of_person, marginal.person, values)
         if marginal.level == GROUP:
             if not marginal.person:  # every group has a member
-                return own
-            return self.pairs(GROUP).distinct(own, persons)
+                return owners
+            return self.pairs(GROUP).distinct(owners, persons)
         if marginal.group:
-            persons = own.at(hierarchy.group_of).times(persons)
-        own = persons
+            persons = owners.at(hierarchy.group_of).times(persons)
+        owners = persons
         if marginal.level == PERSON:
-            return own
+            return owners
         relatives = _columns(hierarchy.people, of_relative, marginal.relative, values)
-        return self.pairs(marginal.level).distinct(own, relatives)
+        return self.pairs(marginal.level).distinct(owners, relatives)
 
     def pairs(self, level: int) -> _Pairs:
         """The pairs of a level: groups and their members, or people and their relatives."""
@@ -185,7 +187,7 @@ class _Portion:
 
     @cached_property
     def roles(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The head of each group, its spouse (-1 without one), and all children."""
+        """The head and the spouse of each group (-1 without a spouse), and all children."""
         role = self.hierarchy.people[:, self.hierarchy.domain.role_column]
         head, partner, children = (
             np.flatnonzero(role == c) for c in self.hierarchy.domain.role_codes
@@ -201,7 +203,7 @@ def _columns(
     columns: tuple[int, ...],
     values: tuple[int, ...],
 ) -> _Coded:
-    """The codes of some columns together; values: the number of values of each column."""
+    """The joint codes of columns; values: the number of values of each column."""
     coded = _Coded.blank(len(codes), len(targets))
     for c in columns:
         column = _Coded(codes[:, c].astype(np.int64), targets[:, c].astype(np.int64), values[c])
@@ -210,7 +212,7 @@ def _columns(
 
 
 def _portions(hierarchy: Hierarchy, memory: int) -> Iterator[_Portion]:
-    """All groups, in portions that fit the memory, each of at least one group."""
+    """All groups, in portions of at least a group that fit the memory."""
     people = memory // _ROW
     first = 0
     while first < hierarchy.G:
@@ -227,12 +229,12 @@ def relative_pairs(hierarchy: Hierarchy, level: int) -> tuple[Int64Array, Int64A
 
 
 def queries_by_marginal(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Int64Array]]:
-    """Each marginal that queries are cells of, with the rows of these queries."""
+    """Every marginal with cells among the queries, and the rows of these queries."""
     fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
     number = queries.level.astype(np.int64)
     for start in range(0, fixed.shape[1], 32):
-        part = fixed[:, start : start + 32]
-        number = number << part.shape[1] | part @ (1 << np.arange(part.shape[1]))
+        bits = fixed[:, start : start + 32]
+        number = number << bits.shape[1] | bits @ (1 << np.arange(bits.shape[1]))
         number = np.unique(number, return_inverse=True)[1]
     order = np.argsort(number, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else []:

@@ -1,4 +1,4 @@
-"""How a data set of groups spends rho: an opening, relatives, then rounds that pick.
+"""The budget of a data set of groups: an opening, relatives, then rounds that select.
 
 Four phases, of which those with nothing to measure are left out:
 - the opening measures all one-way marginals and, with the same noise, what is free;
@@ -32,7 +32,7 @@ MOST_FREE = 20_000  # cells of all free candidates that are measured
 
 @dataclass(frozen=True)
 class AdaptivePlan:
-    """The phases of a data set of groups. All of it is public.
+    """The public phases of a data set of groups.
 
     rho: the budget of the release.
     rounds: the most rounds that pick, those among relatives aside.
@@ -53,8 +53,8 @@ class AdaptivePlan:
     base: Fraction = BASE
 
     def __post_init__(self) -> None:
-        parts = self.selection, self.opening, self.relations, self.base
-        if self.rho <= 0 or not all(0 < part < 1 for part in parts):
+        shares = self.selection, self.opening, self.relations, self.base
+        if self.rho <= 0 or not all(0 < share < 1 for share in shares):
             raise ValueError("rho must be positive, and parts of it between 0 and 1")
         if self.rounds < 1 or self.per_round < 1:
             raise ValueError("there must be a round and a pick in it")
@@ -76,9 +76,9 @@ class AdaptivePlan:
         charged = [i for i in workload.further if workload.squared[i]]
         related_ones = (workload.levels >= SPOUSE) & bool(base)
         relatives = [i for i in charged if related_ones[i]]
-        others = [i for i in charged if not related_ones[i]]
-        related, rest = _split(self.relations, bool(base), bool(others or workload.opening))
-        first, last = _split(self.opening, bool(workload.opening), bool(others))
+        unrelated = [i for i in charged if not related_ones[i]]
+        related, rest = _split(self.relations, bool(base), bool(unrelated or workload.opening))
+        first, last = _split(self.opening, bool(workload.opening), bool(unrelated))
         second, third = _split(self.base, bool(base), bool(relatives))
         phases: list[Phase] = []
         if workload.opening:
@@ -88,9 +88,9 @@ class AdaptivePlan:
         if relatives:
             rounds, picks = RELATIVE_ROUNDS, RELATIVE_PICKS * self.per_round
             phases.append(self._rounds(related * third * self.rho, relatives, rounds, picks))
-        if others:
+        if unrelated:
             rho = rest * last * self.rho
-            phases.append(self._rounds(rho, others, self.rounds, self.per_round))
+            phases.append(self._rounds(rho, unrelated, self.rounds, self.per_round))
         return tuple(phases)
 
     def _free(self, workload: Workload) -> list[int]:
@@ -107,14 +107,14 @@ class AdaptivePlan:
         return Rounds(rho, tuple(candidates), rounds, picks, selection=self.selection)
 
 
-def _split(part: Fraction, first: bool, second: bool) -> tuple[Fraction, Fraction]:
-    """The parts of two of which one may have nothing to do; the other then has all."""
-    part = part if first and second else Fraction(first)
-    return part, 1 - part
+def _split(share: Fraction, first: bool, second: bool) -> tuple[Fraction, Fraction]:
+    """The shares of two phases; a phase without candidates leaves all to the second."""
+    share = share if first and second else Fraction(first)
+    return share, 1 - share
 
 
 def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) -> Everything:
-    """All at once: each of the same cost; those that are free have the noise of the least."""
+    """Measures all candidates at equal cost; free ones have the noise of the cheapest."""
     squared = [workload.squared[i] for i in candidates]
-    least = min(s for s in squared if s)
-    return Everything(rho, candidates, tuple(Fraction(s or least) for s in squared))
+    smallest = min(s for s in squared if s)
+    return Everything(rho, candidates, tuple(Fraction(s or smallest) for s in squared))

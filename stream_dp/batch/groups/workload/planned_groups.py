@@ -12,13 +12,13 @@ from .groups_plan import AdaptivePlan, equal_costs
 
 
 def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
-    """What is always measured, then rounds that pick."""
+    """The phases of a release: fixed measurements, then rounds that select."""
     workload = declared_workload(release_domain(study, release), release)
     return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
 
 
 def planned_independent(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
-    """Every attribute by itself."""
+    """The phase of the kind `independent`: every one-way marginal."""
     workload = marginal_workload(one_way_marginals(release_domain(study, release)))
-    every = tuple(range(workload.candidates))
-    return counted_phases([equal_costs(release.rho, every, workload)], workload)
+    candidates = tuple(range(workload.candidates))
+    return counted_phases([equal_costs(release.rho, candidates, workload)], workload)

@@ -72,13 +72,13 @@ class Queries:
         return len(self.level)
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Queries:
-        """Some of the queries, in the order of `rows`."""
+        """The queries at `rows`, in this order."""
         return Queries(self.level[rows], *(a[rows] for a in self._targets))
 
     @staticmethod
-    def joined(parts: Iterable[Queries]) -> Queries:
-        """All queries of the parts, in order. There must be at least one part."""
-        blocks = list(parts)
+    def joined(queries: Iterable[Queries]) -> Queries:
+        """Joins queries, in order. `queries` must not be empty."""
+        blocks = list(queries)
         return Queries(
             np.concatenate([q.level for q in blocks]),
             np.concatenate([q.group for q in blocks]),
@@ -98,17 +98,19 @@ class Queries:
             raise ValueError("queries of relations need a domain with roles")
 
     def text(self, i: int, domain: Domain) -> str:
-        """Query i in words, such as `people: region=2, age=<18; child: sex=1`."""
-        own = _words(domain.group_columns, self.group[i]) + _words(domain.person, self.person[i])
-        words = LEVELS[self.level[i]]
-        words += f": {', '.join(own)}" if own else ""
-        theirs = _words(domain.person, self.relative[i])
-        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+        """Query i in words, for example `people: region=2, age=<18; child: sex=1`."""
+        targets = _words(domain.group_columns, self.group[i]) + _words(
+            domain.person, self.person[i]
+        )
+        text = LEVELS[self.level[i]]
+        text += f": {', '.join(targets)}" if targets else ""
+        relative_targets = _words(domain.person, self.relative[i])
+        return text + (f"; who has {', '.join(relative_targets)}" if relative_targets else "")
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """All combinations of values of some columns: one query of the same level for each.
+    """All combinations of values of columns: a query of the level for each combination.
 
     group: indices of columns of `Hierarchy.groups`, in increasing order.
     person: indices of columns of people, in increasing order.
@@ -150,7 +152,7 @@ class Marginal:
         return prod(self.shape)
 
     def queries(self, cells: NDArray[np.int64] | None = None) -> Queries:
-        """A query for each cell, or for the cells of these numbers."""
+        """A query for every cell, or for the cells of the numbers `cells`."""
         cells = np.arange(self.size) if cells is None else cells
         codes = np.unravel_index(cells, self.shape) if self.shape else ()
         people = len(self.domain.person_values)
@@ -165,12 +167,12 @@ class Marginal:
 
     @property
     def text(self) -> str:
-        """In words, such as `people: region, age`."""
+        """In words, for example `people: region, age`."""
         names = [self.domain.group_columns[c].name for c in self.group]
         names += [self.domain.person[c].name for c in self.person]
-        theirs = [self.domain.person[c].name for c in self.relative]
-        words = LEVELS[self.level] + (f": {', '.join(names)}" if names else "")
-        return words + (f"; who has {', '.join(theirs)}" if theirs else "")
+        relative_names = [self.domain.person[c].name for c in self.relative]
+        text = LEVELS[self.level] + (f": {', '.join(names)}" if names else "")
+        return text + (f"; who has {', '.join(relative_names)}" if relative_names else "")
 
 
 def all_marginals(
@@ -190,14 +192,16 @@ def all_marginals(
     allowed = set(names if columns is None else chosen_names)
     group = [(0, i) for i, c in enumerate(domain.group_columns) if c.name in allowed]
     person = [i for i, c in enumerate(domain.person) if c.name in allowed]
-    own = [*group, *((1, i) for i in person)]
+    attributes = [*group, *((1, i) for i in person)]
     marginals = []
     for level in levels:
-        others = [(2, i) for i in person] if level >= SPOUSE else []
-        for chosen in combinations([*own, *others], k):
-            parts = [tuple(i for kind, i in chosen if kind == which) for which in range(3)]
-            if level < SPOUSE or parts[2]:
-                marginals.append(Marginal(domain, level, *parts))
+        relative_attributes = [(2, i) for i in person] if level >= SPOUSE else []
+        for chosen in combinations([*attributes, *relative_attributes], k):
+            columns_by_kind = [
+                tuple(i for kind, i in chosen if kind == which) for which in range(3)
+            ]
+            if level < SPOUSE or columns_by_kind[2]:
+                marginals.append(Marginal(domain, level, *columns_by_kind))
     return tuple(marginals)
 
 
