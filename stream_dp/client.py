@@ -6,7 +6,7 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +14,12 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from stream_dp.answers.answer import Answer, Region, ReleaseQuery
+from stream_dp.answers.answer import LEVEL, Answer, Region, ReleaseQuery
 from stream_dp.answers.answering import ANSWERING, Answering
 from stream_dp.answers.from_releases import published_tables, tables_by_period
 from stream_dp.answers.joint_answers import JointAnswers, joined
-from stream_dp.answers.level import LEVEL
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.panel_counts import PanelCounts, PanelTally
-from stream_dp.answers.published_log import PublishedLog
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
@@ -137,7 +135,7 @@ class PublicLog:
         if not self.messages:
             raise UserError("public log: nothing is published yet; 'stream-dp run' begins it")
         self._panels: dict[str, Panel] = {}
-        self._families: dict[Callable[[PublishedLog], Answering], Answering] = {}
+        self._families: dict[type[Answering], Answering] = {}
 
     def _count(self, release: PublishedRelease, message: Message) -> None:
         """Counts the new columns of a panel. Raises Inconsistent for columns of another panel."""

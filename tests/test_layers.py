@@ -123,14 +123,14 @@ FOLDERS = {
         False,
     ),
     "answers": (["answers", "study", "panel", "continual", "errors"], False),
-    "answers.answer": (["answers.level"], False),
+    "answers.answer": ([], False),
     "answers.blocks": (["errors"], False),
     "answers.factor_cache": (["answers.blocks"], False),
     "answers.from_releases": (["answers", "release", "study"], False),
     "answers.panel_counts": (["panel"], False),
     "answers.published_log": (["answers.panel_counts", "panel", "release", "study"], False),
     "answers.query": (["errors", "panel", "study.alphabet"], False),
-    "answers.size_answers": (["answers.answer", "answers.level", "errors"], False),
+    "answers.size_answers": (["answers.answer", "errors"], False),
     "answers.system": (["answers.blocks", "answers.factor_cache"], False),
     "planning": (
         [

@@ -1,4 +1,4 @@
-"""The one type of every answer: of panels, of tables, of sizes, and of differences of answers."""
+"""The type of every answer: about panels, tables and sizes, and of differences of answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 from typing import NamedTuple
 
-from .level import LEVEL
+LEVEL = 0.95  # of intervals
+QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 Interval = tuple[float, float]
 Region = tuple[str, ...]
@@ -29,7 +31,7 @@ class ReleaseQuery(NamedTuple):
 
 
 class Synthetic(StrEnum):
-    """Which published data gave the answer `Answer.synthetic`; the key of that answer in JSON."""
+    """The published data behind `Answer.synthetic`, and the key of this answer in JSON."""
 
     PANEL = "panel"
     RECORDS = "records"
@@ -87,11 +89,11 @@ class Answer:
 
     @property
     def ends(self) -> Interval:
-        """The interval; the value twice where there is none."""
+        """The interval; without an interval the value twice."""
         return self.interval or (self.value, self.value)
 
     def as_dict(self) -> dict[str, object]:
-        """The answer as plain data; what does not apply to its release is left out."""
+        """The answer as plain data, without fields that do not apply to the release."""
         data: dict[str, object] = {
             "release": self.release,
             "query": self.query,
@@ -107,7 +109,7 @@ class Answer:
         }
         if self.synthetic is not None:
             data[self.origin.value] = _number(self.synthetic)
-        some: Json = {
+        optional: Json = {
             "padding": self.padding,
             "panel_bias": self.bias,
             "people": self.people,
@@ -115,7 +117,7 @@ class Answer:
             "through": self.through,
             "region": None if self.region is None else list(self.region),
         }
-        data |= {key: value for key, value in some.items() if value is not None}
+        data |= {key: value for key, value in optional.items() if value is not None}
         if self.minus is not None:
             data["minus"] = self.minus.period
             if self.minus.region is not None:
@@ -124,5 +126,5 @@ class Answer:
 
 
 def _number(value: float) -> float | None:
-    """The number; None for one that is not defined, as JSON has none."""
+    """The number, or None for NaN."""
     return None if math.isnan(value) else value

@@ -1,13 +1,13 @@
-"""How each family of releases is asked: its part of `PublicLog.answer`.
+"""The answers of every family of releases, for `PublicLog.answer`.
 
-The one table of families is `ANSWERING`; nothing else tells them apart to answer a query.
+`ANSWERING` is the only table of families that decides how a query is answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,61 +26,66 @@ from .panel_answer import PanelQuery, answer_query, joint_panel_answers, release
 from .published_log import PublishedLog
 from .query import TotalQuery
 from .size_answers import EXAMPLES
-from .tables.table_answer import answering
+from .tables.conjunction import example_conjunctions
+from .tables.table_answer import answering, table_answers
 from .tables.table_covariances import joint_table_answers
 from .tables.table_facts import PublishedTables
-from .tables.table_rows import table_answers
 from .tidy_rows import panel_answers
 
 
-class Answering(Protocol):
-    """The answers of one family of releases of a public log.
+class Answering(ABC):
+    """The answers of a family of releases of a public log.
 
-    A method raises UserError where the release cannot be asked so, or nothing of it is published.
+    A method raises UserError where the release has no such answer, or is not published.
     """
 
+    def __init__(self, log: PublishedLog) -> None:
+        self._log = log
+
+    @abstractmethod
     def queries(self, name: str) -> list[str]:
         """Examples of queries to a release."""
 
     def regions(self, name: str) -> list[Region]:
         """A region of each level that a query can be about; none unless sizes are published."""
+        return []
 
-    def answer(self, asked: ReleaseQuery, *, count: bool | None) -> Answer:
+    @abstractmethod
+    def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         """The answer to a query.
 
         count: whether as a number, not as a share; None for what is usual in the family
         """
 
-    def joint(self, asked: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
+    @abstractmethod
+    def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         """The answers to several queries, with the covariance of their errors."""
 
     def table(self, name: str) -> pa.Table | None:
-        """All answers of a release as rows (`tidy_rows.py`); None of a family that has none."""
+        """All answers of a release as rows (`tidy_rows.py`); None in a family without rows."""
+        return None
 
 
-class PanelAnswers:
+class PanelAnswers(Answering):
     """Answers about panels, from the measurements of all releases of the same people."""
 
     def __init__(self, log: PublishedLog) -> None:
-        self._log = log
+        super().__init__(log)
         self.streams: dict[str, StreamMeasurements] = {}
 
     def queries(self, name: str) -> list[str]:
         return example_queries(self._log.study, self._log.study.release(name))
 
-    def regions(self, name: str) -> list[Region]:
-        return []
-
-    def answer(self, asked: ReleaseQuery, *, count: bool | None) -> Answer:
-        query = self._parsed(asked)
-        panel = self._log.counted_panel(asked.release, query.period)
-        answer = answer_query(query, panel, count=bool(count))
-        bias = self._log.release_at(asked.release, None).certificate.panel_bias
+    def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
+        parsed = self._parsed(query)
+        panel = self._log.counted_panel(query.release, parsed.period)
+        answer = answer_query(parsed, panel, count=bool(count))
+        bias = self._log.release_at(query.release, None).certificate.panel_bias
         return replace(answer, bias=bias and bias.removesuffix("; use 'estimate'"))
 
-    def joint(self, asked: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
+    def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         return joined(
-            [self._parsed(one) for one in asked],
+            [self._parsed(query) for query in queries],
             lambda query: id(query.best.stream),
             lambda queries: joint_panel_answers(queries, count=bool(count)),
         )
@@ -89,32 +94,32 @@ class PanelAnswers:
         self._log.releases_of(name)
         return panel_answers(*self._measured(name), self._log.head)
 
-    def _parsed(self, asked: ReleaseQuery) -> PanelQuery:
-        _refuse_region(asked)
+    def _parsed(self, query: ReleaseQuery) -> PanelQuery:
+        _refuse_region(query)
         study = self._log.study
-        query = release_query(study, study.release(asked.release), asked.query)
-        period = self._period(asked, early=isinstance(query, TotalQuery))
-        best = StreamEstimator(*self._measured(asked.release))
-        return PanelQuery(best, query, study.periods.numbers[period])
+        parsed = release_query(study, study.release(query.release), query.query)
+        period = self._period(query, early=isinstance(parsed, TotalQuery))
+        best = StreamEstimator(*self._measured(query.release))
+        return PanelQuery(best, parsed, study.periods.numbers[period])
 
-    def _period(self, asked: ReleaseQuery, *, early: bool) -> str:
+    def _period(self, query: ReleaseQuery, *, early: bool) -> str:
         """The period of a query, by default the last release's. Raises UserError.
 
         early: any period of which the panel has a column, although it has no release
         """
-        if early and asked.period is not None:
-            for release in self._log.releases_of(asked.release):
-                if asked.period in release.certificate.columns:
-                    return asked.period
-        return self._log.release_at(asked.release, asked.period).certificate.period
+        if early and query.period is not None:
+            for release in self._log.releases_of(query.release):
+                if query.period in release.certificate.columns:
+                    return query.period
+        return self._log.release_at(query.release, query.period).certificate.period
 
     def _measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
-        """What is published of a release, and of its stream."""
+        """The published measurements of a release and of its stream."""
         stream = self.stream(self._log.study.release(name).stream)
         return stream, next(r for r in stream.releases if r.declared.name == name)
 
     def stream(self, stream: str) -> StreamMeasurements:
-        """All measurements of a stream that are published; computed once."""
+        """All published measurements of a stream; computed once."""
         if stream not in self.streams:
             log = self._log
             names = [r.name for r in log.study.releases if r.stream == stream]
@@ -124,11 +129,11 @@ class PanelAnswers:
         return self.streams[stream]
 
 
-class TableAnswers:
+class TableAnswers(Answering):
     """Answers about tables of people, or of groups and their members."""
 
     def __init__(self, log: PublishedLog) -> None:
-        self._log = log
+        super().__init__(log)
         self._tables: dict[tuple[str, str], PublishedTables] = {}
 
     def published(self, name: str, period: str | None) -> PublishedTables:
@@ -140,27 +145,23 @@ class TableAnswers:
         return self._tables[key]
 
     def queries(self, name: str) -> list[str]:
-        published = self.published(name, None)
-        return answering(published).examples(published)
+        return example_conjunctions(self.published(name, None))
 
-    def regions(self, name: str) -> list[Region]:
-        return []
+    def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
+        _refuse_region(query)
+        published = self.published(query.release, query.period)
+        return answering(published).answer(published, query.query, count=bool(count))
 
-    def answer(self, asked: ReleaseQuery, *, count: bool | None) -> Answer:
-        _refuse_region(asked)
-        published = self.published(asked.release, asked.period)
-        return answering(published).answer(published, asked.query, count=bool(count))
+    def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
+        for query in queries:
+            _refuse_region(query)
 
-    def joint(self, asked: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
-        for one in asked:
-            _refuse_region(one)
-
-        def of_one_table(queries: list[tuple[PublishedTables, str]]) -> JointAnswers:
-            table, texts = queries[0][0], [text for _, text in queries]
+        def of_one_table(pairs: list[tuple[PublishedTables, str]]) -> JointAnswers:
+            table, texts = pairs[0][0], [text for _, text in pairs]
             return joint_table_answers(answering(table), table, texts, count=bool(count))
 
-        queries = [(self.published(one.release, one.period), one.query) for one in asked]
-        return joined(queries, lambda query: id(query[0]), of_one_table)
+        pairs = [(self.published(query.release, query.period), query.query) for query in queries]
+        return joined(pairs, lambda pair: id(pair[0]), of_one_table)
 
     def table(self, name: str) -> pa.Table:
         periods = self._log.periods_of(name)
@@ -168,11 +169,8 @@ class TableAnswers:
         return pa.concat_tables([table_answers(t, self._log.head) for t in tables])
 
 
-class SizesAnswers:
-    """Answers about sizes of places. The noise of each region and period is drawn by itself."""
-
-    def __init__(self, log: PublishedLog) -> None:
-        self._log = log
+class SizesAnswers(Answering):
+    """Answers about sizes of places. The noise of each region and period is independent."""
 
     def queries(self, name: str) -> list[str]:
         return list(EXAMPLES)
@@ -182,28 +180,25 @@ class SizesAnswers:
         depths = range(1, len(regions[-1]) + 1)
         return [next(path for path in regions if len(path) == depth) for depth in depths]
 
-    def answer(self, asked: ReleaseQuery, *, count: bool | None) -> Answer:
+    def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         if count is not None:
             raise UserError(
-                f"--share, --count: go with people; '{asked.release}' is of sizes of places"
+                f"--share, --count: go with people; '{query.release}' is of sizes of places"
             )
-        sizes, places = self._log.sizes(asked.release, asked.period), self._log.study.places
-        answer = sizes.answer(asked.query, *(asked.region or ()))
-        return replace(answer, unit="groups" if places is None else f"{places.unit}s")
+        sizes, declared = self._log.sizes(query.release, query.period), self._log.study.places
+        answer = sizes.answer(query.query, *(query.region or ()))
+        return replace(answer, unit="groups" if declared is None else f"{declared.unit}s")
 
-    def joint(self, asked: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
+    def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         return joined(
-            [self.answer(one, count=count) for one in asked],
+            [self.answer(query, count=count) for query in queries],
             lambda answer: (answer.release, answer.period, answer.region),
             _alone,
         )
 
-    def table(self, name: str) -> None:
-        return None
-
 
 def _alone(answers: list[Answer]) -> JointAnswers:
-    """One answer with its variance. Raises UserError for several with the same noise."""
+    """A single answer with its variance. Raises UserError for several with common noise."""
     if len(answers) > 1:
         first, second = answers[:2]
         if first.query == second.query:
@@ -216,12 +211,12 @@ def _alone(answers: list[Answer]) -> JointAnswers:
     return JointAnswers((answer,), np.array([[variance]]))
 
 
-def _refuse_region(asked: ReleaseQuery) -> None:
-    if asked.region is not None:
-        raise UserError(f"--region: goes with sizes; '{asked.release}' is of none")
+def _refuse_region(query: ReleaseQuery) -> None:
+    if query.region is not None:
+        raise UserError(f"--region: goes with sizes; '{query.release}' is of none")
 
 
-ANSWERING: Registry[Family, Callable[[PublishedLog], Answering]] = Registry(
+ANSWERING: Registry[Family, type[Answering]] = Registry(
     "answers",
     Family,
     {

@@ -1,4 +1,4 @@
-"""How many standard errors wide a band must be to cover several true answers at once.
+"""The width in standard errors of a band that covers several true answers simultaneously.
 
 Errors are taken as jointly normal, with the correlations that follow from the measurements. The
 quantile of the largest |error| over its standard error is found by simulation: the draws have a
@@ -56,7 +56,7 @@ def _maxima(correlation: Floats) -> Floats:
     chunk = max(1, _AT_ONCE // len(root))
     maxima = np.zeros(DRAWS)
     for start in range(0, DRAWS, chunk):
-        part = maxima[start : start + chunk]
-        draws = random.standard_normal((part.size, len(root))) @ root
-        np.abs(draws).max(axis=1, out=part)
+        chunk_maxima = maxima[start : start + chunk]
+        draws = random.standard_normal((chunk_maxima.size, len(root))) @ root
+        np.abs(draws).max(axis=1, out=chunk_maxima)
     return maxima

@@ -1,4 +1,4 @@
-"""Unknown counts that are measured by themselves: the block of a system, and its square root.
+"""Blocks of a system: unknown counts with independent measurements, and a square root.
 
 A block has n unknowns u and measurements y = A u + e with independent errors of variances D, of
 full column rank. With any square root R of its information, R R' = A' D^-1 A, the best linear
@@ -24,15 +24,17 @@ from stream_dp.errors import Inconsistent
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
-# No mechanism's errors are: floats cannot hold the sum of what such measurements say.
+# No mechanism's errors are: floats cannot hold the sum of information so different.
 _UNLIKE = "public log: measurements with errors too unlike to be put together"
 
 
 class Block(Protocol):
-    """measured: whether there is a measurement of each unknown, (n,)
-    coordinates: R^-1 of questions, (m, n) for (m, n); of an unknown that is not measured they are 0
-    spread: the covariance of each of some sums of unknowns, (k, n), with questions: (k, m)
-    gram: the covariance of some sums of unknowns, (k, n), with each other: (k, k)
+    """Unknowns and their measurements.
+
+    measured: whether an unknown has a measurement, (n,)
+    coordinates: R^-1 of questions, (m, n) for (m, n); 0 for unknowns without a measurement
+    spread: the covariance of k sums of unknowns, (k, n), with questions: (k, m)
+    gram: the covariance matrix of k sums of unknowns, (k, n): (k, k)
     data: (n,)
     """
 
@@ -46,7 +48,7 @@ class Block(Protocol):
 
 
 class _RootBlock:
-    """A block with a root that is solved with: spread, gram and coordinates from these.
+    """A block with a triangular root: spread, gram and coordinates by solving.
 
     below, above: R^-1 and R'^-1 times (n, m), dense
     """
@@ -71,10 +73,10 @@ class _RootBlock:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
-    """Unknowns that are each measured directly.
+    """Unknowns with direct measurements.
 
-    precision: the sum of the inverse variances of each one's measurements, (n,)
-    moment: the sum of its measurements over their variances, (n,)
+    precision: the sum of the inverse variances of an unknown's measurements, (n,)
+    moment: the sum of the measurements over their variances, (n,)
     """
 
     precision: Floats
@@ -109,7 +111,7 @@ class DiagonalBlock:
 
 @dataclass(frozen=True, eq=False)
 class BandedBlock(_RootBlock):
-    """Unknowns in the order of time whose measurements look at neighbours only.
+    """Unknowns in the order of time, with measurements on neighbours only.
 
     design: A D^-1/2, (rows, n)
     values: D^-1/2 y, (rows,)
@@ -120,18 +122,18 @@ class BandedBlock(_RootBlock):
 
     @cached_property
     def measured(self) -> NDArray[np.bool_]:
-        known: NDArray[np.bool_] = np.asarray(abs(self.design).sum(axis=0)) > 0
-        return known
+        measured: NDArray[np.bool_] = np.asarray(abs(self.design).sum(axis=0)) > 0
+        return measured
 
     @cached_property
     def _lower(self) -> Floats:
-        """The Cholesky factor of the information of what is measured, by diagonals."""
-        own = self.design[:, np.flatnonzero(self.measured)]
-        information = coo_array(own.T @ own)
-        away = information.row - information.col
-        band = np.zeros((int(away.max(initial=0)) + 1, own.shape[1]))
-        below = away >= 0
-        band[away[below], information.col[below]] = information.data[below]
+        """The Cholesky factor of the information of measured unknowns, by diagonals."""
+        design = self.design[:, np.flatnonzero(self.measured)]
+        information = coo_array(design.T @ design)
+        distance = information.row - information.col
+        band = np.zeros((int(distance.max(initial=0)) + 1, design.shape[1]))
+        lower = distance >= 0
+        band[distance[lower], information.col[lower]] = information.data[lower]
         try:
             return np.asarray(cholesky_banded(band, lower=True))
         except LinAlgError:
@@ -167,10 +169,10 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CounterMeasurements:
-    """What a counter measured of its entries so far.
+    """A counter's measurements of its entries so far.
 
-    counter: whose rows are measured, the first of them
-    steps: how many entries they look at
+    counter: its first rows are measured
+    steps: the number of entries in these rows
     values, variances: of the rows
     """
 
@@ -181,15 +183,15 @@ class CounterMeasurements:
 
     @property
     def encode(self) -> Ints:
-        """Integer rows on the entries, (rows, steps). Not kept: a long study has hundreds."""
+        """Integer rows on the entries, (rows, steps). Not cached: long studies have hundreds."""
         return self.counter.encode[: self.values.size, : self.steps]
 
 
 @dataclass(frozen=True, eq=False)
 class CounterBlock(_RootBlock):
-    """The people whose total reaches b, step by step, as one or several counters measured them.
+    """The people whose total reaches b, step by step, measured by at least a counter.
 
-    size: n, the number of steps; the longest counter has measured as many
+    size: n, the number of steps of the longest counter
     """
 
     size: int
@@ -201,11 +203,11 @@ class CounterBlock(_RootBlock):
 
     @property
     def _single(self) -> bool:
-        """Whether a single counter has a row for each step: its rows are themselves a root."""
+        """Whether a single counter has a row for each step: its rows are a root."""
         return len(self.sources) == 1 and self.sources[0].values.size == self.size
 
     def _root(self) -> tuple[Floats, bool]:
-        """R, and whether it is lower triangular. It is not kept."""
+        """R, and whether R is lower triangular. Not cached."""
         if self._single:
             (only,) = self.sources
             return only.encode.T / np.sqrt(only.variances), False

@@ -1,9 +1,9 @@
-"""Answers from everything that was measured of a stream so far, each with its standard error.
+"""Answers with standard errors from all measurements of a stream so far.
 
-They are best linear unbiased estimates from the measurements of all releases of the stream
-together (`system.py`). Later periods and other releases say something about earlier answers too,
-so an answer may change, and its error falls, with every publication; it is a function of what is
-published, the same for everybody.
+Answers are best linear unbiased estimates from the measurements of all releases of the stream
+together (`system.py`). Later periods and further releases inform earlier answers, too, so an answer
+may change, and the error falls, with every publication. An answer is a function of the published
+measurements, equal for every analyst.
 
 The true counts are assumed to satisfy the equalities, and the noise to be independent and to have
 the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
@@ -35,7 +35,7 @@ _CERTAIN = 1e-13  # of a share's variance without correlation: below it, a round
 
 
 class Question(NamedTuple):
-    """coefficients @ some unknowns of a system + a constant."""
+    """coefficients @ unknowns of a system + a constant."""
 
     columns: Ints
     coefficients: Floats
@@ -44,10 +44,10 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StreamMeasurements:
-    """The releases of one stream as one system of measurements.
+    """The releases of a stream as a system of measurements.
 
-    releases: those that anything is published of
-    cache: of the system's factor; None where it is computed every time
+    releases: all with published measurements
+    cache: of the system's factor; None to compute the factor every time
     """
 
     releases: tuple[ReleaseMeasurements, ...]
@@ -61,7 +61,7 @@ class StreamMeasurements:
 
     @property
     def absent(self) -> int | None:
-        """The code of 'absent', None where nobody can be."""
+        """The code of 'absent', None if nobody can be absent."""
         return self.releases[0].study.alphabet(self.releases[0].declared).absent
 
     @cached_property
@@ -80,11 +80,11 @@ class StreamMeasurements:
     def system(self) -> System:
         """Raises Inconsistent where measurements are missing."""
         measured = [r for r in self.releases if r.window is not None]
-        entries, there = self.windows.blocks(measured)
+        entries, presence = self.windows.blocks(measured)
         counters, unknowns = self._counters
-        known = np.concatenate([entries.measured, there.measured])
-        bonds = Bonds(self.windows, unknowns, self.absent, known)
-        blocks: tuple[Block, ...] = (entries, there, *counters)
+        window_measured = np.concatenate([entries.measured, presence.measured])
+        bonds = Bonds(self.windows, unknowns, self.absent, window_measured)
+        blocks: tuple[Block, ...] = (entries, presence, *counters)
         starts = np.cumsum([0, *(block.measured.size for block in blocks)])
         return System(blocks, starts, bonds.equalities(starts), self.cache)
 
@@ -118,81 +118,53 @@ class StreamEstimator:
     def patterns(self, number: int, weights: Floats) -> Answers | None:
         """weights @ the histogram of the last j symbols at a period, for (q^j,).
 
-        None where nobody measured it.
+        None if the patterns are not measured.
         """
         question = self.pattern_question(number, weights)
         return None if question is None else self.stream.answers([question])
 
     def pattern_question(self, number: int, weights: Floats) -> Question | None:
-        """The same as a question."""
-        asked = self.stream.windows.question(number, weights)
-        columns, coefficients = on_unknowns(self.stream.windows, asked)
-        known = self.stream.system.measured[columns].all()
-        return Question(columns, coefficients, asked.constant) if known else None
+        """The question of `patterns`."""
+        on_windows = self.stream.windows.question(number, weights)
+        columns, coefficients = on_unknowns(self.stream.windows, on_windows)
+        measured = self.stream.system.measured[columns].all()
+        return Question(columns, coefficients, on_windows.constant) if measured else None
 
     def total(self, b: int, number: int) -> Answers:
         """The people with the event in at least b periods so far."""
         return self.stream.answers([self.total_question(b, number)])
 
     def total_question(self, b: int, number: int) -> Question:
-        """The same as a question."""
-        own = self.stream.entries[key_of(self.release)].get(b)
-        columns = np.zeros(0, np.int64) if own is None else own.until(number)
+        """The question of `total`."""
+        entries = self.stream.entries[key_of(self.release)].get(b)
+        columns = np.zeros(0, np.int64) if entries is None else entries.until(number)
         return Question(columns, np.ones(columns.size), 0.0)
 
-    def entered(self, number: int) -> tuple[Question | None, int]:
-        """Those who have been there by a period, and the period.
+    def people_question(self, number: int, *, totals: bool) -> tuple[Question, str] | None:
+        """The noisy number of people that a share at a period is of, and who they are, in words.
 
-        It is the given one or, where people are counted once only, the first.
+        totals: whether the share is of those who have entered, where they are counted. If people
+            are counted once only, the first period counts them
         """
-        own = self.stream.entries[key_of(self.release)].get(0)
-        if own is None:
-            return None, number
-        at = number if own.covers(number) else own.first
-        return self.total_question(0, at), at
-
-
-def number_of_people(
-    stream: StreamMeasurements,
-    answers: StreamEstimator,
-    release: ReleaseMeasurements,
-    number: int,
-    *,
-    totals: bool,
-) -> tuple[Answers, str] | None:
-    """The noisy number of people that a share at a period is of, and who they are, in words."""
-    asked = people_question(stream, answers, release, number, totals=totals)
-    return None if asked is None else (stream.answers([asked[0]]), asked[1])
-
-
-def people_question(
-    stream: StreamMeasurements,
-    answers: StreamEstimator,
-    release: ReleaseMeasurements,
-    number: int,
-    *,
-    totals: bool,
-) -> tuple[Question, str] | None:
-    """The same as a question."""
-    label = release.study.periods.labels
-    if totals:
-        entered, at = answers.entered(number)
+        label, stream = self.release.study.periods.labels, self.stream
+        entered = stream.entries[key_of(self.release)].get(0) if totals else None
         if entered is not None:
-            return entered, f"who have entered by {label[at - 1]}"
-    open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)
-    weights = np.ones(stream.windows.q)
-    if open_:
-        assert stream.absent is not None
-        weights[stream.absent] = 0
-    counted = answers.pattern_question(number, weights)
-    who = "present at" if open_ else "counted at"
-    return None if counted is None else (counted, f"{who} {label[number - 1]}")
+            at = number if entered.covers(number) else entered.first
+            return self.total_question(0, at), f"who have entered by {label[at - 1]}"
+        open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)
+        weights = np.ones(stream.windows.q)
+        if open_:
+            assert stream.absent is not None
+            weights[stream.absent] = 0
+        counted = self.pattern_question(number, weights)
+        who = "present at" if open_ else "counted at"
+        return None if counted is None else (counted, f"{who} {label[number - 1]}")
 
 
 def fieller_share(
     value: Answers, people: Answers, z: float
 ) -> tuple[float, float, tuple[float, float]]:
-    """The share value / people, its standard error to the first order, Fieller's interval (1954).
+    """The share value / people, the first-order standard error, Fieller's interval (1954).
 
     The interval is of all s for which value - s people lies within z of its standard errors of 0.
     Raises UserError where the number of people is not clearly above 0, so that this is no interval.
@@ -209,7 +181,7 @@ def fieller_share(
 def fieller_shares(
     values: Answers, people: Answers, together: Floats, z: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Shares, their standard errors and intervals, (n,) each; NaN where there are none.
+    """Shares, standard errors, low and high ends, (n,) each; NaN for shares without an interval.
 
     values, people: (n,) each
     together: the covariance of each value with its number of people, (n,)
@@ -233,7 +205,7 @@ def fieller_ratios(
     together: Floats,
     z: float,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The same from the variances of values and of numbers of people, (n,) each."""
+    """`fieller_shares` from the variances of values and of numbers of people, (n,) each."""
     vv, nn = variances, of_people
     clear = people > z * np.sqrt(nn)
     v, n = values, np.where(clear, people, np.nan)

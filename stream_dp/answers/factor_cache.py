@@ -1,10 +1,9 @@
-"""A cache of factors on disk, beside a public log, so that a long study is solved once.
+"""A cache of factors on disk, beside a public log: a long study is solved once.
 
-All that a stream's questions share depends only on what is published up to a message, the head, so
-the hash of the head names its file. Files contain numbers and nothing else. A file counts if it
-belongs to the user who asks, nobody else may write to it, and it has the hash that it begins with;
-otherwise its numbers are computed anew. Where the folder cannot be written to, nothing is cached
-and no error is raised.
+The factor of a stream depends only on the messages up to the head, so the hash of the head names
+the file. Files contain only numbers. A file is valid if it belongs to the user, nobody else may
+write to it, and its body has the hash at its beginning; otherwise the factor is computed anew.
+If the folder cannot be written to, nothing is cached and no error is raised.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from .blocks import Floats, Ints
 
-_FORM = "2"  # of a file; another one has another name
+_FORM = "2"  # of a file, part of the name
 _HASH = 32  # bytes
 _OTHERS_WRITE = 0o022
 
@@ -33,7 +32,7 @@ class Factor:
     rows: (rank,) the equalities of the subset
     sizes: (rank,) the roots of their variances
     lower: (rank, rank) the factor
-    gap: (rank,) the inverse factor times f - G u0, how far the blocks' own estimates miss them
+    gap: (rank,) the inverse factor times f - G u0, the miss of the blocks' separate estimates
     """
 
     rows: Ints
@@ -54,8 +53,8 @@ class Factor:
 
     def numbers(self) -> Floats:
         """Rows, sizes, gap, and the factor's rows up to the diagonal: rank (rank + 7) / 2."""
-        below = self.lower[np.tri(self.rows.size, dtype=bool)]
-        return np.concatenate([self.rows.astype(np.float64), self.sizes, self.gap, below])
+        triangle = self.lower[np.tri(self.rows.size, dtype=bool)]
+        return np.concatenate([self.rows.astype(np.float64), self.sizes, self.gap, triangle])
 
 
 @dataclass(frozen=True)
@@ -80,34 +79,34 @@ class FactorCache:
         return f"{_hash(_FORM + self.stream)}-"
 
     def read(self, size: int) -> Factor | None:
-        """The factor in the file; None without one that counts.
+        """Reads the factor; None without a valid file.
 
         size: the number of equalities of the system
         """
-        most = _HASH + 8 * size * (size + 7) // 2
+        limit = _HASH + 8 * size * (size + 7) // 2
         try:
             handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as file:
                 facts = os.fstat(handle)
                 if facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS_WRITE:
                     return None
-                data = file.read(most + 1)
+                data = file.read(limit + 1)
         except OSError:
             return None
-        own, count = data[_HASH:], (len(data) - _HASH) // 8
+        body, count = data[_HASH:], (len(data) - _HASH) // 8
         # r rows, sizes and gaps, and r (r + 1) / 2 numbers of the factor.
         rank = int(np.sqrt(max(0, 8 * count + 49)) - 7) // 2
-        fits = len(own) == 4 * rank * (rank + 7) and len(data) <= most
-        if rank < 1 or not fits or hashlib.sha256(own).digest() != data[:_HASH]:
+        fits = len(body) == 4 * rank * (rank + 7) and len(data) <= limit
+        if rank < 1 or not fits or hashlib.sha256(body).digest() != data[:_HASH]:
             return None
-        numbers = np.frombuffer(own, "<f8")
+        numbers = np.frombuffer(body, "<f8")
         lower = np.zeros((rank, rank))
         lower[np.tri(rank, dtype=bool)] = numbers[3 * rank :]
         rows, sizes, gap = numbers[: 3 * rank].reshape(3, rank)
         return Factor(rows.astype(np.int64), sizes, lower, gap)
 
     def write(self, factor: Factor) -> None:
-        """Replaces the stream's cached factor. A folder that cannot be written to is no error."""
+        """Replaces the stream's cached factor; does nothing if the folder cannot be written to."""
         with suppress(OSError):
             self.folder.mkdir(exist_ok=True)
             with NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:

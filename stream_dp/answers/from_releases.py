@@ -1,4 +1,4 @@
-"""From published releases to what their answers are computed from."""
+"""From published releases to the input of their answers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .tables.table_facts import PublishedTables
 def stream_measurements(
     study: Study, stream: str, releases: Iterable[PublishedRelease], cache: FactorCache | None
 ) -> StreamMeasurements:
-    """The measurements of the releases of one stream. Raises Inconsistent.
+    """The measurements of the releases of a stream. Raises Inconsistent.
 
-    releases: every one, those of a name in the order of publication
-    cache: where its factor is kept
+    releases: all, in the order of publication for every name
+    cache: of the stream's factor
     """
     messages: dict[str, list[PeriodMeasurements]] = {}
     for release in releases:
@@ -38,15 +38,15 @@ def stream_measurements(
 
 
 def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
-    """A data set, checked, its numbers in bins. Raises Inconsistent."""
+    """A checked data set with numbers in bins. Raises Inconsistent."""
     certificate = data_set.certificate
     declared = study.batch(certificate.release)
     assert declared is not None
     exact = data_set.check()
     columns, tables = binned(certificate.columns, exact)
-    known, order = certificate.columns["people"], exact["people"].column_names
-    values = {name: known[name] for name in order if name in known}
-    numbers = {name: own for name, own in values.items() if isinstance(own, Numbers)}
+    columns_of_people, order = certificate.columns["people"], exact["people"].column_names
+    values = {name: columns_of_people[name] for name in order if name in columns_of_people}
+    numbers = {name: scale for name, scale in values.items() if isinstance(scale, Numbers)}
     return PublishedTables(
         study=study,
         declared=declared,
@@ -60,7 +60,7 @@ def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
 
 
 def tables_by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
-    """The tables below each other, with the period of each as a first column."""
+    """Stacks tables, with their periods as a first column."""
     return pa.concat_tables(
         table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
         for period, table in tables

@@ -1,9 +1,9 @@
-"""Several answers together: their covariances, and what follows from these.
+"""Joint answers: covariances, combinations, differences, ratios and simultaneous bands.
 
-Answers about one stream share its measurements and equalities, so their errors go together; those
+Answers about a stream share its measurements and equalities, so their errors are correlated. Errors
 of different streams, data sets or regions are independent. Counts are linear in the measurements,
-and their covariances exact. A share of a noisy number of people is a ratio: to the first order.
-Errors are those of the privacy noise alone, and intervals take it as normal.
+and their covariances exact. Shares of a noisy number of people are ratios, with covariances to the
+first order. Errors are of the privacy noise alone, and intervals take the noise as normal.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import numpy as np
 
 from stream_dp.errors import UserError
 
-from .answer import Answer, ReleaseQuery
+from .answer import LEVEL, QUANTILE, Answer, ReleaseQuery
 from .bands import simultaneous_quantile
 from .blocks import Floats
 from .estimator import fieller_ratios
-from .level import LEVEL, QUANTILE
 
 Q = TypeVar("Q")
 INDEPENDENT = "both, whose noise is independent"
@@ -31,7 +30,7 @@ TOGETHER = "both, with the error that they have together"
 
 @dataclass(frozen=True, eq=False)
 class JointAnswers:
-    """Answers with the covariance of their errors, as `PublicLog.answers` gives them.
+    """Answers with the covariance of their errors: the result of `PublicLog.answers`.
 
     covariance: (n, n); NaN in the row and the column of an answer without a standard error
     """
@@ -57,88 +56,91 @@ class JointAnswers:
         return JointAnswers(tuple(self._combination(*row) for row in rows), covariance)
 
     def _combination(self, weights: Floats, value: float, error: float) -> Answer:
-        places = np.flatnonzero(weights)
-        of = [self.answers[place] for place in places] or [self.answers[0]]
-        terms = (f"{weights[p]:+g} ({_named(self.answers[p])})" for p in places)
-        own = [answer.synthetic for answer in of]
-        known = [number for number in own if number is not None]
+        positions = np.flatnonzero(weights)
+        terms_of = [self.answers[position] for position in positions] or [self.answers[0]]
+        terms = (f"{weights[p]:+g} ({_named(self.answers[p])})" for p in positions)
+        synthetic = [answer.synthetic for answer in terms_of]
+        counted = [number for number in synthetic if number is not None]
+        total = float(weights[positions] @ counted) if len(counted) == len(positions) else None
         return with_error(
             Answer(
-                release=", ".join(dict.fromkeys(answer.release for answer in of)),
+                release=", ".join(dict.fromkeys(answer.release for answer in terms_of)),
                 query=" ".join(terms),
-                period=of[-1].period,
-                measure=of[0].measure,
-                unit=of[0].unit,
+                period=terms_of[-1].period,
+                measure=terms_of[0].measure,
+                unit=terms_of[0].unit,
                 value=float(value),
                 standard_error=None,
                 interval=None,
-                method=of[0].method,
-                reason=next((answer.reason for answer in of if answer.reason), ""),
-                origin=of[0].origin,
-                synthetic=float(weights[places] @ known) if len(known) == len(places) else None,
+                method=terms_of[0].method,
+                reason=next((answer.reason for answer in terms_of if answer.reason), ""),
+                origin=terms_of[0].origin,
+                synthetic=total,
             ),
             float(error),
         )
 
-    def difference(self, one: int, other: int) -> Answer:
-        """The answer `one` less the answer `other`, with its error from both together."""
-        first, second = self.answers[one], self.answers[other]
-        covariance = self.covariance
-        variance = covariance[one, one] + covariance[other, other] - 2 * covariance[one, other]
+    def difference(self, first: int, second: int) -> Answer:
+        """The answer `first` less the answer `second`, with the joint error of both."""
+        minuend, subtrahend = self.answers[first], self.answers[second]
+        covariance, shared = self.covariance, self.covariance[first, second]
+        variance = covariance[first, first] + covariance[second, second] - 2 * shared
         synthetic = None
-        if first.synthetic is not None and second.synthetic is not None:
-            synthetic = first.synthetic - second.synthetic
-        known = not math.isnan(variance)
+        if minuend.synthetic is not None and subtrahend.synthetic is not None:
+            synthetic = minuend.synthetic - subtrahend.synthetic
+        has_error = not math.isnan(variance)
         change = replace(
-            first,
-            value=first.value - second.value if known or synthetic is None else synthetic,
-            reason=first.reason or second.reason,
+            minuend,
+            value=minuend.value - subtrahend.value if has_error or synthetic is None else synthetic,
+            reason=minuend.reason or subtrahend.reason,
             standard_error=None,
             interval=None,
             synthetic=synthetic,
             padding=None,
             people=None,
-            method=f"{first.method}; {TOGETHER if covariance[one, other] else INDEPENDENT}",
-            minus=ReleaseQuery(second.release, second.query, second.period, second.region),
+            method=f"{minuend.method}; {TOGETHER if shared else INDEPENDENT}",
+            minus=ReleaseQuery(
+                subtrahend.release, subtrahend.query, subtrahend.period, subtrahend.region
+            ),
         )
         return with_error(change, float(np.sqrt(np.maximum(0.0, variance))))
 
-    def ratio(self, one: int, other: int) -> Answer:
-        """The answer `one` over the answer `other`: its standard error to the first order (the
-        delta method) and the interval of Fieller 1954, which covers however noisy `other` is.
+    def ratio(self, first: int, second: int) -> Answer:
+        """The answer `first` over the answer `second`, with the first-order standard error (delta
+        method) and the interval of Fieller 1954, which covers however noisy `second` is.
 
-        Raises UserError where `other` is not clearly above 0.
+        Raises UserError where `second` is not clearly above 0.
         """
         values, variances = self.values, self.covariance.diagonal()
         ratios, errors, low, high = fieller_ratios(
-            values=values[[one]],
-            variances=variances[[one]],
-            people=values[[other]],
-            of_people=variances[[other]],
-            together=self.covariance[[one], [other]],
+            values=values[[first]],
+            variances=variances[[first]],
+            people=values[[second]],
+            of_people=variances[[second]],
+            together=self.covariance[[first], [second]],
             z=QUANTILE,
         )
         if np.isnan(ratios[0]):
             raise UserError("ratio: the noisy answer below the line is not clearly above 0")
-        first, second = self.answers[one], self.answers[other]
+        numerator, denominator = self.answers[first], self.answers[second]
         return Answer(
-            release=first.release,
-            query=f"({_named(first)}) / ({_named(second)})",
-            period=first.period,
+            release=numerator.release,
+            query=f"({_named(numerator)}) / ({_named(denominator)})",
+            period=numerator.period,
             measure="ratio",
             unit="",
             value=float(ratios[0]),
             standard_error=float(errors[0]),
             interval=(float(low[0]), float(high[0])),
-            method=first.method,
-            origin=first.origin,
+            method=numerator.method,
+            origin=numerator.origin,
         )
 
     def band(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """Low and high ends, (n,) each, that cover all true answers at once at this level.
+        """Low and high ends, (n,) each, that cover all true answers simultaneously at `level`.
 
-        As many standard errors to both sides of every answer as `bands.py` says. Raises UserError
-        where an answer has no standard error.
+        `bands.py` has the number of standard errors to both sides. Raises UserError where an answer
+        has no standard error.
         """
         for answer in self.answers:
             if answer.reason:
@@ -148,7 +150,7 @@ class JointAnswers:
 
 
 def with_error(answer: Answer, error: float) -> Answer:
-    """The answer with a standard error and its normal interval; without both where it is NaN."""
+    """The answer with a standard error and the normal interval; unchanged if `error` is NaN."""
     if math.isnan(error):
         return answer
     interval = answer.value - QUANTILE * error, answer.value + QUANTILE * error
@@ -160,7 +162,7 @@ def joined(
     source: Callable[[Q], Hashable],
     answered: Callable[[list[Q]], JointAnswers],
 ) -> JointAnswers:
-    """The answers to all queries, in their order, those of different sources independent.
+    """The answers to all queries, in order; answers of different sources are independent.
 
     source: where the noise of a query's answer comes from
     answered: the answers to queries of one source
@@ -168,12 +170,12 @@ def joined(
     sources = [source(query) for query in queries]
     answers: dict[int, Answer] = {}
     covariance = np.zeros((len(queries), len(queries)))
-    for one in dict.fromkeys(sources):
-        places = [place for place, other in enumerate(sources) if other == one]
-        part = answered([queries[place] for place in places])
-        answers |= zip(places, part.answers, strict=True)
-        covariance[np.ix_(places, places)] = part.covariance
-    return JointAnswers(tuple(answers[place] for place in range(len(queries))), covariance)
+    for shared in dict.fromkeys(sources):
+        positions = [i for i, query_source in enumerate(sources) if query_source == shared]
+        joint = answered([queries[position] for position in positions])
+        answers |= zip(positions, joint.answers, strict=True)
+        covariance[np.ix_(positions, positions)] = joint.covariance
+    return JointAnswers(tuple(answers[position] for position in range(len(queries))), covariance)
 
 
 def _named(answer: Answer) -> str:

@@ -1,8 +1,8 @@
-"""The measurements in the messages of a release, as rows on the true counts of its mechanism.
+"""The measurements in the messages of a release, as rows on the true counts of the mechanism.
 
-A window release measures rows on a period's histogram. A cumulative one measures rows on the
-numbers of people whose total reaches b, period by period. A joint one measures both, the window's
-first; its first message also has the sums of all periods before it.
+A window release measures rows on a period's histogram. A cumulative release measures rows on the
+numbers of people whose total reaches b, period by period. A joint release measures both, the
+window's rows first; its first message also has the sums of all earlier periods.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from stream_dp.study import Release, Study, has_totals
 from .blocks import CounterMeasurements, Floats, Ints
 
 _LEAST = 1e-9  # people squared
-M = TypeVar("M", FixedWindow, Cumulative)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +35,13 @@ class PeriodMeasurements:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows on the histogram at a period, or on the people whose total reaches b, step by step.
+    """Rows on a period's histogram, or on the people whose total reaches b, step by step.
 
     number: of the period
     b: None for a histogram
-    time: the release's own period at which they were measured
-    at: where they begin among all values of the release
-    count: how many they are
+    time: the period of measurement, counted from the release's first
+    at: the position of the first row among all values of the release
+    count: the number of rows
     """
 
     number: int
@@ -55,7 +53,7 @@ class Slice:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseMeasurements:
-    """The measurements of one release so far.
+    """The measurements of a release so far.
 
     study: what is declared
     declared: the release
@@ -72,21 +70,15 @@ class ReleaseMeasurements:
 
     @property
     def window(self) -> FixedWindow | None:
-        release_mechanism = self._mechanism
-        return (
-            release_mechanism.window
-            if isinstance(release_mechanism, Joint)
-            else _only(release_mechanism, FixedWindow)
-        )
+        measuring = self._mechanism
+        measuring = measuring.window if isinstance(measuring, Joint) else measuring
+        return measuring if isinstance(measuring, FixedWindow) else None
 
     @property
     def totals(self) -> Cumulative | None:
-        release_mechanism = self._mechanism
-        return (
-            release_mechanism.totals
-            if isinstance(release_mechanism, Joint)
-            else _only(release_mechanism, Cumulative)
-        )
+        measuring = self._mechanism
+        measuring = measuring.totals if isinstance(measuring, Joint) else measuring
+        return measuring if isinstance(measuring, Cumulative) else None
 
     @property
     def first(self) -> int:
@@ -106,7 +98,7 @@ class ReleaseMeasurements:
         return self.study.event_codes(self.declared)
 
     def placed_counter(self, b: int) -> PlacedCounter | None:
-        """The counter of S_b; b = 0 counts those who are there for the first time."""
+        """The counter of S_b; b = 0 counts the people who enter."""
         assert self.totals is not None
         return self.totals.placed_counters[b - 1] if b else self.totals.people
 
@@ -116,12 +108,12 @@ class ReleaseMeasurements:
 
     @cached_property
     def variances(self) -> Floats:
-        """Of the values; never quite 0, as weights are their inverses."""
+        """The variances of the values, at least `_LEAST`, because weights are their inverses."""
         variances: Floats = np.concatenate([m.variances for m in self.messages])
         return variances.clip(_LEAST)
 
     @cached_property
-    def places(self) -> tuple[Slice, ...]:
+    def slices(self) -> tuple[Slice, ...]:
         """All measurements, in order.
 
         Raises Inconsistent where a message has another number of values than is declared.
@@ -134,12 +126,12 @@ class ReleaseMeasurements:
                 slices.append(Slice(number=message.number, b=b, time=time, at=end, count=count))
                 end += count
             if end - start != message.values.shape[0]:
-                where = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
-                raise Inconsistent(f"public log: {where}: not the measurements that it declares")
+                label = f"{self.declared.name} at {self.study.periods.labels[message.number - 1]}"
+                raise Inconsistent(f"public log: {label}: not the measurements that it declares")
         return tuple(slices)
 
     def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:
-        """b, the release's own period and the number of rows of each slice in a message."""
+        """For every slice of a message: b, the release's period, the number of rows."""
         t = self.time(number)
         if self.window is not None:
             yield None, t, sum(size for _, size in self.window.demand(t))
@@ -150,10 +142,10 @@ class ReleaseMeasurements:
                     rows = placed.rows(step)
                     yield placed.threshold, step, rows.stop - rows.start
 
-    def measured(self, place: Slice) -> tuple[Floats, Floats]:
+    def measured(self, section: Slice) -> tuple[Floats, Floats]:
         """The values and variances of a slice."""
-        own = slice(place.at, place.at + place.count)
-        return self.values[own], self.variances[own]
+        rows = slice(section.at, section.at + section.count)
+        return self.values[rows], self.variances[rows]
 
     @property
     def window_measurement(self) -> MeasurementStrategy:
@@ -167,31 +159,27 @@ class ReleaseMeasurements:
         return self.window.measured
 
     def counters(self) -> Iterator[tuple[PlacedCounter, CounterMeasurements]]:
-        """Each counter with any rows so far, and what it measured of its steps so far."""
-        for b, places in self._places_of_counters.items():
+        """The counters with rows so far, and their measurements so far."""
+        for b, sections in self._slices_of_counters.items():
             placed = self.placed_counter(b)
             assert placed is not None
             steps = min(placed.counter.length, self.time(self.last) - placed.start + 1)
-            own = np.array([i for p in places for i in range(p.at, p.at + p.count)], np.int64)
+            rows = np.array([i for p in sections for i in range(p.at, p.at + p.count)], np.int64)
             yield (
                 placed,
                 CounterMeasurements(
-                    placed.counter, steps, values=self.values[own], variances=self.variances[own]
+                    placed.counter, steps, values=self.values[rows], variances=self.variances[rows]
                 ),
             )
 
     @cached_property
-    def _places_of_counters(self) -> dict[int, list[Slice]]:
+    def _slices_of_counters(self) -> dict[int, list[Slice]]:
         """The slices of each counter, in the order of its rows."""
-        places: dict[int, list[Slice]] = {}
-        for place in self.places:
-            if place.b is not None:
-                places.setdefault(place.b, []).append(place)
-        return places
-
-
-def _only(release_mechanism: AnyMechanism, kind: type[M]) -> M | None:
-    return release_mechanism if isinstance(release_mechanism, kind) else None
+        sections: dict[int, list[Slice]] = {}
+        for section in self.slices:
+            if section.b is not None:
+                sections.setdefault(section.b, []).append(section)
+        return sections
 
 
 def releases_of_stream(

@@ -1,7 +1,7 @@
-"""From a query in words to an answer with its error, and the panel's own answer beside it.
+"""From a query in words to an answer with its error, beside the panel's answer.
 
-A share is of the declared number of people; where that is private, or the release is of people who
-come and go, of a noisy number: those present at the period, or those who have entered by it.
+A share is of the declared number of people. If this number is private, or people enter late or drop
+out, a share is of a noisy number: the people present at the period, or who have entered by then.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
 from stream_dp.study import Release, Study, has_patterns, has_totals
 
-from .answer import Answer
+from .answer import QUANTILE, Answer
 from .blocks import Floats
 from .estimator import (
     Question,
     StreamEstimator,
     fieller_ratios,
     fieller_share,
-    people_question,
 )
 from .joint_answers import JointAnswers, with_error
-from .level import QUANTILE
 from .measured_rows import ReleaseMeasurements
 from .panel_counts import PanelCounts
 from .query import Query, TotalQuery, WindowQuery, parse_query
@@ -57,20 +55,15 @@ class PanelQuery:
     def period(self) -> str:
         return self.release.study.periods.labels[self.number - 1]
 
-    @property
-    def totals(self) -> bool:
-        """Whether the query is about totals, not about patterns."""
-        return isinstance(self.query, TotalQuery)
-
     def question(self) -> Question:
         """The query to the stream's measurements. Raises UserError, Inconsistent."""
         if isinstance(self.query, TotalQuery):
-            return self.best.total_question(self.query.least, self.number)
+            return self.best.total_question(self.query.threshold, self.number)
         weights = query_weights(self.query, self.release)
         question = self.best.pattern_question(self.number, weights)
         if question is None:
-            where = f"public log: {self.release.declared.name} at {self.period}"
-            raise Inconsistent(f"{where}: not the measurements that it declares")
+            location = f"public log: {self.release.declared.name} at {self.period}"
+            raise Inconsistent(f"{location}: not the measurements that it declares")
         return question
 
     @cached_property
@@ -79,13 +72,12 @@ class PanelQuery:
 
         None where their number is declared, or nobody measured it.
         """
-        stream = self.best.stream
-        if stream.size is not None:
+        if self.best.stream.size is not None:
             return None
-        return people_question(stream, self.best, self.release, self.number, totals=self.totals)
+        return self.best.people_question(self.number, totals=isinstance(self.query, TotalQuery))
 
     def people_words(self) -> str:
-        """Whom a share is of."""
+        """The people of a share, in words."""
         people = self.people
         private = "private and not measured" if self.best.stream.size is None else "declared"
         return private if people is None else people[1]
@@ -117,18 +109,18 @@ def release_query(study: Study, declared: Release, query: str) -> Query:
     if not has_patterns(declared) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
-    asked = parse_query(query, alphabet.name, alphabet.values)
-    if isinstance(asked, WindowQuery):
-        return asked
+    parsed = parse_query(query, alphabet.name, alphabet.values)
+    if isinstance(parsed, WindowQuery):
+        return parsed
     if not has_totals(declared):
-        raise UserError(f"query '{asked.text}': ask a window release for a pattern instead")
+        raise UserError(f"query '{parsed.text}': ask a window release for a pattern instead")
     first, last = study.span(declared)
-    if not 1 <= asked.least <= last - first + 1:
-        raise UserError(f"query '{asked.text}': ask for 1 to {last - first + 1} periods")
-    return asked
+    if not 1 <= parsed.threshold <= last - first + 1:
+        raise UserError(f"query '{parsed.text}': ask for 1 to {last - first + 1} periods")
+    return parsed
 
 
-def answer_query(asked: PanelQuery, panel: Panel | PanelCounts, *, count: bool) -> Answer:
+def answer_query(query: PanelQuery, panel: Panel | PanelCounts, *, count: bool) -> Answer:
     """The best answer to a query.
 
     panel: the release's panel up to the query's period
@@ -136,25 +128,25 @@ def answer_query(asked: PanelQuery, panel: Panel | PanelCounts, *, count: bool) 
 
     Raises UserError where there is no such share, Inconsistent where measurements are missing.
     """
-    stream, release = asked.best.stream, asked.release
-    value = stream.answers([asked.question()])
-    people = asked.people
+    stream, release = query.best.stream, query.release
+    value = stream.answers([query.question()])
+    people = query.people
     noisy = None if people is None else stream.answers([people[0]])
-    answer = asked.answer(value.value, math.sqrt(value.variance), count=True)
+    answer = query.answer(value.value, math.sqrt(value.variance), count=True)
     if not count:
         answer = _share(answer, value, noisy, stream.size)
     rows = 1.0 if count else max(_rows(release, panel, noisy), 1.0)
     return replace(
         answer,
-        synthetic=float(_panel(asked, panel)) / rows,
-        padding=_padding(asked.query, release) / rows,
+        synthetic=float(_panel(query, panel)) / rows,
+        padding=_padding(query.query, release) / rows,
     )
 
 
 def _share(count: Answer, value: Answers, people: Answers | None, size: int | None) -> Answer:
-    """The share of a count, which is `value`, of the declared or the noisy number of people.
+    """The share of a count, `value`, of the declared or the noisy number of people.
 
-    Raises UserError where neither is known well enough.
+    Raises UserError if there is no such number or it is too noisy.
     """
     if size is not None:
         share, error = count.value / size, math.sqrt(value.variance) / size
@@ -166,27 +158,27 @@ def _share(count: Answer, value: Answers, people: Answers | None, size: int | No
     return replace(count, measure="share", value=share, standard_error=error, interval=interval)
 
 
-def joint_panel_answers(asked: Sequence[PanelQuery], *, count: bool) -> JointAnswers:
+def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointAnswers:
     """The answers to queries of one stream together; nobody counts their panels.
 
     Raises UserError where one of them is not measured.
     """
-    stream = asked[0].best.stream
-    questions = [one.question() for one in asked]
+    stream = queries[0].best.stream
+    questions = [query.question() for query in queries]
     if count or stream.size is not None:
         scale = 1 if count or stream.size is None else stream.size
         answers = stream.answers(questions)
         covariance = answers.covariance(answers) / scale**2
-        return _joint(asked, answers.values / scale, covariance, count=count)
-    people = [one.people for one in asked]
-    known = [one for one in people if one is not None]
-    if len(known) < len(asked):
+        return _joint(queries, answers.values / scale, covariance, count=count)
+    people = [query.people for query in queries]
+    people_questions = [query for query in people if query is not None]
+    if len(people_questions) < len(queries):
         raise UserError(NO_PEOPLE)
-    answers = stream.answers([*questions, *(question for question, _ in known)])
-    values, covariance, half = answers.values, answers.covariance(answers), len(asked)
+    answers = stream.answers([*questions, *(question for question, _ in people_questions)])
+    values, covariance, half = answers.values, answers.covariance(answers), len(queries)
     numbers, shares = values[half:], values[:half] / values[half:]
     slopes = np.hstack([np.diag(1 / numbers), np.diag(-shares / numbers)])
-    joint = _joint(asked, shares, slopes @ covariance @ slopes.T, count=False)
+    joint = _joint(queries, shares, slopes @ covariance @ slopes.T, count=False)
     variances = covariance.diagonal()
     _, _, low, high = fieller_ratios(
         values=values[:half],
@@ -202,17 +194,17 @@ def joint_panel_answers(asked: Sequence[PanelQuery], *, count: bool) -> JointAns
 
 
 def _joint(
-    asked: Sequence[PanelQuery], values: Floats, covariance: Floats, *, count: bool
+    queries: Sequence[PanelQuery], values: Floats, covariance: Floats, *, count: bool
 ) -> JointAnswers:
     errors = np.sqrt(np.maximum(0.0, covariance.diagonal()))
     answers = (
-        one.answer(float(value), float(error), count=count)
-        for one, value, error in zip(asked, values, errors, strict=True)
+        query.answer(float(value), float(error), count=count)
+        for query, value, error in zip(queries, values, errors, strict=True)
     )
     return JointAnswers(tuple(answers), covariance)
 
 
-def query_weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
+def query_weights(query: WindowQuery, release: ReleaseMeasurements) -> Floats:
     """The query's patterns as weights, (q^j,) for its j periods.
 
     Raises UserError where the release does not measure them.
@@ -220,33 +212,33 @@ def query_weights(asked: WindowQuery, release: ReleaseMeasurements) -> Floats:
     window = release.window
     assert window is not None
     width = window.width
-    if asked.width > width:
+    if query.width > width:
         raise UserError(
-            f"query '{asked.text}': looks at {asked.width} periods and the release at {width};"
+            f"query '{query.text}': looks at {query.width} periods and the release at {width};"
             " the exported panel can be asked, without a guarantee on the error"
         )
-    if window.absent_pattern is not None and asked.over(window.bins)[window.absent_pattern]:
+    if window.absent_pattern is not None and query.over(window.bins)[window.absent_pattern]:
         raise UserError(
-            f"query '{asked.text}': people absent in all of {width} periods are never counted,"
+            f"query '{query.text}': people absent in all of {width} periods are never counted,"
             " and it would count them; ask for other values in some period"
         )
-    return asked.mask.astype(float)
+    return query.mask.astype(float)
 
 
 def _panel(asked: PanelQuery, panel: Panel | PanelCounts) -> int:
-    """How many synthetic rows answer the query."""
+    """The number of synthetic rows that answer the query."""
     query, release = asked.query, asked.release
     if isinstance(query, WindowQuery):
         return panel.matching(query.mask, query.width)
-    return panel.reaching(panel_events(release.study, release.declared), query.least)
+    return panel.reaching(panel_events(release.study, release.declared), query.threshold)
 
 
-def _padding(asked: Query, release: ReleaseMeasurements) -> float:
-    """How many of these rows are padding: as many for each pattern."""
+def _padding(query: Query, release: ReleaseMeasurements) -> float:
+    """The number of padding rows in the query's patterns, equal for every pattern."""
     window = release.window
-    if window is None or not isinstance(asked, WindowQuery):
+    if window is None or not isinstance(query, WindowQuery):
         return 0.0
-    return float(window.padding * asked.over(window.bins).sum())
+    return float(window.padding * query.over(window.bins).sum())
 
 
 def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
@@ -259,7 +251,7 @@ def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
 def _rows(
     release: ReleaseMeasurements, panel: Panel | PanelCounts, people: Answers | None
 ) -> float:
-    """The rows that a share of the panel is of: all, or those present, or those who have entered.
+    """The number of rows of which a panel's share is: all, or the present, or the entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.
     """

@@ -1,4 +1,4 @@
-"""The panel's own answers, counted while its records are read, so that no panel stays in memory."""
+"""The panel's answers, counted while records are read: no panel stays in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PanelCounts:
 
     periods: its columns' labels.
     values: the symbols, in the order of their codes.
-    rows: how many there are.
+    rows: the number of rows.
     patterns: the rows by the pattern of their last symbols, (q^width,), as `window_codes` has it.
     totals: the rows by how many periods had one of the events so far.
     """
@@ -31,16 +31,16 @@ class PanelCounts:
     totals: Counts
 
     def matching(self, mask: NDArray[np.bool_], width: int) -> int:
-        """The rows whose last `width` symbols have one of the patterns of a mask, (q^width,)."""
+        """The number of rows with their last `width` symbols in a mask of patterns, (q^width,)."""
         mask = mask[: self.patterns.shape[0]]  # of a panel that has fewer columns
         return int(self.patterns.reshape(-1, mask.shape[0])[:, mask].sum())
 
-    def reaching(self, events: tuple[int, ...], least: int) -> int:
-        """The rows with the event in at least so many periods; the events are those counted."""
-        return int(self.totals[least:].sum())
+    def reaching(self, events: tuple[int, ...], threshold: int) -> int:
+        """The number of rows with one of the counted events in at least `threshold` periods."""
+        return int(self.totals[threshold:].sum())
 
     def newest(self, code: int) -> int:
-        """The rows whose last symbol has this code."""
+        """The number of rows with this code as their last symbol."""
         return int(self.patterns.reshape(-1, len(self.values))[:, code].sum())
 
 

@@ -1,4 +1,4 @@
-"""What the answers about a release need to know of a public log."""
+"""The interface of a public log for answers about its releases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .panel_counts import PanelCounts
 class PublishedLog(Protocol):
     """A public log that was read and checked; `stream_dp.client.PublicLog` is one.
 
-    cache: a folder for what takes long to compute, None for none
+    cache: a folder for factors that take long to compute, None for no cache
     """
 
     study: Study
@@ -27,7 +27,7 @@ class PublishedLog(Protocol):
     def head(self) -> str: ...
 
     def periods_of(self, name: str) -> list[str]:
-        """The periods at which something of that name is published, in that order."""
+        """The periods with a published release of a name, in order of publication."""
 
     def releases_of(self, name: str) -> list[PublishedRelease]: ...
     def release_at(self, name: str, period: str | None) -> PublishedRelease: ...

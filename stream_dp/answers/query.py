@@ -43,23 +43,23 @@ class WindowQuery:
 
 @dataclass(frozen=True)
 class TotalQuery:
-    """Asks for the people with the event in at least `least` periods so far."""
+    """Asks for the people with the event in at least `threshold` periods so far."""
 
     text: str
-    least: int
+    threshold: int
 
 
 Query = WindowQuery | TotalQuery
 
 
 def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:
-    """The query that the words mean for an attribute with these values.
+    """Parses a query about an attribute.
 
     text: the query, in one of the forms above
     attribute: the name of the release's attribute, or of several joined by &
     values: the names of its symbols, in the order of their codes
 
-    Raises UserError where the words are no query of that attribute.
+    Raises UserError if `text` is no query of the attribute.
 
     >>> query = parse_query("pattern 1 ?", "poverty", (0, 1))
     >>> query.width, query.mask.tolist()  # of the patterns 00, 01, 10, 11
@@ -67,16 +67,16 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
     >>> parse_query("at-least 1 of last 2 poverty=1", "poverty", (0, 1)).mask.tolist()
     [False, True, True, True]
     >>> parse_query("total at-least 3", "poverty", (0, 1))
-    TotalQuery(text='total at-least 3', least=3)
+    TotalQuery(text='total at-least 3', threshold=3)
     """
     text = " ".join(text.split())
     try:
-        words = shlex.split(text)
+        tokens = shlex.split(text)
     except ValueError:
         raise UserError(f"query '{text}': a quotation mark is not closed") from None
-    if words and words[0] == "pattern" and len(words) > 1:
-        return _pattern(text, words[1:], values)
-    match words:
+    if tokens and tokens[0] == "pattern" and len(tokens) > 1:
+        return _pattern(text, tokens[1:], values)
+    match tokens:
         case ["total", "at-least", least] if _number(least):
             return TotalQuery(f"total at-least {int(least)}", int(least))
         case ["at-least" | "consecutive" as form, need, "of", "last", width, event] if _number(
@@ -94,10 +94,10 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
         case [event] if "=" in event:
             value = _event_value(text, event, attribute)
             return _pattern(text, [value], values)
-    near = nearest(words[0], ("pattern", "at-least", "consecutive", "total")) if words else ""
+    hint = nearest(tokens[0], ("pattern", "at-least", "consecutive", "total")) if tokens else ""
     raise UserError(
         f"query '{text}': not understood; write 'pattern 1 ? 1', 'at-least 2 of last 3 A=1', "
-        f"'consecutive 2 of last 3 A=1', 'total at-least 3' or 'A=1'{near}"
+        f"'consecutive 2 of last 3 A=1', 'total at-least 3' or 'A=1'{hint}"
     )
 
 
@@ -124,7 +124,7 @@ def _times_of(
 
 
 def _event_value(text: str, event: str, attribute: str) -> str:
-    """The value, or the part of a product, that an event such as `poverty=1` names."""
+    """The value, or the part of a product, in an event such as `poverty=1`."""
     if "&" in attribute:
         return event
     name, _, value = event.rpartition("=")
@@ -133,18 +133,18 @@ def _event_value(text: str, event: str, attribute: str) -> str:
     return value
 
 
-def nearest(word: str, known: Iterable[object]) -> str:
-    """'; did you mean ...?', where a known word is near."""
-    by_small = {str(each).lower(): str(each) for each in known}
-    near = get_close_matches(word.lower(), by_small, n=1)
-    return f"; did you mean '{by_small[near[0]]}'?" if near else ""
+def nearest(word: str, choices: Iterable[object]) -> str:
+    """'; did you mean ...?' if a choice is near the word, else ''."""
+    by_small = {str(choice).lower(): str(choice) for choice in choices}
+    matches = get_close_matches(word.lower(), by_small, n=1)
+    return f"; did you mean '{by_small[matches[0]]}'?" if matches else ""
 
 
-def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
-    q, width = len(values), len(words)
+def _pattern(text: str, symbols_wanted: list[str], values: tuple[int | str, ...]) -> WindowQuery:
+    q, width = len(values), len(symbols_wanted)
     symbols = _all(text, q, width)
     mask = np.ones(q**width, bool)
-    for column, word in zip(symbols.T, words, strict=True):
+    for column, word in zip(symbols.T, symbols_wanted, strict=True):
         if word != "?":
             mask &= np.isin(column, _codes(text, word, values))
     return WindowQuery(text, width, mask)
@@ -155,15 +155,15 @@ def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
     for value in word.split("|"):
         codes = matching_codes(value, values)
         if not codes:
-            known = ", ".join(map(str, values))
-            near = nearest(value, values)
-            raise UserError(f"query '{text}': '{value}' is no value; the values are {known}{near}")
+            listed = ", ".join(map(str, values))
+            hint = nearest(value, values)
+            raise UserError(f"query '{text}': '{value}' is no value; the values are {listed}{hint}")
         all_codes += codes
     return all_codes
 
 
 def _all(text: str, q: int, width: int) -> NDArray[np.uint8]:
-    """Every window of that width, (q^width, width), in the order of its code."""
+    """All windows of a width, (q^width, width), in the order of their codes."""
     if q**width > _MOST_MASK:
         raise UserError(f"query '{text}': {width} periods are too many to ask about")
     return window_symbols(np.arange(q**width), q, width)

@@ -1,9 +1,9 @@
-"""Answers about the sizes of a region's groups, with errors where measurements state them.
+"""Answers about the sizes of a region's groups, with errors if measurements state them.
 
-A number of groups is a sum of entries of H, or a difference of two of Hc; the number of members is
-the sum of Hg, or the number of groups for each size less the sum of Hc. Each is unbiased, with a
-variance that the noise alone decides. Quantiles, skewness and whatever else rests on a regression
-have none that is known.
+A number of groups is a sum of entries of H, or a difference of two entries of Hc; the number of
+members is the sum of Hg, or the number of groups for each size less the sum of Hc. These are
+unbiased, with a variance that the noise alone decides. Quantiles, skewness and further answers that
+rest on a regression have no known variance.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 
-from .answer import Answer, Region, Synthetic
-from .level import QUANTILE
+from .answer import QUANTILE, Answer, Region, Synthetic
 
 Int64Array = NDArray[np.int64]
 QUERIES = "'size 3', 'at-least 3', 'quantile 1/2', 'mean' or 'skewness'"
@@ -30,14 +29,14 @@ _QUERY = re.compile(r"(size|at-least|quantile) +([0-9./]{1,40})|(mean|skewness)"
 
 @dataclass(frozen=True)
 class MeasuredRegion:
-    """What was published of a region.
+    """The published sizes and measurements of a region.
 
-    size, groups: int64 (d,), the published sizes in increasing order, and how many groups have
-        each; consistent with other regions.
+    size, groups: int64 (d,), the published sizes in increasing order, and their numbers of groups;
+        consistent with other regions.
     largest: the public cap of sizes.
-    method: what was measured: `histogram`, `sorted`, `cumulative` or `cumulative-squares`.
-    values: the noisy values, None where they are not published.
-    variance: of the noise in each.
+    method: `histogram`, `sorted`, `cumulative` or `cumulative-squares`.
+    values: the noisy values, None if not published.
+    variance: of the noise in a value.
     """
 
     size: Int64Array
@@ -83,21 +82,21 @@ class MeasuredRegion:
         if moment:
             return self._mean(answer) if moment == "mean" else self._skewness(answer)
         try:
-            asked = Fraction(number)
+            argument = Fraction(number)
         except (ValueError, ZeroDivisionError):
             raise UserError(f"query: '{number}' is no number; write {QUERIES}") from None
         if kind == "quantile":
-            return self._quantile(answer, asked)
-        if asked.denominator != 1 or asked > self.largest:
+            return self._quantile(answer, argument)
+        if argument.denominator != 1 or argument > self.largest:
             raise UserError(
                 f"query: sizes are whole numbers up to {self.largest}, where larger groups count"
             )
-        size = int(asked)
+        size = int(argument)
         upper = self.largest if kind == "at-least" else size
         return self._between(answer, size, upper)
 
     def _between(self, answer: Answer, low: int, high: int) -> Answer:
-        """How many groups have a size from `low` to `high`."""
+        """The number of groups with a size from `low` to `high`."""
         value = float(self.groups[(self.size >= low) & (self.size <= high)].sum())
         if self.values is None or self.method == "sorted":
             return _published(answer, value, self._no_counts())
@@ -110,9 +109,9 @@ class MeasuredRegion:
             else:
                 unbiased, entries = float(self.total - self.values[outside].sum()), len(outside)
         else:
-            below = 0 if low == 0 else int(self.values[low - 1])
+            lower = 0 if low == 0 else int(self.values[low - 1])
             up_to = self.total if high == self.largest else int(self.values[high])
-            unbiased, entries = float(up_to - below), (low > 0) + (high < self.largest)
+            unbiased, entries = float(up_to - lower), (low > 0) + (high < self.largest)
         return _measured(answer, value, unbiased, float(entries * self.variance) ** 0.5)
 
     def _no_counts(self) -> str:
@@ -140,12 +139,12 @@ class MeasuredRegion:
         if not 0 <= share <= 1:
             raise UserError("query: a quantile lies between 0 and 1")
         rank = max(1, -(-share.numerator * self.total // share.denominator))
-        place = int(np.searchsorted(np.cumsum(self.groups), rank))
-        value = float(self.size[place])
+        position = int(np.searchsorted(np.cumsum(self.groups), rank))
+        value = float(self.size[position])
         return _published(answer, value, "a quantile is no sum of measurements")
 
     def _skewness(self, answer: Answer) -> Answer:
-        """The third central moment over the standard deviation cubed; NaN where all are equal."""
+        """The third central moment over the standard deviation cubed; NaN for equal sizes."""
         share = self.groups / self.total
         deviation = self.size - share @ self.size
         second = float(share @ deviation**2)
@@ -154,12 +153,12 @@ class MeasuredRegion:
 
 
 def _published(answer: Answer, value: float, reason: str) -> Answer:
-    """The answer of the published sizes alone. reason: why there is no error"""
+    """The answer of the published sizes alone. reason: for the missing error"""
     return replace(answer, value=value, synthetic=value, reason=reason)
 
 
 def _measured(answer: Answer, published: float, unbiased: float, error: float) -> Answer:
-    """The answer from the region's measurements beside that of the published sizes."""
+    """The answer from the region's measurements beside the published sizes' answer."""
     interval = unbiased - QUANTILE * error, unbiased + QUANTILE * error
     return replace(
         answer,

@@ -1,7 +1,7 @@
-"""All that a stream's releases measure, as one system, and the best answers from it.
+"""The system of a stream's measurements, and the best linear unbiased answers from it.
 
 The blocks of a system (`blocks.py`) are measured with independent noise: entries of windows and
-the people there (`window_unknowns.py`), and the people whose total reaches b, for every event,
+the people present (`window_unknowns.py`), and the people whose total reaches b, for every event,
 first period and b. Only the totals and the windows are bound to each other, by few equalities
 G u = f of the true counts u, at most a few for each period and event:
 - Those with the event in a period are the rises of all b, and the patterns with the event there.
@@ -38,15 +38,15 @@ _CERTAIN = 1e-13  # of an answer's variance without equalities: below it, a roun
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Best answers to some questions, (n,), and all that their covariances need.
+    """Best answers to n questions, with the terms of their covariances.
 
     values: (n,)
-    own: their coordinates in all blocks, (n, unknowns)
-    bound: what the equalities take off these, (n, equalities)
+    coordinates: of the questions in all blocks, (n, unknowns)
+    bound: the coordinates' reduction by the equalities, (n, equalities)
     """
 
     values: Floats
-    own: csr_array
+    coordinates: csr_array
     bound: Floats
 
     @property
@@ -57,10 +57,10 @@ class Answers:
 
     @cached_property
     def variances(self) -> Floats:
-        """(n,), 0 where all that is left is the rounding of floats."""
-        alone = np.asarray(self.own.power(2).sum(axis=1))
-        variances = alone - (self.bound**2).sum(axis=1)
-        return np.where(variances > _CERTAIN * alone, variances, 0.0)
+        """(n,), 0 below the rounding of floats."""
+        separate = np.asarray(self.coordinates.power(2).sum(axis=1))
+        variances = separate - (self.bound**2).sum(axis=1)
+        return np.where(variances > _CERTAIN * separate, variances, 0.0)
 
     @property
     def variance(self) -> float:
@@ -68,27 +68,27 @@ class Answers:
         (variance,) = self.variances
         return float(variance)
 
-    def covariance(self, other: Answers) -> Floats:
-        """With other answers from the same system: (n, m)."""
-        covariance: Floats = (self.own @ other.own.T).toarray() - self.bound @ other.bound.T
-        return covariance
+    def covariance(self, second: Answers) -> Floats:
+        """The covariance with m answers from the same system: (n, m)."""
+        separate: Floats = (self.coordinates @ second.coordinates.T).toarray()
+        return separate - self.bound @ second.bound.T
 
-    def chosen(self, places: Ints) -> Answers:
-        """Some of the answers, in another order or repeated."""
-        return Answers(self.values[places], self.own[places], self.bound[places])
+    def chosen(self, positions: Ints) -> Answers:
+        """The answers at `positions`, which may repeat."""
+        return Answers(self.values[positions], self.coordinates[positions], self.bound[positions])
 
     def combined(self, weights: Floats) -> Answers:
         """weights @ the answers: (m,) answers for (m, n)."""
         weights = np.atleast_2d(weights)
-        own = csr_array(csr_array(weights) @ self.own)
-        return Answers(weights @ self.values, own, weights @ self.bound)
+        coordinates = csr_array(csr_array(weights) @ self.coordinates)
+        return Answers(weights @ self.values, coordinates, weights @ self.bound)
 
-    def minus(self, other: Answers, times: float) -> Answers:
-        """These answers minus `times` the others, each from its own."""
+    def minus(self, second: Answers, times: float) -> Answers:
+        """The answers minus `times` the answers `second`, entry by entry."""
         return Answers(
-            self.values - times * other.values,
-            csr_array(self.own - times * other.own),
-            self.bound - times * other.bound,
+            self.values - times * second.values,
+            csr_array(self.coordinates - times * second.coordinates),
+            self.bound - times * second.bound,
         )
 
 
@@ -107,7 +107,7 @@ class System:
     """blocks: in the order of the unknowns
     starts: where the blocks' unknowns begin, and where the last end
     equalities: of all unknowns
-    cache: of the factor; None where it is computed every time
+    cache: of the factor; None to compute the factor every time
     """
 
     blocks: Sequence[Block]
@@ -117,40 +117,41 @@ class System:
 
     @cached_property
     def measured(self) -> NDArray[np.bool_]:
-        """Which unknowns are measured."""
+        """Whether an unknown is measured, (unknowns,)."""
         return np.concatenate([block.measured for block in self.blocks])
 
     def answers(self, questions: csr_array, constants: Floats) -> Answers:
-        """The answers to questions @ u + constants, of unknowns that are measured."""
+        """The answers to questions @ u + constants, of measured unknowns."""
         values, bound = constants.copy(), np.zeros((constants.size, 0))
         crossed = np.zeros((self.equalities.right_side.size, constants.size))
         rows, columns, entries = [], [], []
         for i in np.unique(np.searchsorted(self.starts, questions.indices, side="right") - 1):
             start, end = self.starts[i : i + 2]
-            asked = questions[:, start:end]
-            which = np.flatnonzero(np.diff(asked.indptr))
-            coordinates = self.blocks[i].coordinates(asked[which])
-            values[which] += coordinates @ self.blocks[i].data
-            crossed[:, which] += self.blocks[i].spread(self.equalities.of_block[i], coordinates)
-            own = coordinates.tocoo()
-            rows.append(which[own.row])
-            columns.append(own.col + start)
-            entries.append(own.data)
-        where = _joined(rows, np.int64), _joined(columns, np.int64)
-        known = csr_array((_joined(entries, np.float64), where), shape=questions.shape)
+            block_questions = questions[:, start:end]
+            questioned = np.flatnonzero(np.diff(block_questions.indptr))
+            coordinates = self.blocks[i].coordinates(block_questions[questioned])
+            values[questioned] += coordinates @ self.blocks[i].data
+            sums = self.equalities.of_block[i]
+            crossed[:, questioned] += self.blocks[i].spread(sums, coordinates)
+            sparse = coordinates.tocoo()
+            rows.append(questioned[sparse.row])
+            columns.append(sparse.col + start)
+            entries.append(sparse.data)
+        positions = _joined(rows, np.int64), _joined(columns, np.int64)
+        all_coordinates = csr_array((_joined(entries, float), positions), shape=questions.shape)
         if crossed.size:
             bound = self.factor.solved(crossed).T
             values += bound @ self.factor.gap
-        return _rounded(Answers(values, known, bound))
+        return _rounded(Answers(values, all_coordinates, bound))
 
     @cached_property
     def factor(self) -> Factor:
         """The cached factor, or else a new one."""
         size = self.equalities.right_side.size
         cache = self.cache if size >= _WORTH_KEEPING else None
-        known = None if cache is None else cache.read(size)
-        if known is not None:
-            return known
+        cached = None if cache is None else cache.read(size)
+        if cached is not None:
+            return cached
         factor = self._factored()
         if cache is not None:
             cache.write(factor)
@@ -158,31 +159,31 @@ class System:
 
     def _factored(self) -> Factor:
         size = self.equalities.right_side.size
-        joint, alone = np.zeros((size, size)), np.zeros(size)
-        for block, own in zip(self.blocks, self.equalities.of_block, strict=True):
-            rows = np.flatnonzero(np.diff(own.indptr))
+        joint, estimates = np.zeros((size, size)), np.zeros(size)
+        for block, columns in zip(self.blocks, self.equalities.of_block, strict=True):
+            rows = np.flatnonzero(np.diff(columns.indptr))
             if rows.size:
-                joint[np.ix_(rows, rows)] += block.gram(own[rows])
-                alone += block.spread(own, csr_array(block.data[None]))[:, 0]
+                joint[np.ix_(rows, rows)] += block.gram(columns[rows])
+                estimates += block.spread(columns, csr_array(block.data[None]))[:, 0]
         roots = np.sqrt(joint.diagonal())
         roots[roots == 0] = 1.0
         lower, order, rank, _ = dpstrf(joint / np.outer(roots, roots), tol=_REPEATED, lower=1)
         rows = order[:rank].astype(np.int64) - 1
-        gap = self.equalities.right_side - alone
+        gap = self.equalities.right_side - estimates
         return Factor.of(rows, roots[rows], np.tril(lower[:rank, :rank]), gap)
 
 
-def _joined(parts: Sequence[Ints], kind: type) -> Ints:
-    return np.concatenate([np.zeros(0, kind), *parts])
+def _joined(arrays: Sequence[Ints], kind: type) -> Ints:
+    return np.concatenate([np.zeros(0, kind), *arrays])
 
 
 def _rounded(answers: Answers) -> Answers:
-    """The answers; those without error are rounded to the integers that they must be."""
+    """The answers, rounded to integers if they have no error."""
     certain = (answers.variances == 0) & (np.abs(answers.values % 1 - 0.5) > 0.5 - 1e-6)
     if not certain.any():
         return answers
-    own, bound = answers.own.tolil(), answers.bound.copy()
-    own[np.flatnonzero(certain)] = 0
+    coordinates, bound = answers.coordinates.tolil(), answers.bound.copy()
+    coordinates[np.flatnonzero(certain)] = 0
     bound[certain] = 0
     values = np.where(certain, np.rint(answers.values), answers.values)
-    return Answers(values, csr_array(own), bound)
+    return Answers(values, csr_array(coordinates), bound)

@@ -1,9 +1,9 @@
 """All answers of a release as rows of a tidy table: patterns, times of a value, totals.
 
-Every query of `query.py` with few enough answers is there: at each period of windows all measured
-patterns (up to `MOST_PATTERNS`), each value by itself, and for each value that people report
-`at-least b of last k` and runs; at each period of totals every `total at-least b`. Each as a count
-and, where the people are known, as a share.
+At each period of windows: all measured patterns (up to `MOST_PATTERNS`), each single value, and for
+each value that people report `at-least b of last k` and runs. At each period of totals: every
+`total at-least b`. Each as a count and, where the number of people is measured or public, as a
+share.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import pyarrow as pa
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 
+from .answer import QUANTILE
 from .blocks import Floats
 from .estimator import (
     Question,
     StreamEstimator,
     StreamMeasurements,
     fieller_shares,
-    people_question,
 )
-from .level import QUANTILE
 from .measured_rows import ReleaseMeasurements
 from .query import WindowQuery, parse_query
 from .system import Answers
@@ -37,10 +36,10 @@ ANSWER_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.f
 
 
 class Row(NamedTuple):
-    """One answer.
+    """An answer.
 
-    number: of its period
-    low, high: the ends of its interval
+    number: of the period
+    low, high: the ends of the interval
     """
 
     number: int
@@ -61,13 +60,13 @@ def answer_table(
     head: the hash of the message up to which the answers use what is published
     """
     columns = [*zip(*rows, strict=True)] or [()] * len(Row._fields)
-    numbers, *others = columns
+    numbers, *fields = columns
 
     def repeated(word: str | None) -> pa.Array:
         return pa.array([word] * len(numbers), pa.string())
 
     periods = [study.periods.labels[number - 1] for number in numbers]
-    kinds = zip(ANSWER_COLUMNS.items(), others, strict=True)
+    kinds = zip(ANSWER_COLUMNS.items(), fields, strict=True)
     return pa.table(
         {
             "release": repeated(name),
@@ -80,7 +79,7 @@ def answer_table(
 
 
 def panel_answers(stream: StreamMeasurements, release: ReleaseMeasurements, head: str) -> pa.Table:
-    """All answers about a panel's release, as `answer_table` has them."""
+    """The `answer_table` of all answers about a panel's release."""
     declared = release.declared
     stratum = "&".join(f"{name}={value}" for name, value in (declared.where or {}).items())
     rows = every_answer(stream, release, QUANTILE)
@@ -94,15 +93,15 @@ def every_answer(
     rows: list[Row] = []
     best = StreamEstimator(stream, release)
     if release.window is not None:
-        asked = _window_queries(release)
+        queries = _window_queries(release)
         for message in release.messages:
-            rows += _window_rows(best, message.number, asked, z)
+            rows += _window_rows(best, message.number, queries, z)
     if release.totals is not None:
         numbers = range(release.first, release.last + 1)
         people = _people(best, numbers, totals=True)
         for b in range(1, len(numbers) + 1):
             rows += _total_rows(best, b, people, z)
-    # By period, the order within it as it is.
+    # The sort is stable within a period.
     return iter(sorted(rows, key=lambda row: row.number))
 
 
@@ -113,9 +112,9 @@ def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
     texts = [f"pattern {shlex.quote(name)}" for name in names if width > 1]
     if window.bins <= MOST_PATTERNS:
         texts += window.bin_words
-    known = [v for v in names if ABSENT not in v.replace("=", "&").split("&")]
+    reported = [v for v in names if ABSENT not in v.replace("=", "&").split("&")]
     single = len(alphabet.symbols) == 1
-    for value in known:
+    for value in reported:
         event = shlex.quote(f"{alphabet.name}={value}" if single else value)
         texts += [f"at-least {b} of last {width} {event}" for b in range(1, width)]
         texts += [f"consecutive {b} of last {width} {event}" for b in range(2, width)]
@@ -130,13 +129,13 @@ def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
 
 
 def _window_rows(
-    best: StreamEstimator, number: int, asked: Sequence[WindowQuery], z: float
+    best: StreamEstimator, number: int, queries: Sequence[WindowQuery], z: float
 ) -> Iterator[Row]:
-    questions = [best.pattern_question(number, query.mask.astype(float)) for query in asked]
-    pairs = [(q.text, one) for q, one in zip(asked, questions, strict=True) if one is not None]
-    answers = best.stream.answers([one for _, one in pairs])
+    questions = [best.pattern_question(number, query.mask.astype(float)) for query in queries]
+    measured = [(q.text, asked) for q, asked in zip(queries, questions, strict=True) if asked]
+    answers = best.stream.answers([question for _, question in measured])
     people = _people(best, [number], totals=False)
-    numbers, texts = [number] * len(pairs), [text for text, _ in pairs]
+    numbers, texts = [number] * len(measured), [text for text, _ in measured]
     yield from _rows(best, answers, numbers, texts, people=people, z=z)
 
 
@@ -149,22 +148,22 @@ def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Ite
 
 
 class _People(NamedTuple):
-    """The noisy number of people at some periods, None where it is public or not known."""
+    """The noisy number of people by period; None if public or not measured."""
 
-    places: dict[int, int]
+    positions: dict[int, int]
     answers: Answers | None
 
 
 def _people(best: StreamEstimator, numbers: Sequence[int], *, totals: bool) -> _People:
     if best.stream.size is not None:
         return _People({}, None)
-    asked: dict[int, Question] = {}
+    questions: dict[int, Question] = {}
     for number in numbers:
-        one = people_question(best.stream, best, best.release, number, totals=totals)
-        if one is not None:
-            asked[number] = one[0]
-    places = {number: place for place, number in enumerate(asked)}
-    return _People(places, best.stream.answers(list(asked.values())) if asked else None)
+        question = best.people_question(number, totals=totals)
+        if question is not None:
+            questions[number] = question[0]
+    positions = {number: position for position, number in enumerate(questions)}
+    return _People(positions, best.stream.answers(list(questions.values())) if questions else None)
 
 
 def _rows(
@@ -180,9 +179,9 @@ def _rows(
     counts = answers.values, errors, answers.values - z * errors, answers.values + z * errors
     shares = _shares(best.stream.size, counts, answers, numbers, people=people, z=z)
     for i, (number, text) in enumerate(zip(numbers, texts, strict=True)):
-        yield Row(number, text, "count", *(float(part[i]) for part in counts))
+        yield Row(number, text, "count", *(float(column[i]) for column in counts))
         if not np.isnan(shares[0][i]):
-            yield Row(number, text, "share", *(float(part[i]) for part in shares))
+            yield Row(number, text, "share", *(float(column[i]) for column in shares))
 
 
 def _shares(
@@ -195,14 +194,14 @@ def _shares(
     z: float,
 ) -> tuple[Floats, Floats, Floats, Floats]:
     if size is not None:
-        value, error, low, high = (part / size for part in counts)
+        value, error, low, high = (column / size for column in counts)
         return value, error, low, high
     shares = np.full((4, len(numbers)), np.nan)
-    known = np.array([i for i, number in enumerate(numbers) if number in people.places], int)
-    if people.answers is not None and known.size:
-        places = np.array([people.places[numbers[i]] for i in known])
-        own, theirs = answers.chosen(known), people.answers.chosen(places)
-        together = own.covariance(people.answers)[np.arange(known.size), places]
-        shares[:, known] = fieller_shares(own, theirs, together, z)
+    measured = np.array([i for i, number in enumerate(numbers) if number in people.positions], int)
+    if people.answers is not None and measured.size:
+        positions = np.array([people.positions[numbers[i]] for i in measured])
+        counted, theirs = answers.chosen(measured), people.answers.chosen(positions)
+        together = counted.covariance(people.answers)[np.arange(measured.size), positions]
+        shares[:, measured] = fieller_shares(counted, theirs, together, z)
     value, error, low, high = shares
     return value, error, low, high

@@ -157,5 +157,5 @@ class Bonds:
 
 def on_unknowns(windows: WindowUnknowns, asked: Coefficients) -> tuple[Ints, Floats]:
     """The columns and coefficients of a question to windows."""
-    (entries, own), (there, others) = asked.entries, asked.there
+    (entries, own), (there, others) = asked.entries, asked.presence
     return np.concatenate([entries, windows.entries + there]), np.concatenate([own, others])

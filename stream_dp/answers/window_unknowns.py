@@ -1,4 +1,4 @@
-"""The unknown counts of a stream's windows: what neighbouring histograms have in common, once.
+"""The unknown counts of a stream's windows: the interactions that neighbouring histograms share.
 
 A histogram of the last symbols is a sum of interactions of sets of periods (`residuals.py`), and
 the same interaction is in every window that covers its set: so these are the unknowns, whatever
@@ -39,15 +39,15 @@ _NEGLIGIBLE = 1e-12  # of the largest weight of a question
 
 
 class Coefficients(NamedTuple):
-    """Of a question: positions and coefficients on entries and on people there; a constant."""
+    """A question's positions and coefficients on entries and on people present; a constant."""
 
     entries: tuple[Ints, Floats]
-    there: tuple[Ints, Floats]
+    presence: tuple[Ints, Floats]
     constant: float
 
 
 class Rows(NamedTuple):
-    """Rows on the people there: the positions they look at, coefficients, values, variances."""
+    """Rows on the people present: positions of unknowns, coefficients, values, variances."""
 
     positions: Ints
     matrix: Floats
@@ -57,13 +57,13 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class WindowUnknowns:
-    """The unknowns of windows up to `width` periods wide, and where they are among all.
+    """The unknowns of windows up to `width` periods wide, and their positions among all.
 
     q: the number of symbols
     width: of the widest window
     periods: of the study
-    people: their public number, None where it is private
-    blank: the symbol of those of whom nothing is known, where that is so
+    people: the public number of people, None if private
+    blank: the symbol of people without any record, if the number of people is private
     """
 
     q: int
@@ -78,66 +78,67 @@ class WindowUnknowns:
 
     @property
     def _sets(self) -> int:
-        """Of one period: the sets of which it is the last, and the empty one."""
+        """The number of sets with a given last period, and the empty set."""
         return int(2 ** (self.width - 1)) + 1
 
     @property
     def entries(self) -> int:
-        """How many places there are for entries; those never measured stay empty."""
+        """The number of positions for entries; positions never measured stay empty."""
         return (self.periods + 1) * self._codes
 
     @property
     def there(self) -> int:
-        """How many places there are for sets of periods."""
+        """The number of positions for sets of periods."""
         return (self.periods + 1) * self._sets if self.people is None else 0
 
     def question(self, number: int, weights: Floats) -> Coefficients:
         """weights @ the histogram of the last j symbols at a period: (q^j,)."""
         width = _digits(weights.size, self.q)
-        own = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
-        codes = np.flatnonzero(self._entry_codes(width) & _above(own, weights))
-        entries = self._entry_places(number, codes), own[codes]
+        interactions = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
+        codes = np.flatnonzero(self._entry_codes(width) & _above(interactions, weights))
+        entries = self._entry_places(number, codes), interactions[codes]
         if self.people is not None:
-            return Coefficients(entries, (np.zeros(0, np.int64), np.zeros(0)), own[0] * self.people)
+            nobody = np.zeros(0, np.int64), np.zeros(0)
+            return Coefficients(entries, nobody, interactions[0] * self.people)
         by_presence = _sums(self._presence(width), weights * self._shared(width), width)
         on_sets = _differences(by_presence[:, None])[:, 0]
         sets = np.flatnonzero(_above(on_sets, weights))
         return Coefficients(entries, (self._set_places(number, sets), on_sets[sets]), 0.0)
 
     def blocks(self, releases: Sequence[ReleaseMeasurements]) -> tuple[DiagonalBlock, BandedBlock]:
-        """What the windows of the releases measure of entries, and of the people there."""
+        """The windows' measurements of entries, and of the people present."""
         precision, moment = np.zeros(self.entries), np.zeros(self.entries)
         rows: list[Rows] = []
         for release in releases:
-            for place in release.places:
-                if place.b is None:
-                    positions, values, variances = self._measured_entries(release, place)
+            for section in release.slices:
+                if section.b is None:
+                    positions, values, variances = self._measured_entries(release, section)
                     precision[positions] += 1 / variances
                     moment[positions] += values / variances
-                    rows += self._measured_sets(release, place)
+                    rows += self._measured_sets(release, section)
         return DiagonalBlock(precision, moment), self._banded(rows)
 
     def _banded(self, rows: Sequence[Rows]) -> BandedBlock:
         row, column, entry, values = [], [], [], []
-        above = 0
+        offset = 0
         for positions, matrix, measured, variances in rows:
             i, j = np.nonzero(matrix)
-            row.append(i + above)
+            row.append(i + offset)
             column.append(positions[j])
             entry.append(matrix[i, j] / np.sqrt(variances)[i])
             values.append(measured / np.sqrt(variances))
-            above += measured.size
+            offset += measured.size
         if not rows:
             return BandedBlock(csr_array((0, self.there)), np.zeros(0))
-        where = np.concatenate(row), np.concatenate(column)
-        design = csr_array((np.concatenate(entry), where), shape=(above, self.there))
+        cells = np.concatenate(row), np.concatenate(column)
+        design = csr_array((np.concatenate(entry), cells), shape=(offset, self.there))
         return BandedBlock(design, np.concatenate(values))
 
     def _measured_entries(
-        self, release: ReleaseMeasurements, place: Slice
+        self, release: ReleaseMeasurements, section: Slice
     ) -> tuple[Ints, Floats, Floats]:
         """Positions, values and variances."""
-        values, variances = release.measured(place)
+        values, variances = release.measured(section)
         window = release.window_measurement
         if isinstance(window, Histograms):
             width, histogram = window.width, np.zeros(window.counts_size)
@@ -147,18 +148,22 @@ class WindowUnknowns:
             for _ in range(width):
                 sizes = np.multiply.outer(sizes, lengths(self.q)).ravel()
             values = along_axes(self._helmert, histogram, self.q, width)[codes]
-            return self._entry_places(place.number, codes), values, variances.mean() * sizes[codes]
+            return (
+                self._entry_places(section.number, codes),
+                values,
+                variances.mean() * sizes[codes],
+            )
         inside = window.inside if isinstance(window, OpenResiduals) else window
         assert isinstance(inside, Residuals)
-        codes = inside.entries(place.time)
-        places = self._entry_places(place.number, codes)
-        return places, values[: codes.size], variances[: codes.size]
+        codes = inside.entries(section.time)
+        positions = self._entry_places(section.number, codes)
+        return positions, values[: codes.size], variances[: codes.size]
 
-    def _measured_sets(self, release: ReleaseMeasurements, place: Slice) -> Iterator[Rows]:
+    def _measured_sets(self, release: ReleaseMeasurements, section: Slice) -> Iterator[Rows]:
         if self.people is not None:
             return
-        values, variances = release.measured(place)
-        window, number = release.window_measurement, place.number
+        values, variances = release.measured(section)
+        window, number = release.window_measurement, section.number
         if isinstance(window, Histograms):
             width, measured = window.width, release.measured_patterns
             kinds = self._presence(width)[measured]
@@ -170,9 +175,9 @@ class WindowUnknowns:
             yield Rows(positions, matrix, sums[seen], sizes[seen])
             return
         assert isinstance(window, OpenResiduals)
-        presence, at = window.presence, window.inside.entries(place.time).size
-        for i in presence.measured_periods(place.time):
-            positions = self._set_places(number + i - place.time, presence.masks(i))
+        presence, at = window.presence, window.inside.entries(section.time).size
+        for i in presence.measured_periods(section.time):
+            positions = self._set_places(number + i - section.time, presence.masks(i))
             rows = slice(at, at + presence.size(i))
             yield Rows(positions, presence.matrix(i).astype(float), values[rows], variances[rows])
             at = rows.stop
@@ -187,7 +192,7 @@ class WindowUnknowns:
         return helmert(self.q, self.blank)
 
     def _entry_codes(self, width: int) -> NDArray[np.bool_]:
-        """Which entries of a window are unknowns: (q^width,)."""
+        """Whether an entry of a window is an unknown: (q^width,)."""
         digits = self._digits(width)
         inner = digits > 0
         if self.people is None:
@@ -195,7 +200,7 @@ class WindowUnknowns:
         return np.asarray(inner.any(axis=1))
 
     def _presence(self, width: int) -> Ints:
-        """When people of each pattern were there: bit g for g periods ago, (q^width,)."""
+        """The presence of people by pattern: bit g for g periods ago, (q^width,)."""
         bits: Ints = (self._digits(width) != self.blank) @ (1 << np.arange(width))
         return bits
 
@@ -209,8 +214,7 @@ class WindowUnknowns:
         return digits
 
     def _entry_places(self, number: int, codes: Ints) -> Ints:
-        """The positions of entries of the window at a period: of their last period that is not
-        summed over."""
+        """The positions of a window's entries at a period: by the last period not summed over."""
         codes, last = codes.copy(), np.full(codes.shape, number)
         while (free := (codes % self.q == 0) & (codes > 0)).any():
             codes[free] //= self.q
@@ -220,13 +224,13 @@ class WindowUnknowns:
     def _set_places(self, number: int, masks: Ints) -> Ints:
         """The positions of sets whose bit g stands for the period g before."""
         lowest = np.frexp((masks & -masks).astype(float))[1] - 1
-        own = masks >> np.maximum(lowest, 0)
+        shifted = masks >> np.maximum(lowest, 0)
         last = number - np.where(masks > 0, lowest, 0)
-        return last * self._sets + np.where(masks > 0, own >> 1, self._sets - 1)
+        return last * self._sets + np.where(masks > 0, shifted >> 1, self._sets - 1)
 
 
 def _sums(kinds: Ints, values: Floats, width: int) -> Floats:
-    """Of each kind, (2^width,)."""
+    """Sums of values by kind, (2^width,)."""
     return np.bincount(kinds, values, minlength=2**width).astype(np.float64)
 
 
@@ -238,8 +242,8 @@ def _digits(size: int, q: int) -> int:
 
 
 def _above(coefficients: Floats, weights: Floats) -> NDArray[np.bool_]:
-    least = _NEGLIGIBLE * float(np.abs(weights).max(initial=0.0))
-    return np.asarray(np.abs(coefficients) > least)
+    threshold = _NEGLIGIBLE * float(np.abs(weights).max(initial=0.0))
+    return np.asarray(np.abs(coefficients) > threshold)
 
 
 def _differences(by_presence: Floats) -> Floats:

@@ -9,11 +9,14 @@ import pytest
 from kit.data_sets import every_pair, groups_table, people_table
 from scipy.linalg import null_space
 
-from stream_dp.answers.tables.conjunction import matching_rows, parse_conjunction
+from stream_dp.answers.tables.conjunction import (
+    example_conjunctions,
+    matching_rows,
+    parse_conjunction,
+)
 from stream_dp.answers.tables.residual_weights import residual_weights
-from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering
+from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering, table_answers
 from stream_dp.answers.tables.table_covariances import joint_table_answers
-from stream_dp.answers.tables.table_rows import table_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, Marginal
 from stream_dp.errors import UserError
 
@@ -95,10 +98,10 @@ def test_with_noise_they_are_the_best_linear_unbiased_answers(query, moves):
     assert answer.standard_error == pytest.approx(np.linalg.norm(weights))
     other = residual_weights(parse_conjunction("sex=f & work=full", tables), tables)
     own = residual_weights(parsed, tables)
-    both = np.concatenate([own.places, other.places])
-    assert np.unique(own.places).size == own.places.size
+    both = np.concatenate([own.rows, other.rows])
+    assert np.unique(own.rows).size == own.rows.size
     all_weights = np.zeros((2, len(rows)))
-    all_weights[0, own.places], all_weights[1, other.places] = own.weights, other.weights
+    all_weights[0, own.rows], all_weights[1, other.rows] = own.weights, other.weights
     assert own.covariance(other, tables) == pytest.approx(
         all_weights[0] @ np.diag(tables.variances) @ all_weights[1]
     )
@@ -116,7 +119,7 @@ def test_answers_together_have_the_covariances_of_their_weights(moves):
     weights = np.zeros((len(queries), tables.values.size))
     for row, query in zip(weights, queries, strict=True):
         own = residual_weights(parse_conjunction(query, tables), tables)
-        row[own.places] = own.weights
+        row[own.rows] = own.weights
     assert counts.covariance == pytest.approx((weights * tables.variances) @ weights.T)
     shares = joint_table_answers(answering(tables), tables, queries, count=False)
     alone = [answering(tables).answer(tables, query, count=False) for query in queries]
@@ -218,7 +221,7 @@ def test_a_mistake_names_the_nearest_right_word(query, words):
 @pytest.mark.parametrize("build", [groups_table, lambda: people_table()[0]])
 def test_every_example_can_be_asked(build):
     tables = build()
-    for words in answering(tables).examples(tables):
+    for words in example_conjunctions(tables):
         assert answering(tables).answer(tables, words, count=True).value >= 0
 
 

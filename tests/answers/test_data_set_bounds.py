@@ -9,8 +9,7 @@ import pytest
 from kit.data_sets import groups_table, people_table
 
 from stream_dp.answers.tables.conjunction import matching_rows, parse_conjunction
-from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering
-from stream_dp.answers.tables.table_rows import table_answers
+from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering, table_answers
 
 QUERIES = ["age=30-39 & sex=f", "age=0-29|40+ & work=none|some|full", "age=40+ & sex=m & work=full"]
 

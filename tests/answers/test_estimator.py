@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answers.estimator import fieller_share, number_of_people
+from stream_dp.answers.estimator import fieller_share
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.query import TotalQuery, parse_query
 from stream_dp.errors import Inconsistent, UserError
@@ -162,7 +162,7 @@ def test_alone_and_measured_once_nothing_is_gained(name):
         answer = case.answer(best, case.declared, text, number)
         asked = parse_query(text, "x", case.alphabet.values)
         if isinstance(asked, TotalQuery):
-            stated = release.totals.variance(asked.least, number)
+            stated = release.totals.variance(asked.threshold, number)
         else:
             weights = asked.over(release.window.bins).astype(float)
             _, stated = release.window.functional(number, weights)
@@ -175,7 +175,7 @@ def test_damaged_measurements_are_refused():
         PeriodMeasurements(m.number, m.values[1:], m.variances[1:]) for m in case.messages["r0"]
     ]
     with pytest.raises(Inconsistent, match="not the measurements that it declares"):
-        releases_of_stream(case.study, {"r0": short}, "x")[0].places  # noqa: B018
+        releases_of_stream(case.study, {"r0": short}, "x")[0].slices  # noqa: B018
 
 
 # A share of a noisy number of people.
@@ -185,7 +185,8 @@ def test_fieller_s_interval_is_where_the_difference_is_not_far_from_zero():
     case = Case(study_of([window(2, rows=700)], count=3, **OPEN), late=3)
     best = case.best("r0")
     value = best.patterns(3, np.array([0.0, 1, 0]))
-    people, who = number_of_people(case.stream, best, case.stream.releases[0], 3, totals=False)
+    question, who = best.people_question(3, totals=False)
+    people = case.stream.answers([question])
     assert who == "present at 3"
     share, error, (low, high) = fieller_share(value, people, 1.96)
     assert share == pytest.approx(value.value / people.value)

@@ -8,11 +8,10 @@ from kit.public_logs import public
 from kit.studies import attribute, small_study
 from scipy.stats import norm
 
-from stream_dp.answers.answer import Answer
+from stream_dp.answers.answer import QUANTILE, Answer
 from stream_dp.answers.bands import simultaneous_quantile
 from stream_dp.answers.estimator import StreamMeasurements, fieller_ratios
 from stream_dp.answers.joint_answers import JointAnswers, with_error
-from stream_dp.answers.level import QUANTILE
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit.data_sets import every_pair, groups_table, people_table, published
 from kit.studies import attribute, small_study
 
-from stream_dp.answers.tables.conjunction import parse_conjunction
+from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction
 from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, answering
 from stream_dp.answers.tables.table_covariances import joint_table_answers
 from stream_dp.answers.tables.threshold_query import reduced
@@ -236,11 +236,11 @@ def test_a_listed_value_with_a_sign_is_a_value():
 
 def test_an_example_is_measured():
     tables, _ = table(1.0)
-    *_, example = answering(tables).examples(tables)
+    *_, example = example_conjunctions(tables)
     assert example == "pay <= 40"
     assert answering(tables).answer(tables, example, count=True).method == LINEAR
     only, _ = table(1.0, linear=SUMS[:1])
-    *_, example = answering(only).examples(only)
+    *_, example = example_conjunctions(only)
     assert example == "3*n-1-pay <= -10"
 
 
@@ -266,5 +266,5 @@ def test_every_threshold_has_one_form(own, at_most, first, second, times):
     for a, b in product(scales["a"].points, scales["b"].points):
         value = {"a": a, "b": b}
         total = sum(w * value[name] for name, w in form.weights)
-        side = total > form.bound if form.above else total <= form.bound
+        side = total > form.bound if form.exceeds else total <= form.bound
         assert side == (sum(w * value[name] for name, w in weights.items()) <= at_most)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dp.answers.level import LEVEL, QUANTILE
+from stream_dp.answers.answer import LEVEL, QUANTILE
 from stream_dp.answers.tables.table_facts import REPEATED
 from stream_dp.batch.people.select.all_pairs import NUMBER, ONE_WAYS, PAIRS, SIGNAL
 

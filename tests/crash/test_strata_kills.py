@@ -200,7 +200,7 @@ def _expected(
         return float(sums[name][-1])
     query = parse_query(text, alphabet.name, alphabet.values)
     if isinstance(query, TotalQuery):
-        return float(sums[name][query.least - 1])
+        return float(sums[name][query.threshold - 1])
     assert release.kind != "cumulative"
     bins = len(alphabet.values) ** release.width
     if release.rows is not None and query.over(bins)[-1]:

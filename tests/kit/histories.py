@@ -176,7 +176,7 @@ class Case:
         values = np.zeros(len(self.histories))
         for i, history in enumerate(self.histories):
             if isinstance(asked, TotalQuery):
-                values[i] = self.happened(declared, history, number) >= asked.least
+                values[i] = self.happened(declared, history, number) >= asked.threshold
             elif (pattern := history.pattern(number, asked.width)) is not None:
                 values[i] = asked.mask[window_codes(np.array([pattern]), self.q)[0]]
         return values
@@ -188,7 +188,7 @@ class Case:
     def answer(self, chosen, declared, text, number):
         asked = parse_query(text, self.alphabet.name, self.alphabet.values)
         if isinstance(asked, TotalQuery):
-            return chosen.total(asked.least, number)
+            return chosen.total(asked.threshold, number)
         return chosen.patterns(number, asked.mask.astype(float))
 
     @cached_property
@@ -222,7 +222,7 @@ class Case:
     def weights(self, answer):
         """Of an answer on all measurements, in the study's order, and what is added to them."""
         data, gaps = self._responses
-        weights = (answer.own @ data + answer.bound @ gaps)[0]
+        weights = (answer.coordinates @ data + answer.bound @ gaps)[0]
         return weights, answer.value - weights @ self.system[1]
 
     @cached_property

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answers.estimator import fieller_share, number_of_people
-from stream_dp.answers.level import LEVEL
-from stream_dp.answers.level import QUANTILE as REACH
+from stream_dp.answers.answer import LEVEL
+from stream_dp.answers.answer import QUANTILE as REACH
+from stream_dp.answers.estimator import fieller_share
 from stream_dp.privacy.noise import SeededNoise
 
 REPETITIONS = 2_000
@@ -150,9 +150,8 @@ def covered(asked, case, draws):
     values = true + draws @ weights
     if not asked.share or case.study.size is not None:
         return np.abs(values - true) <= REACH * value.variance**0.5
-    people, _ = number_of_people(
-        case.stream, best, release, asked.number, totals=asked.text.startswith("total")
-    )
+    question, _ = best.people_question(asked.number, totals=asked.text.startswith("total"))
+    people = case.stream.answers([question])
     weights, constant = case.weights(people)
     count = float(weights @ (rows @ case.people) + constant)
     counts = count + draws @ weights
@@ -207,7 +206,7 @@ def test_everybody_is_certain(cases):
     case = cases["people come and go"]
     best = case.best("r0")
     here = best.patterns(3, np.array([1.0, 1, 0]))
-    people, _ = number_of_people(case.stream, best, best.release, 3, totals=False)
+    people = case.stream.answers([best.people_question(3, totals=False)[0]])
     share, error, (low, high) = fieller_share(here, people, REACH)
     assert (share, error) == pytest.approx((1, 0), abs=1e-9)
     assert (low, high) == pytest.approx((1, 1), abs=1e-9)

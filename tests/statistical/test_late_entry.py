@@ -12,8 +12,8 @@ import pytest
 from kit.histories import OPEN, Case, joint, study_of, totals, window
 from kit.public_logs import Silent, public_of
 
-from stream_dp.answers.level import LEVEL
-from stream_dp.answers.level import QUANTILE as REACH
+from stream_dp.answers.answer import LEVEL
+from stream_dp.answers.answer import QUANTILE as REACH
 from stream_dp.planning.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells

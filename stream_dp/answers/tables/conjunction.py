@@ -33,10 +33,12 @@ _MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
 
 @dataclass(frozen=True)
 class Conjunction:
-    """text: the query in its shortest words
-    table: which rows are counted: `people` or `groups`
+    """A query for rows with given values.
+
+    text: the query in its shortest form
+    table: the table with the counted rows: `people` or `groups`
     codes: by table and column, the codes that a row may have
-    linear: the sums of numbers that a person must be on one side of
+    linear: the bounds on sums of numbers that a person must satisfy
     """
 
     text: str
@@ -48,40 +50,40 @@ class Conjunction:
         return self.codes.get(table, {})
 
     def measurable(self, published: PublishedTables) -> Iterator[Conjunction]:
-        """The same without sums of numbers: in the cells of columns that may be measured."""
-        choices = [tuple(one.measurable(published)) for one in self.linear]
+        """The query without sums of numbers: in the cells of columns that may be measured."""
+        choices = [tuple(threshold.measurable(published)) for threshold in self.linear]
         for chosen in product(*choices):
             codes = dict(self.of("people"))
             for column, cells in chosen:
-                both = {*cells} & {*codes.get(column, cells)}
-                codes[column] = tuple(sorted(both))
+                common = {*cells} & {*codes.get(column, cells)}
+                codes[column] = tuple(sorted(common))
             yield Conjunction(self.text, self.table, {**self.codes, "people": codes})
 
 
 def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
-    """The query that the words mean of a data set. Raises UserError with the nearest right word."""
+    """Parses a query about a data set. Raises UserError with the nearest valid word."""
     head, terms = _head(" ".join(text.split()), published)
     codes: dict[str, dict[str, tuple[int, ...]]] = {}
-    words, linear = [], []
+    terms_text, linear = [], []
     for term in _terms(text, terms, published):
         threshold = parse_threshold(text, term, published)
         if threshold is not None:
             linear.append(threshold)
-            words.append(threshold.text)
+            terms_text.append(threshold.text)
             continue
-        name, equals, value = (part.strip() for part in term.partition("="))
+        name, equals, value = (piece.strip() for piece in term.partition("="))
         table = _table_of(text, name, published)
         if not equals:
             raise UserError(f"query '{text}': write what '{name}' must be, as in {name}=...")
         if name in codes.get(table, {}):
             raise UserError(f"query '{text}': '{name}' stands twice; join its values by |")
         values = published.columns[table][name]
-        own = _codes(text, name, value, values)
-        codes.setdefault(table, {})[name] = own
-        words.append(f"{name}={'|'.join(str(values[code]) for code in own)}")
+        term_codes = _codes(text, name, value, values)
+        codes.setdefault(table, {})[name] = term_codes
+        terms_text.append(f"{name}={'|'.join(str(values[code]) for code in term_codes)}")
     table = head or ("groups" if set(codes) == {"groups"} and not linear else "people")
     prefix = {"people": "people: ", "groups": f"{_unit(published)}s: "}[table]
-    shortest = " & ".join(words)
+    shortest = " & ".join(terms_text)
     return Conjunction(
         prefix + shortest if "groups" in published.tables else shortest,
         table,
@@ -91,24 +93,24 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
 
 
 def example_conjunctions(published: PublishedTables) -> list[str]:
-    """Examples of what can be asked of a data set."""
+    """Examples of queries to a data set."""
 
     def term(table: str, name: str) -> str:
         return f"{name}={published.columns[table][name][-1]}"
 
     people = [term("people", name) for name in published.names["people"][:3]]
-    alone = [people[0], " & ".join(people[:2])]
+    people_examples = [people[0], " & ".join(people[:2])]
     if "groups" not in published.tables:
         threshold = example_threshold(published)
-        return list(dict.fromkeys([*alone, *([threshold] if threshold else [])]))
+        return list(dict.fromkeys([*people_examples, *([threshold] if threshold else [])]))
     groups = [term("groups", name) for name in published.names["groups"]]
     unit = _unit(published)
     mixed = [f"people: {groups[0]} & {people[0]}", f"{unit}s: {' & '.join(groups[-2:])}"]
-    return list(dict.fromkeys([*alone, *mixed, f"{unit}s: {groups[0]} & {people[0]}"]))
+    return list(dict.fromkeys([*people_examples, *mixed, f"{unit}s: {groups[0]} & {people[0]}"]))
 
 
 def small_conjunctions(published: PublishedTables) -> Iterator[Conjunction]:
-    """Each value of each column and, of tables with few of them, each two values of two columns."""
+    """Every value of every column and, for tables with few values, every pair of two columns."""
     for table, names in published.names.items():
         columns = {name: published.columns[table][name] for name in names}
         prefix = "" if "groups" not in published.tables else "people: "
@@ -116,17 +118,17 @@ def small_conjunctions(published: PublishedTables) -> Iterator[Conjunction]:
         pairs = list(combinations(names, 2))
         if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED:
             pairs = []
-        for own in [*((name,) for name in names), *pairs]:
-            for cell in product(*(range(len(columns[name])) for name in own)):
-                codes = {name: (code,) for name, code in zip(own, cell, strict=True)}
-                words = " & ".join(
+        for cell_columns in [*((name,) for name in names), *pairs]:
+            for cell in product(*(range(len(columns[name])) for name in cell_columns)):
+                codes = {name: (code,) for name, code in zip(cell_columns, cell, strict=True)}
+                description = " & ".join(
                     f"{name}={columns[name][code]}" for name, (code,) in codes.items()
                 )
-                yield Conjunction(prefix + words, table, {table: codes})
+                yield Conjunction(prefix + description, table, {table: codes})
 
 
 def matching_rows(query: Conjunction, published: PublishedTables) -> int:
-    """How many synthetic rows have the values. A group has them if a member has its part."""
+    """The number of synthetic rows with the values: of groups, with a member with the values."""
     people = _mask(query, published, "people")
     if "groups" not in published.tables:
         return int(people.sum())
@@ -155,7 +157,7 @@ def _unit(published: PublishedTables) -> str:
 
 
 def _head(text: str, published: PublishedTables) -> tuple[str | None, str]:
-    """The table that the words before a colon name, and the words after it."""
+    """The table named before a colon, and the text after the colon."""
     unit = _unit(published)
     tables = {"people": "people"}
     if "groups" in published.tables:
@@ -163,21 +165,21 @@ def _head(text: str, published: PublishedTables) -> tuple[str | None, str]:
     head, colon, rest = text.partition(":")
     if colon and "=" not in head:
         if head.strip() not in tables:
-            known = " or ".join(dict.fromkeys(("people", *([f"{unit}s"] * (len(tables) > 1)))))
-            near = nearest(head.strip(), tables)
-            raise UserError(f"query '{text}': '{head.strip()}' is not counted; {known} are{near}")
+            counted = " or ".join(dict.fromkeys(("people", *([f"{unit}s"] * (len(tables) > 1)))))
+            hint = nearest(head.strip(), tables)
+            raise UserError(f"query '{text}': '{head.strip()}' is not counted; {counted} are{hint}")
         return tables[head.strip()], rest
     return None, text
 
 
 def _terms(text: str, terms: str, published: PublishedTables) -> list[str]:
-    """The terms of a conjunction: joined by &, or by commas as published measurements have it."""
-    every = [name for own in published.names.values() for name in own]
-    before = "|".join(re.escape(name) for name in every)
-    parts = re.split(rf"\s*&\s*|\s*,\s+(?=(?:{before})\s*=)", terms.strip())
-    if not all(parts):
+    """The terms of a conjunction: joined by &, or by commas as in published measurements."""
+    columns = [name for names in published.names.values() for name in names]
+    either = "|".join(re.escape(name) for name in columns)
+    terms_found = re.split(rf"\s*&\s*|\s*,\s+(?=(?:{either})\s*=)", terms.strip())
+    if not all(terms_found):
         raise UserError(f"query '{text}': write values of columns, such as '{_example(published)}'")
-    return parts
+    return terms_found
 
 
 def _example(published: PublishedTables) -> str:
@@ -188,20 +190,19 @@ def _table_of(text: str, name: str, published: PublishedTables) -> str:
     for table, names in published.names.items():
         if name in names:
             return table
-    every = [each for own in published.names.values() for each in own]
-    raise UserError(
-        f"query '{text}': '{name}' is no column; there are {', '.join(every)}{nearest(name, every)}"
-    )
+    columns = [column for names in published.names.values() for column in names]
+    hint = nearest(name, columns)
+    raise UserError(f"query '{text}': '{name}' is no column; there are {', '.join(columns)}{hint}")
 
 
 def _codes(text: str, name: str, value: str, values: Sequence[Value]) -> tuple[int, ...]:
-    known = {str(each): code for code, each in enumerate(values)}
-    chosen = [value] if value in known else [word.strip() for word in value.split("|")]
+    code_of = {str(label): code for code, label in enumerate(values)}
+    chosen = [value] if value in code_of else [word.strip() for word in value.split("|")]
     for word in chosen:
-        if word not in known:
-            shown = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
+        if word not in code_of:
+            shown = ", ".join(list(code_of)[:20]) + (", ..." if len(code_of) > 20 else "")
             raise UserError(
                 f"query '{text}': '{word}' is no value of {name}; they are {shown}"
-                f"{nearest(word, known)}"
+                f"{nearest(word, code_of)}"
             )
-    return tuple(sorted({known[word] for word in chosen}))
+    return tuple(sorted({code_of[word] for word in chosen}))

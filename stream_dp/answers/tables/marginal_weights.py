@@ -22,7 +22,7 @@ _MOST_CELLS = 1 << 16
 
 
 def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count; None where no measured marginal contains it."""
+    """The weights of a count; None if no measured marginal contains the query."""
     several = any(len(codes) > 1 for codes in query.of("people").values())
     if query.table == "groups" and several:
         return None
@@ -32,21 +32,21 @@ def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights 
         cells = _cells(query, columns, published)
         if cells is None:
             continue
-        best = [1 / sum(1 / published.variances[place] for place in own) for own in cells]
+        best = [1 / sum(1 / published.variances[row] for row in cell_rows) for cell_rows in cells]
         precision = 1 / sum(best)
         total += precision
-        for own, variance in zip(cells, best, strict=True):
-            for place in own:
-                rows[place] = precision * variance / published.variances[place]
+        for cell_rows, variance in zip(cells, best, strict=True):
+            for row in cell_rows:
+                rows[row] = precision * variance / published.variances[row]
     if not rows:
         return None
-    places = np.array(list(rows), np.int64)
-    return Weights(places, np.array(list(rows.values())) / total)
+    positions = np.array(list(rows), np.int64)
+    return Weights(positions, np.array(list(rows.values())) / total)
 
 
 def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[frozenset[str]]:
     """The columns of the measured marginals that may contain the query."""
-    named = frozenset(name for own in query.codes.values() for name in own)
+    named = frozenset(name for names in query.codes.values() for name in names)
     members = frozenset(published.names["people"]) - named
     for table, columns in published.measured_columns:
         overlapping = table == "groups" and columns & members
@@ -57,7 +57,7 @@ def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[froze
 def _cells(
     query: Conjunction, columns: frozenset[str], published: PublishedTables
 ) -> list[list[int]] | None:
-    """The places of the measurements of each cell; None unless all cells are measured."""
+    """The rows of the measurements of each cell; None unless all cells are measured."""
     terms: list[list[str]] = []
     for table in ("groups", "people"):
         for name in published.names[table]:
@@ -70,8 +70,8 @@ def _cells(
         return None
     cells = []
     for cell in product(*terms):
-        places = published.places.get(f"{query.table}: {', '.join(cell)}")
-        if places is None:
+        rows = published.rows_of.get(f"{query.table}: {', '.join(cell)}")
+        if rows is None:
             return None
-        cells.append(places)
+        cells.append(rows)
     return cells

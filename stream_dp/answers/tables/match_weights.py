@@ -16,7 +16,6 @@ values are answered.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -28,7 +27,7 @@ from stream_dp.study import MatchRelease
 
 from .conjunction import Conjunction
 from .residual_weights import people_weights
-from .table_facts import Floats, Ints, PublishedTables, Weights
+from .table_facts import Floats, Ints, PublishedTables, Weights, weighted_sum
 
 _MOST_CELLS = 1 << 20
 
@@ -37,10 +36,10 @@ _MOST_CELLS = 1 << 20
 class _Axis:
     """A measured column of a query.
 
-    name: its name.
-    texts: of its values.
-    groups: (values,) the declared group of each, from 0.
-    allowed: (values,) whether the query allows it.
+    name: the column's name.
+    texts: of the values.
+    groups: (values,) the declared groups of the values, from 0.
+    allowed: (values,) whether the query allows a value.
     """
 
     name: str
@@ -50,36 +49,30 @@ class _Axis:
 
     @property
     def members(self) -> list[Ints]:
-        """By group, the places of its values."""
+        """The positions of the values by group."""
         return [np.flatnonzero(self.groups == g) for g in range(int(self.groups.max()) + 1)]
 
     @property
     def group_texts(self) -> list[str]:
-        return ["|".join(self.texts[v] for v in own) for own in self.members]
+        return ["|".join(self.texts[v] for v in members) for members in self.members]
 
     @property
     def allowed_groups(self) -> Floats | None:
-        """(groups,) which are allowed; None where a part of one is."""
-        shares = np.array([self.allowed[own].mean() for own in self.members])
+        """(groups,) whether a group is allowed; None if a group is partly allowed."""
+        shares = np.array([self.allowed[members].mean() for members in self.members])
         return shares if np.isin(shares, (0, 1)).all() else None
 
 
-def _release(published: PublishedTables) -> MatchRelease:
-    """The declaration of a table that was measured in two phases."""
-    release = published.declared
-    assert isinstance(release, MatchRelease)
-    return release
-
-
 def match_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count of people; None where what it needs is not measured as it is asked."""
-    release, asked = _release(published), query.of("people")
-    if not asked.keys() <= {*release.names}:
+    """The weights of a count of people; None if a residual for the count is not measured."""
+    release, codes = published.declared, query.of("people")
+    assert isinstance(release, MatchRelease)
+    if not codes.keys() <= {*release.names}:
         return None
     axes = [
-        _axis(name, own, query, published)
-        for name, own in release.columns.items()
-        if asked.keys() & {*own}
+        _axis(name, query, published)
+        for name, columns in release.columns.items()
+        if codes.keys() & {*columns}
     ]
     if not axes:
         return people_weights(published)
@@ -93,30 +86,32 @@ def match_weights(query: Conjunction, published: PublishedTables) -> Weights | N
     allowed = [g for g in groups if g is not None]
     share = [float(g.mean()) for g in allowed]
     people = people_weights(published)
-    parts = [(prod(share) * (1 - len(axes)), people)]
-    for place, single in enumerate(singles):
+    terms = [(prod(share) * (1 - len(axes)), people)]
+    for position, single in enumerate(singles):
         assert single is not None
-        parts.append((prod(s for i, s in enumerate(share) if i != place), single))
+        terms.append((prod(s for i, s in enumerate(share) if i != position), single))
     for ways in range(2, len(axes) + 1):
-        for own in combinations(range(len(axes)), ways):
-            places = _cells([axes[i] for i in own], published)
-            if places is None:
+        for columns in combinations(range(len(axes)), ways):
+            rows = _cells([axes[i] for i in columns], published)
+            if rows is None:
                 return None
             entries = np.ones(1)
-            for i in own:
+            for i in columns:
                 entries = np.multiply.outer(entries, allowed[i] - share[i]).ravel()
-            factor = prod(share[i] for i in range(len(axes)) if i not in own)
-            scale = factor / prod(sizes[i] for i in own)
-            parts.append((scale, Weights(np.array(places), entries)))
-    return _sum(parts)
+            factor = prod(share[i] for i in range(len(axes)) if i not in columns)
+            scale = factor / prod(sizes[i] for i in columns)
+            terms.append((scale, Weights(np.array(rows), entries)))
+    return weighted_sum(terms)
 
 
-def _axis(name: str, own: Sequence[str], query: Conjunction, published: PublishedTables) -> _Axis:
-    release, asked = _release(published), query.of("people")
+def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
+    release, codes_asked = published.declared, query.of("people")
+    assert isinstance(release, MatchRelease)
+    columns = release.columns[name]
     groups: Ints = np.zeros(1, np.int64)
     allowed, texts = np.ones(1), [""]
     attributes = {answer.column: answer.attribute for answer in release.answers}
-    for column in own:
+    for column in columns:
         values = published.columns["people"][column]
         numbers = published.study.attributes[attributes[column]].numbers
         edges = (release.coarser or {}).get(column)
@@ -124,42 +119,31 @@ def _axis(name: str, own: Sequence[str], query: Conjunction, published: Publishe
         if edges is not None and numbers is not None:
             coarse = np.array(numbers.coarser(edges))
         codes = np.zeros(len(values))
-        codes[list(asked.get(column, range(len(values))))] = 1
+        codes[list(codes_asked.get(column, range(len(values))))] = 1
         groups = (groups[:, None] * (int(coarse.max()) + 1) + coarse).reshape(-1)
         allowed = np.multiply.outer(allowed, codes).reshape(-1)
-        texts = [f"{a}&{b}" if column != own[0] else str(b) for a, b in product(texts, values)]
+        texts = [f"{a}&{b}" if column != columns[0] else str(b) for a, b in product(texts, values)]
     return _Axis(name, tuple(texts), groups, allowed)
 
 
 def _single(axis: _Axis, published: PublishedTables) -> Weights | None:
     """The count of the allowed values of one column."""
-    places = [published.places.get(f"{axis.name}={text}") for text in axis.texts]
-    if not all(places):
+    rows = [published.rows_of.get(f"{axis.name}={text}") for text in axis.texts]
+    if not all(rows):
         return None
     n, share = len(axis.texts), float(axis.allowed.mean())
-    own = Weights(np.array([p[0] for p in places if p]), (axis.allowed - share) / n)
-    return _sum([(1.0, own), (share, people_weights(published))])
+    residual = Weights(np.array([p[0] for p in rows if p]), (axis.allowed - share) / n)
+    return weighted_sum([(1.0, residual), (share, people_weights(published))])
 
 
 def _cells(axes: Sequence[_Axis], published: PublishedTables) -> list[int] | None:
-    """The places of a residual's cells in C order; None where one is not measured."""
+    """The rows of a residual's cells in C order; None if a cell is not measured."""
     names = [axis.name for axis in axes]
     result = []
     for cell in product(*(axis.group_texts for axis in axes)):
         text = ", ".join(f"{n}={v}" for n, v in zip(names, cell, strict=True))
-        known = published.places.get(text)
-        if not known:
+        rows = published.rows_of.get(text)
+        if not rows:
             return None
-        result.append(known[0])
+        result.append(rows[0])
     return result
-
-
-def _sum(parts: Sequence[tuple[float, Weights]]) -> Weights:
-    """A sum of answers, each times a number."""
-    weights, constant = defaultdict[int, float](float), 0.0
-    for scale, part in parts:
-        constant += scale * part.constant
-        for place, weight in zip(part.places.tolist(), part.weights.tolist(), strict=True):
-            weights[place] += scale * weight
-    places = np.array(list(weights), np.int64)
-    return Weights(places, np.array(list(weights.values())), constant)

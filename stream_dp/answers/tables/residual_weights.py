@@ -28,30 +28,30 @@ _MOST_CELLS = 1 << 20
 
 
 def residual_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count of people; None where a residual that it needs is not measured."""
+    """The weights of a count of people; None if a residual for the count is not measured."""
     names = [name for name in published.residual_columns if name in query.of("people")]
     sizes = {name: len(published.residual_columns[name]) for name in names}
     allowed = {name: len(query.of("people")[name]) for name in names}
     cells = prod(sizes.values())
     if cells > _MOST_CELLS:
         return None
-    places: list[Ints] = [np.zeros(0, np.int64)]
+    rows: list[Ints] = [np.zeros(0, np.int64)]
     weights: list[Floats] = [np.zeros(0)]
     constant = 0.0
     for count in range(len(names) + 1):
-        for own in combinations(names, count):
-            share = prod(allowed[name] for name in names if name not in own) / cells
-            repeated = _measured(own, published)
-            if not repeated and own:
+        for subset in combinations(names, count):
+            share = prod(allowed[name] for name in names if name not in subset) / cells
+            repeated = _measured(subset, published)
+            if not repeated and subset:
                 return None
             if not repeated:
                 constant = share * people_count(published)
-            entries = share * _entries(own, query, sizes)
-            precisions = [1 / published.variances[each[0]] for each in repeated]
-            for each, precision in zip(repeated, precisions, strict=True):
-                places.append(each)
+            entries = share * _entries(subset, query, sizes)
+            precisions = [1 / published.variances[measurement[0]] for measurement in repeated]
+            for measurement, precision in zip(repeated, precisions, strict=True):
+                rows.append(measurement)
                 weights.append(entries * (precision / sum(precisions)))
-    return Weights(np.concatenate(places), np.concatenate(weights), constant)
+    return Weights(np.concatenate(rows), np.concatenate(weights), constant)
 
 
 def people_weights(published: PublishedTables) -> Weights:
@@ -62,26 +62,26 @@ def people_weights(published: PublishedTables) -> Weights:
 
 
 def people_count(published: PublishedTables) -> float:
-    """The number of synthetic people, which is the public one where that is not measured."""
+    """The number of synthetic people: the public number, if not measured."""
     return float(published.tables["people"].num_rows)
 
 
-def _measured(own: Sequence[str], published: PublishedTables) -> list[Ints]:
-    """Of every measurement of a residual the places of its cells, in C order; none if not all."""
-    values = [published.residual_columns[name] for name in own]
+def _measured(names: Sequence[str], published: PublishedTables) -> list[Ints]:
+    """The rows of the cells, in C order, of every complete measurement of a residual."""
+    values = [published.residual_columns[name] for name in names]
     texts = [
-        ", ".join(f"{name}={value}" for name, value in zip(own, cell, strict=True)) or _PEOPLE
+        ", ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True)) or _PEOPLE
         for cell in product(*values)
     ]
-    known = [published.places.get(text, []) for text in texts]
-    times = min(map(len, known))
-    return [np.array([each[i] for each in known], np.int64) for i in range(times)]
+    rows_of_cells = [published.rows_of.get(text, []) for text in texts]
+    times = min(map(len, rows_of_cells))
+    return [np.array([rows[i] for rows in rows_of_cells], np.int64) for i in range(times)]
 
 
-def _entries(own: Sequence[str], query: Conjunction, sizes: dict[str, int]) -> Floats:
+def _entries(names: Sequence[str], query: Conjunction, sizes: dict[str, int]) -> Floats:
     """The weights of a residual's cells, in C order."""
     entries = np.ones(1)
-    for name in own:
+    for name in names:
         codes = list(query.of("people")[name])
         column = np.full(sizes[name], -len(codes) / sizes[name])
         column[codes] += 1.0

@@ -1,8 +1,8 @@
-"""How tables of people, or of groups and their members, answer a query in words.
+"""Answers of tables of people, or of groups and their members, to queries in words.
 
-Every kind of table can be asked for values of its columns. What was measured of a table decides how
-its answers are weighted: `WEIGHTED` has an entry for every form of measurements. An answer without
-measurements behind it has no error, and says why.
+Every kind of table answers queries for values of columns. The measurement strategy of a table
+decides the weights of an answer: `WEIGHTED` has an entry for every strategy. An answer without
+measurements has no error, and a reason.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
 
-from ..answer import Answer, Synthetic
+from ..answer import QUANTILE, Answer, Synthetic
 from ..estimator import fieller_ratios
-from ..level import QUANTILE
+from ..tidy_rows import Row, answer_table
 from .bounds import bounds, single_columns
 from .conjunction import (
     Conjunction,
-    example_conjunctions,
     matching_rows,
     parse_conjunction,
     small_conjunctions,
@@ -54,13 +54,9 @@ class Conjunctions:
     weights: Callable[[Conjunction, PublishedTables], Weights | None]
     method: str
 
-    def examples(self, published: PublishedTables) -> list[str]:
-        """Examples of queries to a table."""
-        return example_conjunctions(published)
-
-    def answer(self, published: PublishedTables, words: str, *, count: bool) -> Answer:
-        """The answer to a query in words. Raises UserError where the words are no query."""
-        return self._answered(published, parse_conjunction(words, published), count=count)
+    def answer(self, published: PublishedTables, text: str, *, count: bool) -> Answer:
+        """The answer to a query in words. Raises UserError if `text` is no query."""
+        return self._answered(published, parse_conjunction(text, published), count=count)
 
     def every(self, published: PublishedTables) -> Iterator[Answer]:
         """The answers to all queries for one or two columns, as counts and as shares."""
@@ -71,11 +67,11 @@ class Conjunctions:
 
     def _answered(self, published: PublishedTables, query: Conjunction, *, count: bool) -> Answer:
         rows = max(1, published.tables[query.table].num_rows)
-        own = matching_rows(query, published) / (1 if count else rows)
+        synthetic = matching_rows(query, published) / (1 if count else rows)
         weights = self.measured(query, published)
         groups = published.study.groups
         unit = groups.unit + "s" if query.table == "groups" and groups is not None else "people"
-        value, error, interval, method, reason = own, None, None, NO_ERROR, NOT_MEASURED
+        value, error, interval, method, reason = synthetic, None, None, NO_ERROR, NOT_MEASURED
         total = self.total(query, published)
         if weights is not None:
             value, error, interval = _measured(weights, total, published, count)
@@ -83,7 +79,9 @@ class Conjunctions:
         elif singles := single_columns(query, published, self.weights):
             with suppress(UserError):  # of how many people is not known well enough
                 interval = bounds(
-                    singles, total, lambda one, z: _measured(one, total, published, count, z)[2]
+                    singles,
+                    total,
+                    lambda single, z: _measured(single, total, published, count, z)[2],
                 )
                 method, reason = BOUNDED, NOT_TOGETHER
         return Answer(
@@ -99,19 +97,21 @@ class Conjunctions:
             method=method,
             reason=reason,
             origin=Synthetic.RECORDS,
-            synthetic=own,
+            synthetic=synthetic,
         )
 
     def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
-        """The weights of a query, sums of numbers too; None where no measurement says it."""
+        """The weights of a query, also with sums of numbers; None if not measured."""
         if not query.linear:
             return self.weights(query, published)
-        each = (self.weights(one, published) for one in query.measurable(published))
-        known = [weights for weights in each if weights is not None]
-        return min(known, key=lambda w: w.covariance(w, published), default=None)
+        candidates = (
+            self.weights(measurable, published) for measurable in query.measurable(published)
+        )
+        measured = [weights for weights in candidates if weights is not None]
+        return min(measured, key=lambda w: w.covariance(w, published), default=None)
 
     def total(self, query: Conjunction, published: PublishedTables) -> Weights:
-        """The number that a share is of."""
+        """The number of people or groups of which a share is."""
         if "groups" not in published.tables:
             return people_weights(published)
         rows = float(published.tables[query.table].num_rows)
@@ -125,7 +125,7 @@ def _measured(
     count: bool,
     z: float = QUANTILE,
 ) -> tuple[float, float, tuple[float, float]]:
-    """The answer, its standard error, and the interval of z of them to each side."""
+    """The answer, the standard error, and the interval of z errors to each side."""
     value, variance = weights.value(published), weights.covariance(weights, published)
     if count:
         error = math.sqrt(variance)
@@ -163,5 +163,21 @@ WEIGHTED: Registry[Measured, Conjunctions] = Registry(
 
 
 def answering(published: PublishedTables) -> Conjunctions:
-    """How the data set answers."""
+    """The answers of a data set's measurement strategy."""
     return WEIGHTED[published.declared.synthesizer.measured]
+
+
+def table_answers(published: PublishedTables, head: str) -> pa.Table:
+    """The answers for each value of every column, and for each two values, as a tidy table.
+
+    head: the hash of the newest message that the answers use
+
+    Without measurements behind it an answer is the records' own, and has neither error nor
+    interval; it has an interval alone where its columns were measured, but not together.
+    """
+    number = published.study.periods.numbers[published.period]
+    rows = (
+        Row(number, a.query, a.measure, a.value, a.standard_error, *(a.interval or (None, None)))
+        for a in answering(published).every(published)
+    )
+    return answer_table(published.study, published.declared.name, rows, head=head)

@@ -1,4 +1,4 @@
-"""Several answers about one table together, from the measurements that they share."""
+"""Joint answers about a table, from shared measurements."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .table_facts import Floats, PublishedTables, Weights
 def joint_table_answers(
     kind: Conjunctions, published: PublishedTables, queries: Sequence[str], *, count: bool
 ) -> JointAnswers:
-    """The answers to queries in words about one data set.
+    """The answers to queries in words about a data set.
 
-    Raises UserError where one of them is not measured.
+    Raises UserError if a query is not measured.
     """
     weights, totals = [], []
-    for words in queries:
-        query = parse_conjunction(words, published)
+    for text in queries:
+        query = parse_conjunction(text, published)
         measured = kind.measured(query, published)
         if measured is None:
             raise UserError(f"query '{query.text}': {NOT_MEASURED}")
         weights.append(measured)
         totals.append(kind.total(query, published))
-    answers = tuple(kind.answer(published, words, count=count) for words in queries)
+    answers = tuple(kind.answer(published, text, count=count) for text in queries)
     values, errors = _with_errors(weights, published)
     if not count:
         people, theirs = _with_errors(totals, published)
@@ -47,10 +47,10 @@ def joint_table_answers(
 def _with_errors(
     answers: Sequence[Weights], published: PublishedTables
 ) -> tuple[Floats, csr_array]:
-    """Values, (n,), and how each follows the measurements in units of their noise, (n, rows)."""
-    rows = np.repeat(np.arange(len(answers)), [a.places.size for a in answers])
-    places = np.concatenate([a.places for a in answers])
-    entries = np.concatenate([a.weights for a in answers]) * np.sqrt(published.variances[places])
+    """Values, (n,), and their weights on the measurements in units of the noise, (n, rows)."""
+    rows = np.repeat(np.arange(len(answers)), [a.rows.size for a in answers])
+    measured = np.concatenate([a.rows for a in answers])
+    entries = np.concatenate([a.weights for a in answers]) * np.sqrt(published.variances[measured])
     shape = (len(answers), published.values.size)
     values = np.array([answer.value(published) for answer in answers])
-    return values, csr_array((entries, (rows, places.astype(np.int64))), shape=shape)
+    return values, csr_array((entries, (rows, measured.astype(np.int64))), shape=shape)

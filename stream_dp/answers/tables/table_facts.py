@@ -1,4 +1,4 @@
-"""What is published of one data set, as its answers need it."""
+"""The published facts of a data set from which answers are computed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Floats = NDArray[np.float64]
 Value = int | str
 
 
-# Whether a query is measured again depends on its first answer, so the two together are off by more
-# than independent noise would be: with this factor on their errors, 95 % intervals hold in at least
-# 95 % whatever the signal is. tests/answers/test_repeated.py computes it.
+# Whether a query is measured again depends on its first answer, so the mean of both has a larger
+# error than with independent noise. With this factor on the errors, 95 % intervals cover in at
+# least 95 % of cases for every signal, as tests/answers/test_repeated.py computes.
 REPEATED = 1.2
 _LEAST = 1e-300  # of a variance that is 0 as a float, where rho is very large: it has an inverse
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedTables:
-    """A data set and the noisy answers that it was fitted to.
+    """A data set and the noisy answers to which it was fitted.
 
     study, declared: what is declared
     period: the label of the period whose close began it
@@ -56,18 +56,18 @@ class PublishedTables:
         }
 
     @cached_property
-    def places(self) -> dict[str, list[int]]:
-        """Where the measurements of each query are."""
-        places: dict[str, list[int]] = {}
-        for place, query in enumerate(self.measurements["query"].to_pylist()):
-            places.setdefault(query, []).append(place)
-        return places
+    def rows_of(self) -> dict[str, list[int]]:
+        """The rows of the measurements by query."""
+        rows: dict[str, list[int]] = {}
+        for row, query in enumerate(self.measurements["query"].to_pylist()):
+            rows.setdefault(query, []).append(row)
+        return rows
 
     @cached_property
     def measured_columns(self) -> list[tuple[str, frozenset[str]]]:
         """The table and the columns of every measured marginal, in the order of measurement."""
         measured: dict[tuple[str, frozenset[str]], None] = {}
-        for query in self.places:
+        for query in self.rows_of:
             table, _, cell = query.partition(": ")
             terms = (term.partition("=") for term in cell.split(", "))
             measured[table, frozenset(name for name, equals, _ in terms if equals)] = None
@@ -75,55 +75,63 @@ class PublishedTables:
 
     @cached_property
     def projections(self) -> dict[str, tuple[str, ...]]:
-        """By sum of numbers that is measured, such as 2*age-3*income, its cells in order."""
+        """The cells of every measured sum of numbers, such as 2*age-3*income, in order."""
         cells: dict[str, list[str]] = {}
-        for query in self.places:
+        for query in self.rows_of:
             name, _, cell = query.partition("=")
             if "*" in name:  # in no column's own name
                 cells.setdefault(name, []).append(cell)
-        return {name: tuple(own) for name, own in cells.items()}
+        return {name: tuple(cells_of_sum) for name, cells_of_sum in cells.items()}
 
     @cached_property
     def residual_columns(self) -> dict[str, Sequence[Value]]:
-        """The columns of people whose residuals may be measured: sums of numbers follow them."""
-        own = {name: self.columns["people"][name] for name in self.names["people"]}
-        return {**own, **self.projections}
+        """The columns of people with possible residuals, and then the measured sums of numbers."""
+        columns = {name: self.columns["people"][name] for name in self.names["people"]}
+        return {**columns, **self.projections}
 
     @cached_property
     def values(self) -> Floats:
-        """Of the measurements, (rows,)."""
+        """The values of the measurements, (rows,)."""
         values: Floats = self.measurements["value"].to_numpy().astype(np.float64)
         return values
 
     @cached_property
     def variances(self) -> Floats:
-        """Of the measurements, (rows,); larger by REPEATED squared where a query has several."""
+        """The variances of the measurements, (rows,); times REPEATED squared if repeated."""
         errors: Floats = self.measurements["standard_error"].to_numpy()
         variances: Floats = np.maximum(errors**2, _LEAST)
-        for places in self.places.values():
-            if len(places) > 1:
-                variances[places] *= REPEATED**2
+        for rows in self.rows_of.values():
+            if len(rows) > 1:
+                variances[rows] *= REPEATED**2
         return variances
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """An unbiased answer: weights @ the measurements at these places + a constant.
+    """An unbiased answer: weights @ the measurements at these rows + a constant.
 
-    places, weights: (n,); no place stands twice
+    rows, weights: (n,); rows are distinct
     """
 
-    places: Ints
+    rows: Ints
     weights: Floats
     constant: float = 0.0
 
     def value(self, published: PublishedTables) -> float:
-        return float(self.weights @ published.values[self.places]) + self.constant
+        return float(self.weights @ published.values[self.rows]) + self.constant
 
-    def covariance(self, other: Weights, published: PublishedTables) -> float:
-        """Of two answers from the same data set. Noise is independent."""
-        _, own, theirs = np.intersect1d(
-            self.places, other.places, assume_unique=True, return_indices=True
+    def covariance(self, second: Weights, published: PublishedTables) -> float:
+        """The covariance with an answer from the same data set. Noise is independent."""
+        _, first_rows, second_rows = np.intersect1d(
+            self.rows, second.rows, assume_unique=True, return_indices=True
         )
-        variances = published.variances[self.places[own]]
-        return float((self.weights[own] * other.weights[theirs]) @ variances)
+        variances = published.variances[self.rows[first_rows]]
+        return float((self.weights[first_rows] * second.weights[second_rows]) @ variances)
+
+
+def weighted_sum(terms: Sequence[tuple[float, Weights]]) -> Weights:
+    """The sum of answers times their factors; at least one term."""
+    rows, position = np.unique(np.concatenate([a.rows for _, a in terms]), return_inverse=True)
+    weights: Floats = np.zeros(rows.size)
+    np.add.at(weights, position, np.concatenate([factor * a.weights for factor, a in terms]))
+    return Weights(rows, weights, sum(factor * a.constant for factor, a in terms))
