@@ -6,7 +6,7 @@
 `errors`: earth mover's distance per region of each level (all, county, tract), native Hawaiians
 and whites as members of 25,016 blocks, eps of .1 to 2 a level as double-geometric noise, and
 discrete Gaussian noise of rho = eps^2 / 2. `before` is before the levels are made consistent,
-`spread` after it; the baselines are plain averages and the paper's weights on the same noisy
+`after` it; the baselines are plain averages and the paper's weights on the same noisy
 values, the naive histogram, and the omniscient yardstick, which knows what sizes occur.
 
 `time`: partly synthetic housing (Kuo et al. 2018, section 6.1): households of 1 to 7, a tenth of a
@@ -20,7 +20,6 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -31,8 +30,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from kit.region_trees import hawaii
 
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
+from stream_dp.batch.sizes.merging import Merge
 from stream_dp.batch.sizes.regions import Regions
-from stream_dp.batch.sizes.sizes_fit import FittedLevels, fit_levels
+from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -78,11 +78,13 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
                         fitted = fit_levels(leaves, plan, FitContext(SeededNoise(seed)))
                         before = [[e.sizes for e in level.estimates] for level in fitted.levels]
                         rows.setdefault("before", []).append(distances(before, true, regions))
-                        for merge in ("spread", "weighted", "plain"):
-                            merged = FittedLevels(replace(plan, merge=merge), fitted.levels)
-                            rows.setdefault(merge, []).append(
-                                distances(merged.sizes, true, regions)
-                            )
+                        merged = {
+                            "after": fitted.sizes,
+                            "weighted": fitted.merged(Merge.WEIGHTED),
+                            "plain": fitted.merged(Merge.PLAIN),
+                        }
+                        for name, sizes in merged.items():
+                            rows.setdefault(name, []).append(distances(sizes, true, regions))
                     deviations = [level.variance(*level.methods) ** 0.5 for level in plan.levels]
                     rows["omniscient"] = [
                         np.array(
@@ -97,7 +99,7 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
                         f"{name} {' / '.join(f'{x:.1f}' for x in mean)}"
                         for name, mean in means.items()
                     )
-                    worst = (means["spread"] / means["before"]).max()
+                    worst = (means["after"] / means["before"]).max()
                     print(f"  {mix}: {text}  ours over before, at most {worst:.3f}", flush=True)
                 fitted = fit_levels(
                     leaves, plan_of(regions, "hhh", eps, pure), FitContext(SeededNoise(0))

@@ -77,12 +77,6 @@ class Answers:
         """The answers at `positions`, which may repeat."""
         return Answers(self.values[positions], self.coordinates[positions], self.bound[positions])
 
-    def combined(self, weights: Floats) -> Answers:
-        """weights @ the answers: (m,) answers for (m, n)."""
-        weights = np.atleast_2d(weights)
-        coordinates = csr_array(csr_array(weights) @ self.coordinates)
-        return Answers(weights @ self.values, coordinates, weights @ self.bound)
-
     def minus(self, second: Answers, times: float) -> Answers:
         """The answers minus `times` the answers `second`, entry by entry."""
         return Answers(

@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
-from stream_dp.batch.sizes.sizes_fit import FittedLevels, fit_levels
+from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import SizesPlan, omniscient_error
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.json_object import Json
@@ -23,7 +23,7 @@ from .text_tables import WARNING, plain_table
 
 BEFORE, AFTER, OMNISCIENT, NAIVE = "before", "after", "omniscient", "naive"
 # Baselines: the merges of Kuo et al. 2018 on the same noisy values.
-PAPERS: dict[str, Merge] = {"plain averages": "plain", "paper's weights": "weighted"}
+PAPERS: dict[str, Merge] = {"plain averages": Merge.PLAIN, "paper's weights": Merge.WEIGHTED}
 METHODS = (BEFORE, AFTER, *PAPERS, NAIVE, OMNISCIENT)
 _MOST_NAIVE = 1 << 25  # numbers of the naive histograms of a level
 
@@ -137,9 +137,7 @@ def _run(leaves: Sequence[Sizes], plan: SizesPlan, true: Levels, seed: int) -> _
     noise = SeededNoise(seed)
     fitted = fit_levels(leaves, plan, FitContext(noise))
     merged = {AFTER: fitted.sizes}
-    for name, merge in PAPERS.items():
-        papers = replace(plan, merge=merge)
-        merged[name] = FittedLevels(papers, fitted.levels).sizes
+    merged |= {name: fitted.merged(merge) for name, merge in PAPERS.items()}
     naive = _naive(leaves, plan, noise)
     distances = []
     for depth, (level, declared) in enumerate(zip(fitted.levels, plan.levels, strict=True)):

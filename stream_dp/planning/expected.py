@@ -108,7 +108,7 @@ def expected_errors(
     declared = study.release(name)
     asked = asked_query(study, name, query)
     start, (first, last) = first_publication(study, declared), study.span(declared)
-    begin = first + asked.least - 1 if isinstance(asked, TotalQuery) else start
+    begin = first + asked.threshold - 1 if isinstance(asked, TotalQuery) else start
     numbers = range(begin, last + 1)
     final = list(_errors(study, declared, asked, numbers, study.periods.count, people))
     labels, rows = study.periods.labels, []

@@ -17,10 +17,10 @@ def kind_title(kind: str) -> str:
     return KINDS[Kind(kind)].title
 
 
-def sizes_title(*, pure: bool, merge: str) -> str:
-    """The method of sizes. pure: whether the noise is double-geometric. merge: as declared."""
+def sizes_title(*, pure: bool) -> str:
+    """The method of sizes. pure: whether the noise is double-geometric."""
     noise = "double-geometric" if pure else "discrete Gaussian"
-    return f"sizes of groups in a tree of regions, {noise} noise, levels merged by '{merge}'"
+    return f"sizes of groups in a tree of regions, {noise} noise, levels made consistent"
 
 
 def possible_titles(release: DataSetRelease) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _households_titles(release: DataSetRelease) -> tuple[str, ...]:
 
 
 def _sizes_titles(release: SizesRelease) -> tuple[str, ...]:
-    return (sizes_title(pure=release.epsilon is not None, merge=release.merge),)
+    return (sizes_title(pure=release.epsilon is not None),)
 
 
 _POSSIBLE: Registry[Family, Callable[..., tuple[str, ...]]] = Registry(

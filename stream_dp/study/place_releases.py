@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 SizesMethod = Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
-Merge = Literal["spread", "weighted", "plain"]
 LEAST_EPSILON = Fraction(1, 1000)  # of a level; its noise comes from a table of bounded size
 MOST_SIZE = 10**6  # the largest cap of sizes
 # Names of columns of the tables of places and of what is published.
@@ -88,8 +87,6 @@ class SizesRelease(DataSetRelease):
     epsilon: Annotated[tuple[Rho, ...], Field(min_length=1)] | None = None
     """In place of `rho`: the pure epsilon of each level, the top one first, bought with
     double-geometric noise. Its exact cost in zCDP becomes the release's `rho`."""
-    merge: Merge = "spread"
-    """How levels are made to agree: `"spread"`, or `"weighted"` or `"plain"` (Kuo et al. 2018)."""
 
     def epsilon_cost(self, neighbours: str) -> Fraction:
         """The cost of `epsilon` in rho under a relation, at most 1e-12 too large.

@@ -64,7 +64,7 @@ def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> Size
     """The plan of a release on a tree of regions. Raises UserError."""
     methods = release.candidates() or default_methods(regions)
     levels = declared_levels(release, study.neighbours, methods)
-    plan = SizesPlan(regions, release.largest, levels, release.merge)
+    plan = SizesPlan(regions, release.largest, levels)
     require_feasible(plan)
     return plan
 
@@ -111,4 +111,4 @@ def fit_release(
 
 def title(plan: SizesPlan) -> str:
     """The mechanism in words."""
-    return sizes_title(pure=plan.levels[0].pure, merge=plan.merge)
+    return sizes_title(pure=plan.levels[0].pure)

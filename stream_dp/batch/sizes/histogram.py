@@ -102,6 +102,9 @@ class Estimate:
         return Sizes.of(np.rint(self.value).astype(np.int64), self.groups)
 
 
+LevelSizes = tuple[tuple[Sizes, ...], ...]  # by level, from the root down, then by region
+
+
 def earth_movers_distance(first: Sizes, second: Sizes) -> int:
     """The number of members to add or remove to turn the first region's sizes into the second's.
 

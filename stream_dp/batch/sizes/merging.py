@@ -4,11 +4,11 @@ From the root down, the groups of a region are matched with the groups of its ch
 pair of matched groups gets one size between its two. The smallest regions are final, and larger
 regions are their sums (Kuo et al. 2018, section 5). A merge gives the one size from the two:
 
-- `plain`: their mean.
-- `weighted`: their mean by inverse variances, 2 v / n for cumulative counts and v / n for others,
+- PLAIN, a baseline: their mean.
+- WEIGHTED, a baseline: their mean by inverse variances, 2 v / n for cumulative counts, else v / n,
   where v is the variance of a count and n the number of groups of that size (section 5.3).
-- `spread`: as `weighted`, with the variances that docs/explanation/mechanisms.md derives; the
-  fallback where `posterior` would be too large. The deviation of a size from cumulative counts is
+- SPREAD, the fallback where `posterior` would be too large: as WEIGHTED, with the variances that
+  docs/explanation/mechanisms.md derives. The deviation of a size from cumulative counts is
   half the difference of the sizes one deviation of a count before and after it in rank, at least
   half a step, and for children times the square root of their number. The last groups of children,
   as many as one deviation, have no weight: cumulative counts do not show fewer groups than their
@@ -21,17 +21,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .histogram import Estimate, Sizes
+from .histogram import Estimate, LevelSizes, Sizes
 from .matching import matched
 from .regions import Regions
 
-Merge = Literal["spread", "weighted", "plain"]
+
+class Merge(Enum):
+    """The size of two matched groups, from the sizes of both; see above."""
+
+    PLAIN = auto()
+    WEIGHTED = auto()
+    SPREAD = auto()
+
 
 _FINE = 16.0  # the largest variance where fractions of a size tell groups apart
 _LEAST = 0.25  # variance of a size that its noise hardly moves
@@ -62,9 +69,7 @@ class _Weighed:
     certain: NDArray[np.bool_]
 
 
-def consistent(
-    regions: Regions, levels: Sequence[LevelEstimate], merge: Merge = "spread"
-) -> tuple[tuple[Sizes, ...], ...]:
+def consistent(regions: Regions, levels: Sequence[LevelEstimate], merge: Merge) -> LevelSizes:
     """The sizes of every region of every level, consistent, given the levels' estimates."""
     level_above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].regions]
     for depth in range(1, regions.depth):
@@ -83,7 +88,7 @@ def consistent(
 
 def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Merge) -> _Weighed:
     """An estimate with the variances of a merge. siblings: number of children, 0 for the root."""
-    if merge != "spread":
+    if merge is not Merge.SPREAD:
         rounded = Estimate.of(estimate.sizes)
         variance = (1 + level.cumulative) * level.variance / rounded.groups
         return _Weighed(rounded, variance, np.zeros(len(variance), np.bool_))
@@ -134,7 +139,7 @@ def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> lis
     parent_value = parent.estimate.value[pairs.parent]
     weight = 1 / np.concatenate([child.variance for child in children])[run]
     parent_weight = 1 / parent.variance[pairs.parent]
-    if merge == "plain":
+    if merge is Merge.PLAIN:
         value = np.rint((child_value + parent_value) / 2)
     else:
         total = child_value * weight + parent_value * parent_weight

@@ -23,13 +23,11 @@ Fit = Callable[[Int64Array, int, int], Estimate]
 class Method:
     """A way to measure a region.
 
-    title: in words.
     entries: the number of values, given the number of groups and the largest size.
     exact: the true values, given the sizes (none above the largest) and the largest size.
     fit: the sizes that noisy values, the number of groups (not 0) and the largest size give.
     """
 
-    title: str
     entries: Callable[[int, int], int]
     exact: Entries
     fit: Fit
@@ -62,25 +60,21 @@ def _fit_cumulative_squares(noisy: Int64Array, total: int, largest: int) -> Esti
 
 METHODS = {
     "histogram": Method(
-        "histogram, projected",
         entries=lambda groups, largest: largest + 1,
         exact=lambda sizes, largest: sizes.histogram(largest),
         fit=_fit_histogram,
     ),
     "sorted": Method(
-        "sorted sizes, isotonic regression (L2)",
         entries=lambda groups, largest: groups,
         exact=lambda sizes, largest: sizes.sorted(),
         fit=_fit_sorted,
     ),
     "cumulative": Method(
-        "cumulative counts, isotonic regression (L1)",
         entries=lambda groups, largest: largest,
         exact=lambda sizes, largest: sizes.cumulative(largest),
         fit=_fit_cumulative,
     ),
     "cumulative-squares": Method(
-        "cumulative counts, isotonic regression (L2)",
         entries=lambda groups, largest: largest,
         exact=lambda sizes, largest: sizes.cumulative(largest),
         fit=_fit_cumulative_squares,

@@ -23,7 +23,7 @@ import numpy as np
 
 from .allocation import allocated, medians
 from .chains import Chain, Counts, Evidence, Floats, Penalty, chain, counts_of, prior_slope
-from .histogram import Estimate, Int64Array, Sizes
+from .histogram import Estimate, Int64Array, LevelSizes, Sizes
 from .regions import Regions
 
 MOST_CELLS = 1 << 26  # weights of all chains together
@@ -88,7 +88,7 @@ class LevelMeasurements:
 
 def posterior_sizes(
     regions: Regions, levels: Sequence[LevelMeasurements], largest: int
-) -> tuple[tuple[Sizes, ...], ...] | None:
+) -> LevelSizes | None:
     """The consistent sizes of every region of every level; None if over MOST_CELLS."""
     supports = [level.supports() for level in levels]
     sizes = min(largest, max(1, *(max(level) for level in supports)))

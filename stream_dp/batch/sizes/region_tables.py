@@ -23,7 +23,6 @@ from stream_dp.study.size_changes import RELATIONS
 from ..data.hierarchy_tables import missing_columns, text_column
 from ..synthesizer import FitContext
 from .histogram import Sizes
-from .merging import Merge
 from .methods import METHODS
 from .regions import Regions
 from .sizes_fit import FittedLevels, fit_levels
@@ -162,7 +161,6 @@ def fit_sizes(
     methods: Sequence[str | Sequence[str]] | None = None,
     parts: Sequence[int] | None = None,
     choice: Numbers = DEFAULT_CHOICE,
-    merge: Merge = "spread",
     simulation_seed: int | None = None,
 ) -> FittedSizes:
     """Estimates the number of groups of each size, for every region of a tree, consistently.
@@ -183,8 +181,6 @@ def fit_sizes(
         `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
     choice: the part of a level's budget that a choice among methods costs.
-    merge: how levels become consistent: `spread`, from all measurements together, or `weighted` and
-        `plain` as Kuo et al. 2018.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
     Raises UserError.
@@ -219,9 +215,7 @@ def fit_sizes(
         parts=parts,
         choice=choice,
     )
-    if merge not in ("spread", "weighted", "plain"):
-        raise UserError("merge: must be spread, weighted or plain")
-    plan = SizesPlan(tree, largest, levels, merge)
+    plan = SizesPlan(tree, largest, levels)
     require_feasible(plan)
     noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
     return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))

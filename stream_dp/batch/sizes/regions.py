@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .histogram import Sizes
+from .histogram import LevelSizes, Sizes
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Regions:
         positions = {path: i for i, path in enumerate(self.levels[depth - 1])}
         return np.array([positions[path[:-1]] for path in self.levels[depth]], np.int64)
 
-    def sums(self, leaves: Sequence[Sizes]) -> tuple[tuple[Sizes, ...], ...]:
+    def sums(self, leaves: Sequence[Sizes]) -> LevelSizes:
         """The sizes of the regions of every level, given the sizes of the smallest regions."""
         levels = [tuple(leaves)]
         for depth in range(self.depth - 1, 0, -1):

@@ -19,8 +19,8 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import NoiseSource
 
 from ..synthesizer import FitContext
-from .histogram import Estimate, Int64Array, Sizes, earth_movers_distance
-from .merging import LevelEstimate, consistent
+from .histogram import Estimate, Int64Array, LevelSizes, Sizes, earth_movers_distance
+from .merging import LevelEstimate, Merge, consistent
 from .methods import FRACTIONS, METHODS
 from .posterior import LevelMeasurements, posterior_sizes
 from .sizes_plan import LevelPlan, SizesPlan
@@ -55,12 +55,12 @@ class FittedLevels:
     levels: tuple[MeasuredLevel, ...]
 
     @cached_property
-    def sizes(self) -> tuple[tuple[Sizes, ...], ...]:
-        """The sizes of every region of every level, consistent."""
-        if self.plan.merge == "spread":
-            likeliest = self._likeliest()
-            if likeliest is not None:
-                return likeliest
+    def sizes(self) -> LevelSizes:
+        """The consistent sizes of every region of every level: the likeliest, or else merged."""
+        return self._likeliest() or self.merged()
+
+    def merged(self, merge: Merge = Merge.SPREAD) -> LevelSizes:
+        """The sizes of every region of every level, made consistent by a merge."""
         estimates = [
             LevelEstimate(
                 cumulative=level.method.startswith("cumulative"),
@@ -69,9 +69,9 @@ class FittedLevels:
             )
             for plan, level in zip(self.plan.levels, self.levels, strict=True)
         ]
-        return consistent(self.plan.regions, estimates, self.plan.merge)
+        return consistent(self.plan.regions, estimates, merge)
 
-    def _likeliest(self) -> tuple[tuple[Sizes, ...], ...] | None:
+    def _likeliest(self) -> LevelSizes | None:
         """The likeliest sizes; None if values are not published or too many."""
         measured = []
         for plan, level in zip(self.plan.levels, self.levels, strict=True):

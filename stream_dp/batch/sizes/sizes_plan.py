@@ -22,7 +22,6 @@ from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study.size_changes import geometric_cost, geometric_decay, squared_change
 
-from .merging import Merge
 from .methods import METHODS
 from .regions import Regions
 
@@ -102,13 +101,11 @@ class SizesPlan:
     regions: the tree, with the public number of groups of each region.
     largest: a public cap: larger groups count as groups of this size.
     levels: from the root down.
-    merge: how levels become consistent; `spread` by `posterior`, or by `merging` what is too large.
     """
 
     regions: Regions
     largest: int
     levels: tuple[LevelPlan, ...]
-    merge: Merge = "spread"
 
     @property
     def rho(self) -> Fraction:

@@ -1,6 +1,5 @@
 """Fits: what is always true of them, what they repeat, and how near they come."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
@@ -12,6 +11,7 @@ from kit.region_trees import BLOCKS, hawaii, tree, trees
 
 from stream_dp.batch.sizes import sizes_fit as fit_module
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
+from stream_dp.batch.sizes.merging import Merge
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
@@ -31,9 +31,8 @@ REGIONS, LEAVES = tree(
 
 def plan_of(regions, *, budget=Fraction(1, 2), methods=None, largest=20, **more):
     methods = methods or default_methods(regions)
-    merge = more.pop("merge", "spread")
     levels = tuple(LevelPlan("add_remove", m, budget, **more) for m in methods)
-    return SizesPlan(regions, largest, levels, merge)
+    return SizesPlan(regions, largest, levels)
 
 
 def fitted(regions, leaves, plan, seed=1, transcript=None):
@@ -56,10 +55,11 @@ def test_what_is_always_true_of_a_result(example, data):
         methods=[m[:1] if pure else m for m in chosen],
         budget=data.draw(st.fractions(Fraction(1, 500), 5)),
         largest=data.draw(st.integers(1, 15)),
-        merge=data.draw(st.sampled_from(["spread", "weighted", "plain"])),
         pure=pure,
     )
-    sizes = fitted(regions, leaves, plan).sizes
+    fit = fitted(regions, leaves, plan)
+    merge = data.draw(st.sampled_from([None, *Merge]))
+    sizes = fit.sizes if merge is None else fit.merged(merge)
     assert len(sizes) == regions.depth
     for depth, level in enumerate(sizes):
         assert [s.total for s in level] == regions.counts[depth].tolist()
@@ -146,7 +146,7 @@ def test_the_better_method_is_chosen():
     assert [level.method for level in levels] == ["cumulative", "cumulative"]
 
 
-def errors(regions, leaves, plan, runs):
+def errors(regions, leaves, plan, runs, merge=None):
     """Mean earth mover's distances by level: of the estimates, and of the consistent sizes."""
     true = regions.sums(leaves)
     before, after = [], []
@@ -154,7 +154,7 @@ def errors(regions, leaves, plan, runs):
         result = fitted(regions, leaves, plan, seed=seed)
         for each, levels in (
             (before, [[e.sizes for e in level.estimates] for level in result.levels]),
-            (after, result.sizes),
+            (after, result.sizes if merge is None else result.merged(merge)),
         ):
             each.append(
                 [
@@ -177,8 +177,8 @@ def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(
     ):
         distinct = sum(len(sizes.size) for sizes in truth)
         assert error <= 1.5 * omniscient_error(distinct, level.variance(*method) ** 0.5)
-    paper = errors(regions, leaves, replace(plan, merge="weighted"), 2)[1]
-    plain = errors(regions, leaves, replace(plan, merge="plain"), 2)[1]
+    paper = errors(regions, leaves, plan, 2, Merge.WEIGHTED)[1]
+    plain = errors(regions, leaves, plan, 2, Merge.PLAIN)[1]
     assert after[0] < paper[0] < plain[0]
 
 

@@ -172,7 +172,6 @@ def test_what_it_costs_and_what_is_chosen():
         ({"regions": []}, "at least one column"),
         ({"regions": ["size"]}, "reserved"),
         ({"regions": ["town"]}, "no column 'town'"),
-        ({"merge": "best"}, "merge: must be"),
     ],
 )
 def test_a_wrong_declaration_is_one_line(keys, words):
