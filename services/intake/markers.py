@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
@@ -163,6 +163,12 @@ def has_close_markers(
     return True
 
 
+def hides_records(log: Log, partitions: Iterable[int]) -> bool:
+    """Whether a sender's open transaction hides reports of these partitions."""
+    ends, stable = log.cut(REPORTS, NEVER), log.stable(REPORTS)
+    return any(stable[p] < ends[p] for p in partitions)
+
+
 def send_close_markers(deployment: Deployment, number: int) -> None:
     """Sends markers that close every period up to `number` to all partitions.
 
@@ -225,7 +231,7 @@ class MarkerSearch:
         if not waiting:
             time.sleep(wait)
         else:
-            ends, stable = self.log.cut(REPORTS, NEVER), self.log.stable(REPORTS)
+            stable = self.log.stable(REPORTS)
             waiting = {p: o for p, o in waiting.items() if o <= stable[p]}
             batch = Batch([], {}, True)
             if waiting:
@@ -238,7 +244,7 @@ class MarkerSearch:
             self._places.update(cuts)
             self.at_end = batch.at_end
             missing = self.found.missing(number)
-            self.obstructed = batch.at_end and any(stable[p] < ends[p] for p in missing)
+            self.obstructed = batch.at_end and hides_records(self.log, missing)
         if self.found.missing(number):
             return False
         self.found.foreign = ""

@@ -22,7 +22,7 @@ from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.following import READ_AT_ONCE, collector_paused
-from ..intake.markers import FoundMarkers
+from ..intake.markers import FoundMarkers, hides_records
 from ..journal.journal import Entry
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
 
@@ -84,7 +84,6 @@ class Inputs:
         self.markers, self.positions = markers, dict(positions)
         self._facts, self._at = facts, at
         self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
-        self._ends: Positions | None = None  # of the topic, before the read that reached its end
         self.obstructed = False
         self._meter = InputMeter(log, facts)
         self._read_until: float | None = None  # an append time
@@ -133,18 +132,14 @@ class Inputs:
         """Reads one batch on the way to markers for period `number` or later.
 
         Returns True when every partition has one, or when there is nothing more to read now.
-        Records that are in the log but are not given by a read to its end are obstructed.
         """
         waiting = self.markers.missing(number)
         if not waiting:
             return True
         batch = self._read(waiting, timeout)
         self._take(batch, {**batch.next, **self.markers.find(batch.records, number)})
-        before, self._ends = self._ends, self._log.cut(REPORTS, NEVER) if batch.at_end else None
-        if before is None:
-            return False  # the next call tells what is obstructed
         missing = self.markers.missing(number)
-        self.obstructed = any(self.positions[p] < before[p] for p in missing)
+        self.obstructed = batch.at_end and hides_records(self._log, missing)
         return batch.at_end
 
     @collector_paused()
