@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -28,6 +28,8 @@ from .storage.modes import protect
 from .storage.restored_logs import ROLE, check_marked
 from .storage.secrets import secret_text
 from .storage.snapshots import Snapshots
+
+Key = TypeVar("Key", SigningKey, Keyring)
 
 
 @dataclass(frozen=True)
@@ -128,37 +130,26 @@ class Deployment:
         Raises UserError.
         """
         declared = self.run.signing if name == "signing" else self.run.signing_before
-        if declared is None:
-            return None
-        key_name = f"run.{name}"
-        text = secret_text(key_name, declared, self.base)
-        try:
-            key = SigningKey.of_pem(text)
-        except UserError as error:
-            raise UserError(f"{key_name}: {line}" for line in error.lines) from None
-        self._protect_key(declared)
-        return key
+        return self._key(f"run.{name}", declared, SigningKey.of_pem)
 
     @cached_property
     def keys(self) -> Keyring | None:
-        """The keys that encrypt the confidential log; None if undeclared.
+        """The keys that encrypt the confidential log; None if undeclared. Raises UserError."""
+        return self._key("run.encryption", self.run.encryption, Keyring.of_text)
 
-        Raises UserError.
-        """
-        if self.run.encryption is None:
+    def _key(
+        self, name: str, declared: Mapping[Any, str] | None, parse: Callable[[str], Key]
+    ) -> Key | None:
+        """Reads a declared key, and closes its file to others. Raises UserError."""
+        if declared is None:
             return None
-        key_name = "run.encryption"
-        text = secret_text(key_name, self.run.encryption, self.base)
+        text = secret_text(name, declared, self.base)
         try:
-            keys = Keyring.of_text(text)
+            key = parse(text)
         except UserError as error:
-            raise UserError(f"{key_name}: {line}" for line in error.lines) from None
-        self._protect_key(self.run.encryption)
-        return keys
-
-    def _protect_key(self, declared: Mapping[Any, str]) -> None:
-        """Closes the file of a key to others, once a key was read from it. Raises UserError."""
-        protect(self.base / name for kind, name in declared.items() if kind == "file")
+            raise UserError(f"{name}: {line}" for line in error.lines) from None
+        protect(self.base / path for kind, path in declared.items() if kind == "file")
+        return key
 
     @property
     def public_place(self) -> tuple[str, Path]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -139,17 +141,11 @@ def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool)
 
     Raises UserError where none would, or with `strict` where one would not.
     """
-    try:
+    with _renamed({table: "reports", "--strict": "strict"}):
         judged = judge_tables(
             study, [table], layout, known=KnownReports(), strict=strict, empty=True
         )
         judgement = judged.require_all()[table]
-    except UserError as error:
-        # The caller knows the argument and not the file.
-        names = {str(table): "reports", "--strict": "strict"}
-        for old, new in names.items():
-            error = UserError(line.replace(old, new) for line in error.lines)
-        raise error from None
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
     lines += strange_ids(judgement)
     if lines:
@@ -157,11 +153,7 @@ def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool)
 
 
 def _roster(
-    study: Study,
-    groups: ArrowStream | None,
-    members: ArrowStream | None,
-    key: str,
-    folder: Path,
+    study: Study, groups: ArrowStream | None, members: ArrowStream | None, key: str, folder: Path
 ) -> Roster:
     """The table of groups and their members, which is read from files in `folder`.
 
@@ -178,14 +170,8 @@ def _roster(
     )
     pyarrow.parquet.write_table(arrow_table(groups, "groups"), files.groups)
     pyarrow.parquet.write_table(arrow_table(members, "members"), files.members)
-    try:
+    with _renamed({files.groups: "groups", files.members: "members"}):
         return roster_from_files(study, files)
-    except UserError as error:
-        # The caller knows the arguments and not the files.
-        raise UserError(
-            line.replace(str(files.groups), "groups").replace(str(files.members), "members")
-            for line in error.lines
-        ) from None
 
 
 def _places(study: Study, places: ArrowStream | None, folder: Path) -> PlacesTable:
@@ -194,11 +180,20 @@ def _places(study: Study, places: ArrowStream | None, folder: Path) -> PlacesTab
         raise UserError("run_study: the study declares places; give the table places")
     path = folder / "places.parquet"
     pyarrow.parquet.write_table(arrow_table(places, "places"), path)
-    try:
+    with _renamed({path: "places"}):
         return places_from_file(study, path)
+
+
+@contextmanager
+def _renamed(names: Mapping[Path | str, str]) -> Iterator[None]:
+    """Puts the caller's arguments in the place of files in the lines of a UserError."""
+    try:
+        yield
     except UserError as error:
-        # The caller knows the argument and not the file.
-        raise UserError(line.replace(str(path), "places") for line in error.lines) from None
+        lines = "\n".join(error.lines)
+        for file, argument in names.items():
+            lines = lines.replace(str(file), argument)
+        raise UserError(lines.split("\n")) from None
 
 
 def fit_data_sets(

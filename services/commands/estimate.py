@@ -123,7 +123,8 @@ def answer_lines(answer: Answer) -> list[str]:
         lines.append(f"  standard error  none is known: {answer.reason}")
         lines += [ends] if ends else []
     if answer.bias is not None:
-        lines.append(_wrapped(f"  panel's bias    {answer.bias}"))
+        bias = f"  panel's bias    {answer.bias}"
+        lines += textwrap.wrap(bias, 100, subsequent_indent=" " * 18, break_long_words=False)
     is_single = answer.sources == (answer.release,)
     sources = "" if is_single else f" of {', '.join(answer.sources)}"
     through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
@@ -137,15 +138,17 @@ def _place(subject: Answer | ReleaseQuery) -> str:
     return f"{subject.period}{region}"
 
 
-def _wrapped(line: str) -> str:
-    return textwrap.fill(line, 100, subsequent_indent=" " * 18, break_long_words=False)
-
-
 def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     """Several answers with a band that covers all at once; of two, their difference and ratio."""
-    for word in ("minus", "region", "minus_region", *(["period"] if options.each_period else [])):
-        if getattr(options, word) is not None:
-            raise UserError(f"--{word.replace('_', '-')}: goes with one answer alone")
+    single: dict[str, str | None] = {
+        "--minus": options.minus,
+        "--region": options.region,
+        "--minus-region": options.minus_region,
+        "--period": options.period if options.each_period else None,
+    }
+    for option, value in single.items():
+        if value is not None:
+            raise UserError(f"{option}: goes with one answer alone")
     queries = [ReleaseQuery(options.release, options.query, options.period)]
     if options.each_period:
         public.queries(options.release)  # refuses a release that nothing is published of
@@ -153,32 +156,34 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     queries += [ReleaseQuery(*fields) for fields in options.also or ()]
     joint = public.answers(queries, count=bool(options.count) or None)
     low, high = joint.band()
-    rows = [
-        {
-            "release": answer.release,
-            "query": query.query,
-            "period": answer.period,
-            "value": answer.value,
-            "standard_error": answer.standard_error,
-            "band": [float(low[index]), float(high[index])],
-        }
-        for index, (query, answer) in enumerate(zip(queries, joint.answers, strict=True))
-    ]
     measure = joint.answers[0].measure
     digits = 1 if measure == "count" else 5
+    rows: list[dict[str, object]] = []
+    text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
+    for query, answer, *band in zip(
+        queries, joint.answers, low.tolist(), high.tolist(), strict=True
+    ):
+        rows.append(
+            {
+                "release": answer.release,
+                "query": query.query,
+                "period": answer.period,
+                "value": answer.value,
+                "standard_error": answer.standard_error,
+                "band": band,
+            }
+        )
+        text.append(
+            f"  {answer.value:.{digits}f}  +- {answer.standard_error:.{digits}f}"
+            f"  {band[0]:.{digits}f} to {band[1]:.{digits}f}"
+            f"  {answer.release}, {query.query} at {answer.period}"
+        )
     data: dict[str, object] = {
         "measure": measure,
         "level": LEVEL,
         "answers": rows,
         "covariance": joint.covariance.tolist(),
     }
-    text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
-    for index, (query, answer) in enumerate(zip(queries, joint.answers, strict=True)):
-        text.append(
-            f"  {answer.value:.{digits}f}  +- {answer.standard_error:.{digits}f}"
-            f"  {low[index]:.{digits}f} to {high[index]:.{digits}f}"
-            f"  {answer.release}, {query.query} at {answer.period}"
-        )
     if len(joint.answers) == 2:
         text += _compared(joint, digits, data)
     text.append(ERRORS)

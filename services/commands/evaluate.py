@@ -29,6 +29,7 @@ from ..evaluations.table_evaluations import (
     judged_tables,
 )
 from ..groups.members import Members
+from ..groups.place_table import PlacesTable
 from ..groups.roster_files import roster_from_files
 from ..intake.known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, roster_files, study_file, table_columns
@@ -53,11 +54,14 @@ class Report:
 
     data: dict[str, object]
     text: str
-    figures: Callable[[Path], list[Path]]
+    figures: Callable[[Path], list[Path]] = lambda folder: []
 
     def write(self, name: str, folder: Path) -> list[Path]:
-        """Writes text, numbers and figures."""
-        return [*_write_report(name, self.text, self.data, folder), *self.figures(folder)]
+        """Writes text, numbers as JSON, and figures."""
+        text, numbers = folder / f"{name}.txt", folder / f"{name}.json"
+        text.write_text(self.text + "\n")
+        numbers.write_text(json.dumps(self.data, indent=1))
+        return [text, numbers, *self.figures(folder)]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +100,25 @@ def run(options: argparse.Namespace) -> Output:
     if place_table is not None:
         study = place_table.of_study(study)
     if options.compare:
-        return _compared(study, options)
+        results = {"comparison": _compared(study, options)}
+    else:
+        results = _evaluated(study, place_table, scales, options)
+    text = "\n\n".join(report.text for report in results.values())
+    if options.out is not None:
+        with atomic_folder(options.out) as draft:
+            paths = [path for name in results for path in results[name].write(name, draft)]
+        text += "".join(f"\nwrote {options.out / path.name}" for path in paths)
+    data = {name: report.data for name, report in results.items()}
+    return Output(data if len(data) > 1 else next(iter(data.values())), text)
+
+
+def _evaluated(
+    study: Study,
+    place_table: PlacesTable | None,
+    scales: Sequence[str],
+    options: argparse.Namespace,
+) -> dict[str, Report]:
+    """The reports by name. Raises UserError."""
     if options.out is not None and find_spec("matplotlib") is None:
         raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
     members: Members | None = None
@@ -125,13 +147,7 @@ def run(options: argparse.Namespace) -> Output:
             seed=options.seed,
         )
         results["quality"] = _judged_tables(trials)
-    text = "\n\n".join(report.text for report in results.values())
-    if options.out is not None:
-        with atomic_folder(options.out) as draft:
-            names = [path.name for name in results for path in results[name].write(name, draft)]
-        text += _wrote(options.out, names)
-    data = {name: report.data for name, report in results.items()}
-    return Output(data if len(data) > 1 else next(iter(data.values())), text)
+    return results
 
 
 def _scales(text: str | None) -> list[str]:
@@ -243,10 +259,10 @@ def _judged_sizes(
             )
         )
     result = SizesReports(tuple(reports))
-    return Report(result.as_dict(), sizes_text(result), lambda folder: [])
+    return Report(result.as_dict(), sizes_text(result))
 
 
-def _compared(study: Study, options: argparse.Namespace) -> Output:
+def _compared(study: Study, options: argparse.Namespace) -> Report:
     from stream_dp.evaluation.panels.compare import compare
     from stream_dp.evaluation.panels.comparison_text import comparison_text
 
@@ -258,22 +274,4 @@ def _compared(study: Study, options: argparse.Namespace) -> Output:
         data=options.truth.name,
         simulated=options.simulated,
     )
-    data, text = comparison.as_dict(), comparison_text(comparison)
-    if options.out is not None:
-        with atomic_folder(options.out) as draft:
-            written = _write_report("comparison", text, data, draft)
-        text += _wrote(options.out, [path.name for path in written])
-    return Output(data, text)
-
-
-def _wrote(out: Path, names: Sequence[str]) -> str:
-    """A line for every written file."""
-    return "".join(f"\nwrote {out / name}" for name in names)
-
-
-def _write_report(name: str, text: str, data: object, folder: Path) -> list[Path]:
-    """Writes a text and numbers as JSON."""
-    written = [folder / f"{name}.{form}" for form in ("txt", "json")]
-    for path, content in zip(written, (text + "\n", json.dumps(data, indent=1)), strict=True):
-        path.write_text(content)
-    return written
+    return Report(comparison.as_dict(), comparison_text(comparison))

@@ -61,16 +61,18 @@ def run(options: argparse.Namespace) -> Output:
     if out.suffix not in {".parquet", ".csv"}:
         raise UserError(f"{out}: write it as .parquet or .csv")
     if options.measurements:
-        return _export_measurements(public, options.release, options.period, out)
+        table = public.measurements(options.release, options.period)
+        _write(out, iter([table]))
+        text = f"{out}: {table.num_rows} noisy answers of {options.release}, with their variances"
+        return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
     bias = public.release_at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
     _write(out, _long(public.study, panel) if options.long else panel.tables())
     first, last = panel.periods[0], panel.periods[-1]
-    data = {"out": str(out), "rows": panel.rows, "periods": list(panel.periods)}
-    text = [f"{out}: {panel.rows} synthetic rows, {first} to {last}"]
-    data["panel_bias"] = bias
-    text.append(f"panel bias: {bias}")
-    return Output(data, "\n".join(text))
+    periods = list(panel.periods)
+    data = {"out": str(out), "rows": panel.rows, "periods": periods, "panel_bias": bias}
+    text = f"{out}: {panel.rows} synthetic rows, {first} to {last}\npanel bias: {bias}"
+    return Output(data, text)
 
 
 def _write(out: Path, tables: Iterator[pa.Table]) -> None:
@@ -99,13 +101,6 @@ def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
                 [table.column(0), *date_columns, *table.columns[1:]],
                 names=["row", "period", "first_day", "last_day", *names],
             )
-
-
-def _export_measurements(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    table = public.measurements(name, period)
-    _write(out, iter([table]))
-    text = f"{out}: {table.num_rows} noisy answers of {name}, with their variances"
-    return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
 
 
 def _export_tables(public: PublicLog, name: str, period: str | None, out: Path) -> Output:

@@ -47,7 +47,7 @@ from ..intake.rejections import (
 )
 from ..intake.sending import encoded_reports, require_plain_reports
 from ..intake.table_judging import judge_tables, strange_ids
-from ..options import check_mapped_values, layout, study_file, table_columns
+from ..options import check_mapped_values, layout, roster_files, study_file, table_columns
 from ..pages.study_page import study_page
 from ..process.output import Output
 from ..releaser.releaser import Releaser
@@ -72,6 +72,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--members", type=Path, metavar="FILE", help=help_text)
     help_text = "column of groups' keys, in both tables"
     parser.add_argument("--group", default="group", metavar="COL", help=help_text)
+    parser.set_defaults(member_group=None)
     parser.add_argument("--places", type=Path, metavar="FILE", help="table of places")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
     help_text = "a folder for the text, a page to look at, and each release's panel and estimates"
@@ -112,7 +113,7 @@ def run(options: argparse.Namespace) -> Output:
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
     study, columns, seconds = deployment.study, layout(options), dict[str, float]()
-    roster, place_table = _roster_files(study, options), _places(study, options)
+    roster, place_table = _declared_roster_files(study, options), _places(study, options)
     keyed_study = study if place_table is None else place_table.of_study(study)
     check_mapped_values(keyed_study, columns)
     left_out = _unavailable(study)
@@ -167,7 +168,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
     )
 
 
-def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
+def _declared_roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
     """The tables of groups. Raises UserError if the tables are missing or not declared."""
     if study.groups is None:
         if options.groups is not None or options.members is not None:
@@ -178,13 +179,7 @@ def _roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | No
             "rehearse: the study has data sets of groups; name their tables with --groups and"
             " --members"
         )
-    return RosterFiles(
-        groups=options.groups,
-        members=options.members,
-        key=options.group,
-        member_key=options.group,
-        person=options.person,
-    )
+    return roster_files(options)
 
 
 def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge, Info, write_to_textfile
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
@@ -18,7 +21,6 @@ from ..deployment import Deployment, open_public
 from ..journal import journal, journal_checks
 from ..options import public_source
 from ..process.output import INCONSISTENT, Output, failure
-from ..process.verdict import write_verdict
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,13 @@ def run(options: argparse.Namespace) -> Output:
     except Exception as error:
         # The fault of the log comes before a fault of the text file.
         with suppress(OSError):
-            write_verdict(textfile, failure(error)[0], None)
+            _write_verdict(textfile, failure(error)[0], None)
         raise
     lines = [line for check in checks if check.holds for line in check.lines]
     holds = all(check.holds for check in checks)
     code = 0 if holds else INCONSISTENT
     with nullcontext() if holds else suppress(OSError):
-        write_verdict(textfile, code, public)
+        _write_verdict(textfile, code, public)
     head = None if public is None else public.head
     data = {
         "holds": holds,
@@ -157,3 +159,35 @@ def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
         f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",
         "journal and public log agree" + (f"; {waiting} to be published" if waiting else ""),
     ]
+
+
+def _write_verdict(path: Path | None, code: int, public: PublicLog | None) -> None:
+    """Writes a text file of metrics, whole or not at all. Raises OSError with the path.
+
+    The file holds public facts; of the confidential side, only whether both sides agree.
+
+    path: the path of the file; None to write nothing
+    code: the exit code of `verify`
+    public: the log; None if unreadable
+    """
+    if path is None:
+        return
+    registry = CollectorRegistry()
+    # The file's name tells checks apart where the log, and with it its study, cannot be read.
+    check = {"check": path.stem}
+    gauges = {
+        "holds": ("1 where everything that was checked holds.", int(code == 0)),
+        "exit_code": ("The exit code of the last check.", code),
+        "timestamp_seconds": ("When it was checked last, Unix seconds.", time.time()),
+    }
+    if public is not None:
+        gauges["messages"] = ("Messages of the public log.", len(public.messages))
+        info = Info("stream_dp_verify", "What was checked.", list(check), registry=registry)
+        info.labels(**check).info({"study": public.study.name, "head": public.head})
+    for name, (help_text, value) in gauges.items():
+        gauge = Gauge(f"stream_dp_verify_{name}", help_text, list(check), registry=registry)
+        gauge.labels(**check).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -21,6 +21,8 @@ def report_schema(study: Study) -> Json:
     """
     ids: Json = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
     numbers = {"type": "integer", "minimum": -_LARGEST, "maximum": _LARGEST}
+    labels = study.periods.labels
+    digits = (int(label) for label in labels if label.isdigit())
     return {
         "$schema": DIALECT,
         "title": f"Report of the study {study.name}",
@@ -32,7 +34,7 @@ def report_schema(study: Study) -> Json:
             "person": {"description": "A pseudonym.", "anyOf": [ids, numbers]},
             "period": {
                 "description": "One of the study's periods, which is open or still to come.",
-                "enum": _periods(study),
+                "enum": [*labels, *dict.fromkeys(digits)],
             },
             "values": {
                 "description": "Answers by attribute; null clears one.",
@@ -69,17 +71,13 @@ def report_avro(study: Study) -> Json:
     }
 
 
-def _periods(study: Study) -> list[str | int]:
-    """The names of periods in reports: labels, and for numeric labels also numbers."""
-    labels = list(study.periods.labels)
-    return [*labels, *dict.fromkeys(int(label) for label in labels if label.isdigit())]
-
-
 def _answer(attribute: Attribute) -> Json:
     """The schema of one answer."""
     if attribute.place:
         return {"type": ["string", "integer", "null"], "description": _OF_PLACE}
-    listed = {"enum": [*_written(attribute.codes), None]}
+    # A report cannot write numbers beyond 64 bits.
+    written = [v for v in attribute.codes if isinstance(v, str) or abs(v) <= _LARGEST]
+    listed = {"enum": [*written, None]}
     scale = attribute.number
     if scale is None:
         return listed
@@ -92,8 +90,3 @@ def _answer(attribute: Attribute) -> Json:
     text = {"type": "string", "pattern": "^(0|-?[1-9][0-9]{0,15})$"}
     description = f"{scale.words[:1].upper()}{scale.words[1:]}, or its digits as text."
     return {"description": description, "anyOf": [number, text, listed]}
-
-
-def _written(codes: dict[int | str, int]) -> list[int | str]:
-    """The values as a report may write them, without numbers beyond 64 bits."""
-    return [v for v in codes if isinstance(v, str) or abs(v) <= _LARGEST]

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from stream_dp.batch.sizes.declared_sizes import declared_plan
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.region_tables import counted_regions
@@ -20,8 +17,7 @@ from stream_dp.study.place_releases import is_of_sizes
 
 from ..groups.place_files import places_from_file
 from ..groups.place_table import PlacesTable
-
-Panel = Mapping[str, NDArray[np.unsignedinteger]]
+from .table_evaluations import Panel, last_due
 
 
 def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTable | None:
@@ -71,7 +67,7 @@ def known_sizes(
     for release in study.batches or ():
         if not is_of_sizes(release):
             continue
-        label = at or study.periods.labels[max(_due(study, release)) - 1]
+        label = at or last_due(study, release)
         codes = None
         if release.attribute is not None:
             codes = panel[release.attribute][:, study.periods.numbers[label] - 1]
@@ -83,10 +79,6 @@ def known_sizes(
         }
         judged.append(KnownSizes(release, label, leaves, plans))
     return judged
-
-
-def _due(study: Study, release: SizesRelease) -> list[int]:
-    return [n for n in range(1, study.periods.count + 1) if release in study.due(n)]
 
 
 def _scaled(release: SizesRelease, scales: Sequence[str]) -> list[SizesRelease]:

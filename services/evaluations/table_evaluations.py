@@ -17,7 +17,14 @@ from stream_dp.batch.groups.workload.candidates import declared_workload
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_table import People, present_rows, study_people
 from stream_dp.batch.synthesizer import release_domain
-from stream_dp.study import BatchRelease, DataSetRelease, Family, PeopleRelease, Study
+from stream_dp.study import (
+    BatchRelease,
+    DataSetRelease,
+    Family,
+    PeopleRelease,
+    SizesRelease,
+    Study,
+)
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 
 from ..groups.members import Members
@@ -79,7 +86,7 @@ def _judged(trials: TableTrials, release: DataSetRelease) -> DataSetReport:
     from stream_dp.evaluation.tables.table_report import DataSetReport, budget_label
 
     study = trials.study
-    label = trials.at or _last_due(study, release)
+    label = trials.at or last_due(study, release)
     rhos = [release.rho * Fraction(scale) for scale in trials.scales or ["1"]]
     with tqdm(desc=release.name, disable=None, leave=False) as bar:
         judge = TABLE_JUDGES[release.family]
@@ -168,7 +175,8 @@ def bar_progress(bar: tqdm[object]) -> FitProgress:
     return show
 
 
-def _last_due(study: Study, release: DataSetRelease) -> str:
+def last_due(study: Study, release: DataSetRelease | SizesRelease) -> str:
+    """The last period at whose close a data set is due."""
     numbers = range(1, study.periods.count + 1)
     return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
 

@@ -76,19 +76,14 @@ def check_bound(log: Log, study: Study) -> Binding | None:
             " file of this one"
         )
     if bound.begun and bound.terms != declared.terms:
-        _check_declared(log, study)
+        with suppress(LogError):  # the keys that have changed, if the journal can be read
+            for entry in journal.read_heads(log)[:1]:
+                first_declared(entry, study)
         raise Inconsistent(
             f"study: it has changed since its first record (terms {bound.terms[:12]}, now"
             f" {declared.terms[:12]}); restore the study file, or start a new study with a new log"
         )
     return bound
-
-
-def _check_declared(log: Log, study: Study) -> None:
-    """Raises Inconsistent with the keys that have changed, where the journal can be read."""
-    with suppress(LogError):
-        for entry in journal.read_heads(log)[:1]:
-            first_declared(entry, study)
 
 
 def bind(log: Log, study: Study, *, begun: bool = False) -> None:

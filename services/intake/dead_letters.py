@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from stream_dp.log.log import (
@@ -57,18 +57,6 @@ def dead_letter(record: Stored, cells: dict[Reason, int], topic: str) -> Record:
     )
     value = None if record.value is None else record.value[:_MOST_LETTER]
     return Record(DEAD_LETTERS, value, key.encode(), headers, partition=0)
-
-
-def reasons_of(letters: Sequence[Stored]) -> dict[Reason, int]:
-    """Rejected cells by reason.
-
-    A letter that was written again after a crash counts once. A record may have two letters, for
-    the cells that were unusable when it was read and for those that a close could not use.
-    """
-    total: Counter[Reason] = Counter()
-    for letter in {(letter.key, letter.header(_CELLS)): letter for letter in letters}.values():
-        total += Counter(cells_of(letter))
-    return {reason: total[reason] for reason in REASONS if total[reason]}
 
 
 def cells_of(letter: Stored) -> dict[Reason, int]:

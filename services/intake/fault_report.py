@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
 
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study.formulas import is_formula
@@ -32,15 +31,8 @@ class FaultReport:
         self._draft = table.with_name(f".{table.name}{SUFFIX}-part")
         self._file: TextIO | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Removes the draft of a report that was not kept."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def judge_tables(
             tqdm(
                 total=count_rows(path), desc=f"judging {path.name}", disable=None, leave=False
             ) as bar,
-            FaultReport(path) as report,
+            closing(FaultReport(path)) as report,
         ):
             judgement = judge_table(
                 path,

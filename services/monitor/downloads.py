@@ -56,25 +56,25 @@ def write_download(
         raise UserError(f"release '{name}': has no table '{table}' as '{form}'")
     if table == "panel":
         tables = _panel(state, open_log, name, period)
-    else:
-        tables = iter([_small(state.public, name, table, period)])
+    else:  # in the memory of the monitor
+        tables = iter([_TABLES[_family(state.public, name)](state.public, name, table, period)])
     with out.open("wb") as file:
         if form == "json":
             _write_json(file, tables)
-        else:
-            _write(file, form, tables)
+            return
+        first = next(tables)
+        with _WRITERS[form](file, first.schema) as writer:
+            for rows in chain([first], tables):
+                writer.write_table(rows)
 
 
 def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:
     """The names of a release's downloadable tables. Raises UserError."""
-    declared = public.study.declared(name) or public.study.release(name)
-    return _PARTS[declared.family]
+    return _PARTS[_family(public, name)]
 
 
-def _small(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
-    """A table in the memory of the monitor, that is, any table but a panel. Raises UserError."""
-    declared = public.study.declared(name) or public.study.release(name)
-    return _TABLES[declared.family](public, name, table, period)
+def _family(public: PublicLog, name: str) -> Family:
+    return (public.study.declared(name) or public.study.release(name)).family
 
 
 def _table_of_sizes(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
@@ -136,13 +136,6 @@ def _panel(
     with closing(open_log()) as log:
         public = PublicLog(log, keep)
     return public.panel(name, last.period).tables()
-
-
-def _write(file: IO[bytes], form: str, tables: Iterator[pa.Table]) -> None:
-    first = next(tables)
-    with _WRITERS[form](file, first.schema) as writer:
-        for table in chain([first], tables):
-            writer.write_table(table)
 
 
 def _write_json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:

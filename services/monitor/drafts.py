@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
@@ -16,25 +16,21 @@ from .planner.plan_request import PlanRequest
 PLAN_TIMEOUT = 25.0  # seconds, less than an answer may take
 MOST_DRAFT = 16_000  # characters
 _PROGRAM = "stream_dp.services.monitor.planner.draft"
+_TOO_MUCH = (
+    "draft: its plan needs more time or memory than it gets here; ask less of it, or run"
+    " 'stream-dp plan' on a machine of your own"
+)
 
 
-@dataclass(frozen=True)
-class Draft:
-    """A draft of a study with a request to the planner. text: a study file without [run]."""
+def plan_draft(text: str, request: PlanRequest) -> Json:
+    """Plans a draft; returns the result of `Planned.as_dict`. Raises UserError.
 
-    text: str
-    request: PlanRequest
-
-
-def plan_draft(draft: Draft) -> Json:
-    """Plans a draft; returns the result of `Planned.as_dict`. Raises UserError."""
-    if len(draft.text) > MOST_DRAFT:
+    text: a study file without [run].
+    """
+    if len(text) > MOST_DRAFT:
         raise UserError(f"draft: is longer than {MOST_DRAFT:,} characters")
-    draft.request.check()
-    return _answered(json.dumps({"text": draft.text, "request": asdict(draft.request)}))
-
-
-def _answered(question: str) -> Json:
+    request.check()
+    question = json.dumps({"text": text, "request": asdict(request)})
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("STREAM_DP_")}
     try:
@@ -57,9 +53,3 @@ def _answered(question: str) -> Json:
         plan: Json = answer["plan"]
         return plan
     raise UserError(answer.get("lines", [_TOO_MUCH]))
-
-
-_TOO_MUCH = (
-    "draft: its plan needs more time or memory than it gets here; ask less of it, or run"
-    " 'stream-dp plan' on a machine of your own"
-)

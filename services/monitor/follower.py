@@ -16,6 +16,7 @@ from stream_dp.study.topics import RELEASES
 
 from .forks import Work
 
+FAILED = "the monitor failed on this public log; its operator can say why"
 _INTERVAL = 1.0  # seconds between two looks at the log
 _LONGEST_INTERVAL = 10.0  # seconds until the next look at a log that does not answer
 
@@ -69,7 +70,7 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, OSError):
         return Fault(["the public log: no answer"], refused=False)
     traceback.print_exception(error)
-    return Fault(["the monitor failed on this public log; its operator can say why"], refused=True)
+    return Fault([FAILED], refused=True)
 
 
 class Served(Protocol):

@@ -136,7 +136,8 @@ def _work(connection: socket.socket, seconds: float, answer: Callable[[Work], Wo
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
     with suppress(OSError, ValueError):  # there is no /proc but on Linux
-        limit = _addresses() + MEMORY
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         # A machine without memory ends a fork first, and not what serves the others.
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -146,12 +147,6 @@ def _work(connection: socket.socket, seconds: float, answer: Callable[[Work], Wo
         encoded = reply.encoded()
         socket.send_fds(connection, [encoded[:1]], files)
         connection.sendall(encoded[1:])
-
-
-def _addresses() -> int:
-    """The address space of this process in bytes."""
-    pages = Path("/proc/self/statm").read_text().split()[0]
-    return int(pages) * resource.getpagesize()
 
 
 def _question(connection: socket.socket) -> Work:

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from stream_dp.json_object import Json
 
-from ..pages.render import resource
+from ..pages.render import ASSETS, resource
 from .follower import Follower, Served
 from .forked_workers import Failed, Gone
 from .forks import Work
@@ -33,11 +33,6 @@ MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
 _AT_ONCE = max(2, os.cpu_count() or 1)  # processes that compute pages
 _CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
 _CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
-_ASSETS = (
-    ("/icon.svg", "image/svg+xml"),
-    ("/style.css", "text/css; charset=utf-8"),
-    ("/monitor.js", "text/javascript; charset=utf-8"),
-)
 
 
 def public_monitor(follower: Follower) -> Application:
@@ -118,7 +113,7 @@ class _Front:
         self._computed = RequestSlots(_AT_ONCE, MOST_WAITING)
         self._written = RequestSlots(1, MOST_DOWNLOADS)
         self._sent = RequestSlots(MOST_DOWNLOADS, MOST_DOWNLOADS)
-        self._assets = {path: (resource(path[1:]).encode(), media) for path, media in _ASSETS}
+        self._assets = {path: (resource(path[1:]), media) for path, media in ASSETS.items()}
 
     def _current(self) -> Json | None:
         served, fault = self._follower.served, self._follower.fault

@@ -145,16 +145,8 @@ class PatientProtocol(H11Protocol):
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:
-            connections = (
-                connection
-                for connection in self.connections
-                if isinstance(connection, PatientProtocol)
-            )
-            idle = [
-                connection
-                for connection in connections
-                if not connection._is_busy and connection is not self
-            ]
+            siblings = [c for c in self.connections if isinstance(c, PatientProtocol)]
+            idle = [c for c in siblings if c is not self and not c._is_busy]
             min(idle, key=lambda connection: connection._since, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -19,7 +19,7 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
 from ..deployment import Deployment
-from ..pages.render import render, resource
+from ..pages.render import ASSETS, render, resource
 from ..process.events import head
 from .access import COOKIE, Access
 from .limits import Application, Limited
@@ -109,12 +109,7 @@ def _open_pages(application: FastAPI, access: Access) -> None:
     async def health() -> Response:
         return Response("ok\n", media_type="text/plain")
 
-    assets = (
-        ("/icon.svg", "image/svg+xml"),
-        ("/style.css", "text/css; charset=utf-8"),
-        ("/monitor.js", "text/javascript; charset=utf-8"),
-    )
-    for path, media in assets:
+    for path, media in ASSETS.items():
         _asset(application, path, media)
 
 

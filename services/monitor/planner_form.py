@@ -13,9 +13,9 @@ from stream_dp.study.study_text import study_text
 
 from ..pages.plan_figures import plan_figures
 from ..pages.render import render
-from .drafts import MOST_DRAFT, Draft, plan_draft
+from .drafts import MOST_DRAFT, plan_draft
 from .planner.plan_request import PlanRequest
-from .query_forms import LONGEST_QUERY
+from .query_forms import within_length
 
 _MOST_FIELDS = 20
 
@@ -40,7 +40,7 @@ def plan_page(
         fields = {"draft": text if len(text) <= MOST_DRAFT else ""}
     else:  # browsers send lines of a form with both characters
         fields = {**fields, "draft": fields.get("draft", "").replace("\r\n", "\n")}
-        plan = plan_draft(draft_of(fields))
+        plan = plan_draft(fields["draft"], request_of(fields))
     return render(
         "plan.html",
         base=base,
@@ -62,12 +62,10 @@ def form_fields(body: bytes) -> dict[str, str]:
     return dict(pairs)
 
 
-def draft_of(fields: Mapping[str, str]) -> Draft:
-    """Parses a draft from a form's fields. Raises UserError."""
-    query = " ".join(fields.get("query", "").split())
-    if len(query) > LONGEST_QUERY:
-        raise UserError(f"query: is longer than {LONGEST_QUERY} characters")
-    request = PlanRequest(
+def request_of(fields: Mapping[str, str]) -> PlanRequest:
+    """Parses a request from a form's fields. Raises UserError."""
+    query = within_length(" ".join(fields.get("query", "").split()))
+    return PlanRequest(
         queries=(query,) if query else None,
         error=_number(fields, "error", float),
         count=fields.get("measure") == "count",
@@ -75,7 +73,6 @@ def draft_of(fields: Mapping[str, str]) -> Draft:
         periods=_number(fields, "periods", int),
         alternatives="alternatives" in fields,
     )
-    return Draft(fields.get("draft", ""), request)
 
 
 def _number(fields: Mapping[str, str], name: str, kind: type[int] | type[float]) -> Any:

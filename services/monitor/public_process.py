@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from .follower import End, Fault
+from .follower import FAILED, End, Fault
 from .forked_workers import Workers
 
 _PROGRAM = "stream_dp.services.monitor.public_program"
-_FAILED = "the monitor failed on this public log; its operator can say why"
 
 
-class PublicProcess:
-    """Starts a process with one state of a public log.
+class PublicProcess(Workers):
+    """A process with one state of a public log.
 
     Raises Fault for an unusable log.
     """
 
     def __init__(self, source: str) -> None:
-        self._workers = Workers("-m", _PROGRAM, source)
-        message = self._workers.first_line()
-        if message is None:
-            self._workers.stop()
-            raise Fault([_FAILED], refused=True)
+        super().__init__("-m", _PROGRAM, source)
+        message = self.first_line() or {"fault": [FAILED], "refused": True}
         if "fault" in message:
-            self._workers.stop()
+            self.stop()
             raise Fault(message["fault"], refused=message["refused"])
         self.end = End(**message["end"])
         self.head: str = message["head"]
         self.releases: int = message["releases"]
-        self.ask = self._workers.ask
-        self.retire = self._workers.retire
-
-    @property
-    def alive(self) -> bool:
-        return self._workers.alive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -65,18 +66,13 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
     """
     count = max(1, len(labels))
     period_width = width / count
-    if all(_is_month(label) for label in labels):
+    if all(re.fullmatch(r"\d+-\d\d", label) for label in labels):
         label_width = 54.0  # a month with its year, now and then
         step = next((s for s in _MONTH_STEPS if s * period_width >= label_width), 240)
         return _months(labels, step)
     label_width = _LETTER * max(map(len, labels), default=1) + 12
     step = math.ceil(label_width / period_width)
     return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
-
-
-def _is_month(label: str) -> bool:
-    year, dash, month = label.partition("-")
-    return year.isdecimal() and dash == "-" and len(month) == 2 and month.isdecimal()
 
 
 def _months(labels: Sequence[str], step: int) -> list[tuple[int, str]]:

@@ -135,9 +135,7 @@ def _sparse(frame: Frame, line: Line, look: Look) -> Iterator[Mark]:
         )
         x, title = frame.x(position), _title(point, look)
         beside = min(0.28 * frame.period_width, 24)
-        yield Box(
-            "panel", x=px(x + beside - 2.8), y=px(panel - 2.8), width=5.6, height=5.6, title=title
-        )
+        yield Box("panel", px(x + beside - 2.8), px(panel - 2.8), 5.6, 5.6, title)
         yield Path("interval", f"M{x} {low}V{high}")
         yield Dot("estimate", x=x, y=value, r=3, title=title)
         if look.values:
@@ -255,9 +253,8 @@ def budget(
     """
     width, height = size
     frame = Frame(width, height, number_axis(0.0, total), len(labels), left=50)
-    marks: list[Mark] = list(
-        frame.axes(period_ticks(labels, width - 60), "rho (zCDP) spent so far")
-    )
+    ticks = period_ticks(labels, width - 60)
+    marks: list[Mark] = list(frame.axes(ticks, "rho (zCDP) spent so far"))
     stacked = [0.0] * len(labels)
     floor = frame.y(0.0)
     for release_number, (release, charges) in enumerate(spent.items()):
@@ -276,16 +273,8 @@ def budget(
     label_step = max(1, math.ceil(64 / frame.period_width))
     for index in range(label_step - 1, len(labels), label_step):
         if epsilons[index] and frame.y(stacked[index]) > frame.top + 26 + 16 * len(spent):
-            text = f"eps {epsilons[index]}"
-            marks.append(
-                Text(
-                    "tick",
-                    x=frame.x(index),
-                    y=frame.y(stacked[index]) - 5,
-                    text=text,
-                    anchor="middle",
-                )
-            )
+            x, y, text = frame.x(index), frame.y(stacked[index]) - 5, f"eps {epsilons[index]}"
+            marks.append(Text("tick", x, y, text, anchor="middle"))
     line = frame.y(total)
     marks.append(Path("truth", f"M{frame.left} {line}H{width - frame.right}"))
     marks.append(Text("value-ink", frame.left + 8, px(line + 15), total_text))
@@ -324,25 +313,15 @@ def bars(rows: Sequence[Bar], unit: str, description: str, width: float = 360) -
     marks: list[Mark] = [Text("tick", 0, 11, unit)]
 
     def x(share: float) -> float:
-        return px(
-            left_margin + max(0.0, share) / largest_share * (width - left_margin - right_margin)
-        )
+        bar_width = max(0.0, share) / largest_share * (width - left_margin - right_margin)
+        return px(left_margin + bar_width)
 
     for i, row in enumerate(rows):
         y = 24 + 26.0 * i
         name = row.name if len(row.name) <= 16 else row.name[:15] + "…"
         marks.append(Text("name", x=left_margin - 8, y=y + 14, text=name, anchor="end"))
-        marks.append(
-            Box(
-                "bar",
-                x=left_margin,
-                y=y + 2,
-                width=px(x(row.share) - left_margin),
-                height=16,
-                title=row.name,
-            )
-        )
         end = x(row.share)
+        marks.append(Box("bar", left_margin, y + 2, px(end - left_margin), 16, title=row.name))
         if row.low is not None and row.high is not None:
             marks.append(Path("interval", f"M{x(row.low)} {y + 10}H{x(row.high)}"))
             end = max(end, x(row.high))

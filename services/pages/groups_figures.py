@@ -83,11 +83,10 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
             marginals.append(_marginal(which, column, columns[column], tables[which][column]))
         pairs += [f"{which}:{a}:{b}" for a, b in combinations(names, 2)]
     unit = public.study.groups.unit if public.study.groups is not None else "group"
-    periods = [r.certificate.period for r in public.published if r.certificate.release == name]
     return DataSetFigures(
         name=name,
         period=certificate.period,
-        periods=tuple(periods),
+        periods=tuple(public.periods_of(name)),
         groups=certificate.groups,
         people=certificate.people,
         group=unit,
@@ -165,14 +164,8 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         )
         for i, (value, row) in enumerate(zip(down, shares, strict=True))
     )
-    return TwoWay(
-        which,
-        caption,
-        across=names[1],
-        down=names[0],
-        columns=tuple(map(str, across)),
-        rows=rows,
-    )
+    columns = tuple(map(str, across))
+    return TwoWay(which, caption, across=names[1], down=names[0], columns=columns, rows=rows)
 
 
 def _estimates(published: PublishedTables, which: str, names: tuple[str, str]) -> list[str] | None:

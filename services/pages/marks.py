@@ -109,9 +109,7 @@ class Frame:
         for position, name in periods:
             last = position == self.count - 1 and self.period_width < 40
             anchor, shift = ("end", self.period_width / 2) if last else ("middle", 0.0)
-            yield Text(
-                "tick", x=px(self.x(position) + shift), y=self.height - 6, text=name, anchor=anchor
-            )
+            yield Text("tick", px(self.x(position) + shift), self.height - 6, name, anchor)
         yield Text("tick", 0, 11, unit)
 
 

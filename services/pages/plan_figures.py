@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
@@ -125,7 +126,7 @@ def _alternatives(title: str, rows: Sequence[Row], data: Row, size: tuple[float,
             Text("value-ink", length + 6, y + 25, value),
         ]
         rho = row["rho_needed"]
-        cells.append((declaration, value, "" if rho is None else f"{_decimal(rho):.4g}"))
+        cells.append((declaration, value, "" if rho is None else f"{float(Fraction(rho)):.4g}"))
     chart = Chart(
         width,
         _TOP + _STEP * len(rows),
@@ -140,11 +141,6 @@ def declaration_text(row: Row) -> str:
     """The declaration of an alternative: the kind, the number of periods, the number of waves."""
     waves = f", {row['waves']} waves of" if row["waves"] > 1 else ","
     return f"{row['declaration']}{waves} {row['periods']} periods"
-
-
-def _decimal(rho: str) -> float:
-    numerator, _, denominator = rho.partition("/")
-    return int(numerator) / int(denominator or 1)
 
 
 def picture(data: Row) -> str:

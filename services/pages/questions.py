@@ -5,7 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from stream_dp.study import Release, Study, has_patterns, has_totals
+from stream_dp.study import (
+    CumulativeRelease,
+    JointRelease,
+    Release,
+    Study,
+    has_patterns,
+    has_totals,
+)
 from stream_dp.study.alphabet import ABSENT
 
 _MOST_VALUES = 6  # of an attribute, that get a chart each
@@ -87,9 +94,8 @@ def totals(study: Study, declared: Release) -> list[Question]:
     ]
 
 
-def event_words(study: Study, declared: Release) -> str:
+def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str:
     """The event that a release counts: 'poverty=1'."""
-    event = getattr(declared, "event", ())
     name = study.alphabet(declared).name
     single = len(declared.attributes) == 1
-    return " or ".join(f"{name}={value}" if single else str(value) for value in event)
+    return " or ".join(f"{name}={value}" if single else str(value) for value in declared.event)

@@ -66,7 +66,8 @@ def release_figures(public: PublicLog, name: str) -> ReleaseFigures:
     """The figures of a release, from all that is published. Raises UserError, Inconsistent."""
     declared = public.study.release(name)
     last = public.releases_of(name)[-1].certificate
-    small = [asked_figure(public, name, question) for question in _windows(public, declared)]
+    windows = (question for question in questions(public.study, declared) if not question.count)
+    small = [asked_figure(public, name, question) for question in windows]
     return ReleaseFigures(
         name=name,
         about=about_release(public, declared),
@@ -76,10 +77,6 @@ def release_figures(public: PublicLog, name: str) -> ReleaseFigures:
         rows=last.rows,
         last=last.period,
     )
-
-
-def _windows(public: PublicLog, declared: Release) -> list[Question]:
-    return [question for question in questions(public.study, declared) if not question.count]
 
 
 def about_release(public: PublicLog, declared: Release) -> str:
@@ -171,21 +168,17 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
         return None
     lines = []
     for question in totals(public.study, declared):
-        threshold = int(question.query.split()[-1])
-        line = _from(answers(public, name, question), threshold)
-        if line.points:
-            lines.append(line)
+        # Nobody can reach a threshold earlier than so many periods after the first.
+        earliest = int(question.query.split()[-1]) - 1
+        points = answers(public, name, question).points
+        if reachable := tuple(point for point in points if point.position >= earliest):
+            lines.append(Line(question.title, reachable))
     if not lines:
         return None
     look = Look(f"{public.study.unit}s", ends=True)
     return lines_figure(
         lines, shown_periods(public, name), look, event_words(public.study, declared)
     )
-
-
-def _from(line: Line, threshold: int) -> Line:
-    """The answers from the first period at which the threshold can be reached."""
-    return Line(line.title, tuple(p for p in line.points if p.position >= threshold - 1))
 
 
 def lines_figure(

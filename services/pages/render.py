@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ..process.output import visible
 
@@ -17,6 +17,14 @@ from ..process.output import visible
 def render(template: str, **values: object) -> str:
     """The text of a file in `templates/`, filled with values."""
     return _environment().get_template(template).render(values)
+
+
+# By path, the media types of files that pages load.
+ASSETS = {
+    "/icon.svg": "image/svg+xml",
+    "/style.css": "text/css; charset=utf-8",
+    "/monitor.js": "text/javascript; charset=utf-8",
+}
 
 
 def resource(name: str) -> str:
@@ -38,7 +46,7 @@ def _environment() -> Environment:
     environment.filters["power"] = power
     environment.filters["rho"] = lambda value: f"{float(value):.6g}"
     environment.filters["decimal"] = lambda text: float(Fraction(text))
-    environment.filters["lines"] = lambda text: Markup("\n".join(map(_escaped, text.split("\n"))))
+    environment.filters["lines"] = lambda text: Markup("\n").join(map(visible, text.split("\n")))
     environment.filters["commas"] = lambda value: f"{value:,}"
     return environment
 
@@ -49,11 +57,6 @@ def _shown(value: Any) -> Any:
     Rendered markup is a subclass of str and is returned unchanged.
     """
     return visible(value) if type(value) is str else value
-
-
-def _escaped(line: str) -> str:
-    """Escapes a line of a text."""
-    return escape(visible(line))
 
 
 def power(value: Any) -> str:

@@ -27,11 +27,7 @@ def sizes_figures(public: PublicLog, name: str, period: str | None) -> DataSetFi
     return DataSetFigures(
         name=name,
         period=certificate.period,
-        periods=tuple(
-            release.certificate.period
-            for release in public.published
-            if release.certificate.release == name
-        ),
+        periods=tuple(public.periods_of(name)),
         groups=certificate.groups,
         people=int(top.size @ top.groups),
         group=unit,

@@ -33,9 +33,9 @@ from kit.households import NEVER, HouseholdFolder, NotedNoise, dying
 from kit.kill_studies import STUDIES, KillFolder, KillStudy
 from kit.killed import in_memory
 from kit.panels import fix_secrets
+from kit.rejected_cells import reasons_of
 
 from stream_dp.planning.plan import plan_study
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.journal import journal, journal_checks
 from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 

@@ -16,6 +16,7 @@ from kit.households import NEVER, HouseholdFolder
 from kit.killed import in_memory
 from kit.matrices import seeds
 from kit.panels import Noiseless
+from kit.rejected_cells import reasons_of
 from kit.strata import Model
 from kit.studies import STEPS, attribute, cumulative, joint, study_toml, window
 
@@ -26,7 +27,6 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.cli import main
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.journal import journal_checks
 from stream_dp.study import Study

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.panels import Noiseless, decided, fix_secrets, raw
+from kit.rejected_cells import reasons_of
 from kit.studies import attribute, cumulative, study_toml, window
 
 from stream_dp.log.log import Log, Record, Stored
 from stream_dp.services.aggregator.aggregator import Aggregator
 from stream_dp.services.aggregator.orders import OrderBoard
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker

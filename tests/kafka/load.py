@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka.admin import AdminClient
+from kit.rejected_cells import reasons_of
 from load_model import WIDTH, Outcome, model
 from load_reports import CLOSED, LABELS, MONTHS, PANEL, STATES, Load, generate
 
@@ -35,7 +36,6 @@ from stream_dp.log.log import Log, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.journal import journal

@@ -9,6 +9,7 @@ import pytest
 from days import everything
 from kit.brokers import foreign_producer
 from kit.peak import run_peak
+from kit.rejected_cells import reasons_of
 from kit.studies import attribute, study_toml, window
 from wire import CODECS, Raw, batch, produce
 
@@ -16,7 +17,6 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.population.report_decoding import LARGEST_REPORT
 from stream_dp.services.cli import main
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.journal.journal import read as read_journal

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from kit.rejected_cells import reasons_of
 from kit.studies import BINARY, MARKER, MONTHS, attribute, cumulative, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.published_panels import read_estimates
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.journal import journal
 from stream_dp.services.journal.journal import Entry

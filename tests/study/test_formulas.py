@@ -1,6 +1,7 @@
 """Texts that a spreadsheet runs as a formula are no values, and are in no exported table."""
 
 import csv
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -59,7 +60,7 @@ def test_no_cell_of_an_exported_panel_is_a_formula(tmp_path):
 
 
 def test_no_cell_of_a_report_of_faults_is_a_formula(tmp_path):
-    with FaultReport(tmp_path / "t.csv") as report:
+    with closing(FaultReport(tmp_path / "t.csv")) as report:
         for row, text in enumerate([*FORMULAS, *SOUND], start=1):
             report.add(row, text, "value", text)
         report.keep()

@@ -45,7 +45,7 @@ def test_the_answers_are_the_planners(application, public: PublicLog) -> None:
     text = study_text(public.study)
     request = PlanRequest(queries=("pattern full ?",), error=0.2, alternatives=True)
     data = planned(public.study, request).as_dict()
-    assert drafts.plan_draft(drafts.Draft(text, request)) == json.loads(json.dumps(data))
+    assert drafts.plan_draft(text, request) == json.loads(json.dumps(data))
     fields = {"draft": text.replace("\n", "\r\n"), "query": "pattern  full ?", "error": "0.2"}
     answer = post(application, {**fields, "alternatives": "yes", "measure": "share"})
     assert answer.status == 200, answer.text
@@ -170,6 +170,6 @@ def test_the_drafts_process_knows_nothing_of_this_one(
     monkeypatch.setenv("STREAM_DP_KAFKA_SETTINGS", "/secret")
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(Exception, match="x"):
-        drafts.plan_draft(drafts.Draft("text", PlanRequest()))
+        drafts.plan_draft("text", PlanRequest())
     assert not [key for key in seen if key.startswith("STREAM_DP_")]
     assert "text" not in seen["words"]

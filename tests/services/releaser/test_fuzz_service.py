@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import BOUNDED, OPEN, PERIODS, raw, report_bytes
 from kit.examples import SHARED
+from kit.rejected_cells import reasons_of
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Record
 from stream_dp.population.rejection_reasons import REASONS
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.study.topics import REPORTS
 
 

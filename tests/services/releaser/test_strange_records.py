@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, STUDY_FILE, raw, report_bytes
 from kit.examples import SHARED
 from kit.peak import run_peak
+from kit.rejected_cells import reasons_of
 
 from stream_dp.log.log import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
-from stream_dp.services.intake.dead_letters import reasons_of
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
 from stream_dp.services.journal.journal import read as read_journal
 from stream_dp.services.releaser.input_reading import Inputs
