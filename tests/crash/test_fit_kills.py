@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit import fork_server
 from kit.households import LABELS, TEXT, HouseholdFolder, edit, handed_in, results
 from kit.killed import in_memory
 
@@ -47,13 +46,7 @@ def fit(homes: HouseholdFolder, name: str = "", call: int = 0) -> tuple[int, lis
         "JAX_COMPILATION_CACHE_DIR": str(homes.folder.parent / "compiled"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", command],
-        env={**kept, **os.environ},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = fork_server.run("-c", command, env={**kept, **os.environ})
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode, done.stdout.split()
 

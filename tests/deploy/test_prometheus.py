@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from broker import free_port
 from kit.dashboards import GRAFANA, expressions, filled
+from kit.fork_server import Popen
 from kit.prometheus import Prometheus, scraping, until
 from kit.studies import attribute, study_toml, window
 from kit.tools import needs
@@ -31,7 +31,7 @@ RECEIVED = 'stream_dp_cells_received_total{job="releaser"}'
 class World(NamedTuple):
     """A releaser, in its own process, and a Prometheus that scrapes both of its listeners."""
 
-    releaser: subprocess.Popen[bytes]
+    releaser: Popen
     prometheus: Prometheus
     study: str
 
@@ -98,7 +98,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",
     }
     with (folder / "log").open("wb") as log:
-        releaser = subprocess.Popen(command, env=os.environ | addresses, stdout=log, stderr=log)
+        releaser = Popen(command, env=os.environ | addresses, stdout=log, stderr=log)
     # What an alert waits for before it fires is short here; its condition stays as it is.
     rules = re.sub(r"\bfor: \w+", "for: 1s", RULES.read_text())
     try:

@@ -4,11 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from kit import fork_server
 
 import stream_dp
 
@@ -16,16 +16,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
-def run(*command, folder):
+def run(*arguments, folder):
     env = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_DP_")}
     env |= {"MPLBACKEND": "Agg", "PYTHONPATH": str(EXAMPLES)}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = fork_server.run(*arguments, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def python(name, *arguments, folder):
-    return run(sys.executable, str(EXAMPLES / name), *arguments, folder=folder)
+    return run(EXAMPLES / name, *arguments, folder=folder)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_notebook_has_no_outputs_and_runs(path, tmp_path):
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert code
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-    run(sys.executable, "-c", "\n".join("".join(c["source"]) for c in code), folder=tmp_path)
+    run("-c", "\n".join("".join(c["source"]) for c in code), folder=tmp_path)
 
 
 def _r_reads_parquet():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from days import Days
+from kit.fork_server import Popen
 
 NURSERY = Path(__file__).with_name("nursery.py")
 PATIENCE = 300.0  # seconds
@@ -37,7 +38,7 @@ class Nursery:
     codes: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._process = subprocess.Popen(
+        self._process = Popen(
             [sys.executable, str(NURSERY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from days import Days
+from kit.fork_server import Popen
 from lives import PAUSE, SHORT, Life, Nursery
 from watch import Watch
 
@@ -28,8 +29,8 @@ def place(kafka: str, tmp_path: Path) -> Days:
     return Days.on_kafka(tmp_path / "days", kafka, prefix, PERIODS, partitions=2)
 
 
-def started(place: Days) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def started(place: Days) -> Popen:
+    return Popen(
         [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -37,7 +38,7 @@ def started(place: Days) -> subprocess.Popen[str]:
     )
 
 
-def says(child: subprocess.Popen[str], words: str) -> None:
+def says(child: Popen, words: str) -> None:
     assert child.stdout is not None
     said = []
     while words not in (line := child.stdout.readline()):

@@ -24,7 +24,7 @@ _NAME = "cpu_seconds"
 
 
 def _cpu_seconds() -> float:
-    return sum(os.times()[:4]) + fork_server.ended_seconds
+    return sum(os.times()[:4]) + fork_server.ended_seconds()
 
 
 class CpuTable:

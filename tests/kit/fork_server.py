@@ -5,8 +5,8 @@ arguments, environment, folder and standard streams, and ends as a program does:
 or by a signal. A test of imports, of memory or of the start itself uses `subprocess` instead.
 
 The warm process is `python -m kit.fork_server SOCKET`. It has imported all commands and has no
-thread. For each order it forks a guard, which forks the process, waits for it, and answers with
-the code and the CPU seconds.
+thread. For each order it forks a guard, which forks the process, waits for it, adds its CPU
+seconds to the file SOCKET.seconds, and answers with the code.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import array
 import atexit
 import gc
 import json
+import math
 import os
 import runpy
 import select
@@ -26,19 +27,30 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import IO, Any
 
 TESTS = Path(__file__).resolve().parents[1]
 PATIENCE = 600.0  # seconds
 WARM = ("stream_dp.services.releaser.releaser", "stream_dp.log.kafka", "stream_dp.log.sqlite")
 
-ended_seconds = 0.0  # of CPU, of the processes that have ended
+
+def ended_seconds() -> float:
+    """CPU seconds of the server's processes that have ended, also of those that they started."""
+    if _server.cache_info().currsize:
+        with suppress(FileNotFoundError), Path(f"{_server()}.seconds").open("rb") as file:
+            file.seek(8 * len(_ENDED))
+            _ENDED.frombytes(file.read())
+    return math.fsum(_ENDED)
+
+
+_ENDED = array.array("d")
 
 
 class Forked:
@@ -59,7 +71,7 @@ class Forked:
             "environment": dict(os.environ if env is None else env),
             "folder": str(Path.cwd() if cwd is None else cwd),
         }
-        self.stdout: IO[str] | None = None
+        self.stdout: IO[Any] | None = None
         self.returncode: int | None = None
         self._answers = socket.socket(socket.AF_UNIX)
         self._answers.connect(server or _server())
@@ -68,13 +80,11 @@ class Forked:
         self.pid = int(json.loads(self._lines.readline())["pid"])
 
     def wait(self, timeout: float | None = PATIENCE) -> int:
-        global ended_seconds
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             answer = json.loads(self._lines.readline())
             self.returncode = int(answer["code"])
-            ended_seconds += answer["seconds"]
             self._lines.close()
             self._answers.close()
         return self.returncode
@@ -95,6 +105,82 @@ class Forked:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+class Popen(Forked):
+    """`subprocess.Popen` of a command that begins with `sys.executable`, with these arguments."""
+
+    def __init__(
+        self,
+        command: Sequence[object],
+        *,
+        stdin: int | None = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        text: bool = False,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None,
+        start_new_session: bool = False,
+        server: str = "",
+    ) -> None:
+        assert command[0] == sys.executable
+        ours: list[Any] = [None] * 3
+        theirs: list[int] = []
+        opened: list[int] = []
+        for number, stream in enumerate((stdin, stdout, stderr)):
+            if stream == subprocess.PIPE:
+                ends = os.pipe()
+                kept, given = ends[::-1] if number == 0 else ends
+                mode = "w" if number == 0 else "r"
+                ours[number] = os.fdopen(kept, mode if text else f"{mode}b")
+                opened.append(given)
+            elif stream == subprocess.DEVNULL:
+                given = os.open(os.devnull, os.O_RDWR)
+                opened.append(given)
+            elif stream == subprocess.STDOUT:
+                given = theirs[1]
+            elif stream is None:
+                given = number
+            else:
+                given = stream if isinstance(stream, int) else stream.fileno()
+            theirs.append(given)
+        super().__init__(command[1:], streams=theirs, env=env, cwd=cwd, server=server)
+        self.stdin, self.stdout, self.stderr = ours
+        for descriptor in opened:
+            os.close(descriptor)
+
+    def __enter__(self) -> Popen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
+    def communicate(self, timeout: float | None = PATIENCE) -> tuple[Any, Any]:
+        """What the process still says on both streams, once it has ended."""
+        if self.stdin is not None:
+            self.stdin.close()
+        streams = [None if s is None or s.closed else s for s in (self.stdout, self.stderr)]
+        with ThreadPoolExecutor(2) as pool:
+            reads = [pool.submit(stream.read) if stream else None for stream in streams]
+            self.wait(timeout)
+            out, error = (read.result() if read else None for read in reads)
+        for stream in streams:
+            if stream is not None:
+                stream.close()
+        return out, error
+
+
+def as_subprocess(server: str = "") -> Any:
+    """What takes the place of the module `subprocess` in `services.releaser.child`."""
+    return SimpleNamespace(
+        Popen=partial(Popen, server=server),
+        PIPE=subprocess.PIPE,
+        DEVNULL=subprocess.DEVNULL,
+        TimeoutExpired=subprocess.TimeoutExpired,
+    )
 
 
 def started(
@@ -194,6 +280,8 @@ def _warm() -> None:
         import_module(f"{commands.__name__}.{module.name}")
     for name in WARM:
         import_module(name)
+    with suppress(ImportError):  # an extra; its threads begin with the first computation
+        import_module("optax")
     # Arrow's allocator has a thread that outlives no fork and is not missed.
     names = {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
     names -= {Path("/proc/self/comm").read_text().strip(), "jemalloc_bg_thd"}
@@ -248,9 +336,11 @@ def _guard(connection: socket.socket, child: int) -> None:
     connection.sendall(json.dumps({"pid": child}).encode() + b"\n")
     _, status, used = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    answer = {"code": code, "seconds": used.ru_utime + used.ru_stime}
+    seconds = array.array("d", [used.ru_utime + used.ru_stime])
     try:
-        connection.sendall(json.dumps(answer).encode() + b"\n")
+        with Path(f"{sys.argv[1]}.seconds").open("ab", buffering=0) as file:
+            file.write(seconds.tobytes())
+        connection.sendall(json.dumps({"code": code}).encode() + b"\n")
     finally:
         os._exit(0)
 
@@ -313,4 +403,5 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # a copy does not look through what it inherits
     received = serve(sys.argv[1])
+    import_module("stream_dp.services.releaser.child").subprocess = as_subprocess(sys.argv[1])
     os._exit(_end(received))  # nor take it apart at its end

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
+from kit import fork_server
 from kit.households import NotedNoise, dying
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.jobs.worker.worker import Worker
@@ -48,13 +46,7 @@ def killed_and_again(file: Path, rounds: int, before: int = 3) -> None:
     steps = []
     for call in (before - 1, 10**9):
         command = _WORKER.format(tests=tests, file=str(file), call=call)
-        done = subprocess.run(
-            [sys.executable, "-c", command],
-            env={**os.environ, "PYTHONPATH": tests},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = fork_server.run("-c", command)
         code = -signal.SIGKILL if call == before - 1 else 0
         assert done.returncode == code, (done.stdout, done.stderr)
         steps.append(done.stdout.split())

@@ -1,4 +1,4 @@
-"""A folder in memory, and signal handlers that are restored."""
+"""A folder in memory, signal handlers that are restored, workers that begin as copies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit.fork_server import as_subprocess
 from kit.killed import in_memory
 from kit.signals import restored_handlers
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _copies_of_a_warm_process() -> Iterator[None]:
+    """The workers and aggregators of releasers; those of an installed package are its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dp.services.releaser.child.subprocess", as_subprocess())
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from broker import free_port
+from kit.fork_server import Popen
 from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names
 from kit.panels import StudyFolder, script
 
@@ -219,14 +220,14 @@ def test_ipv6(facts: Facts) -> None:
 
 
 @contextmanager
-def running(place: StudyFolder, *options: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+def running(place: StudyFolder, *options: str) -> Iterator[tuple[Popen, int, int]]:
     """`stream-dp run` with both listeners on; its process and their ports."""
     inside, public = free_port(), free_port()
     addresses = {
         "STREAM_DP_LISTEN": f"127.0.0.1:{inside}",
         "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",
     }
-    with subprocess.Popen(
+    with Popen(
         [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file), *options],
         env=os.environ | addresses,
         stdout=subprocess.PIPE,

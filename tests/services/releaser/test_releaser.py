@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kit.events import lines_to
+from kit.fork_server import Popen
 from kit.panels import (
     LABELS,
     PARTITIONS,
@@ -183,17 +184,17 @@ def test_a_second_process_is_refused(place: StudyFolder) -> None:
 # Stopping
 
 
-def process(place: StudyFolder, *command: str) -> subprocess.Popen[bytes]:
+def process(place: StudyFolder, *command: str) -> Popen:
     """A command on the study, as a process of its own."""
     name, *options = command
-    return subprocess.Popen(
+    return Popen(
         [sys.executable, "-m", "stream_dp.services.cli", name, str(place.file), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
 
 
-def line_of(child: subprocess.Popen[bytes]) -> bytes:
+def line_of(child: Popen) -> bytes:
     assert child.stdout is not None
     return child.stdout.readline()
 

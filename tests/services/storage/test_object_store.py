@@ -12,6 +12,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from kit.fork_server import Popen
 from kit.object_store import SECRET, ObjectStore, object_store
 from kit.panels import PERIODS, StudyFolder, declaration, script
 from kit.parts import PartsFolder
@@ -37,8 +38,8 @@ def place_of(folder: Path, bucket: str = "kept") -> PartsFolder:
     return PartsFolder(folder, TEXT + toml_lines(keys) + "\n")
 
 
-def begun(place: StudyFolder, store: ObjectStore, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def begun(place: StudyFolder, store: ObjectStore, *words: str) -> Popen:
+    return Popen(
         [sys.executable, "-m", "stream_dp.services.cli", *words],
         env=store.environment,
         stdout=subprocess.PIPE,

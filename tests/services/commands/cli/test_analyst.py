@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 import pyarrow.parquet as pq
 import pytest
+from kit import fork_server
 from prometheus_client.parser import text_string_to_metric_families
 from trial import MONTHS, STUDY
 
@@ -359,8 +360,7 @@ def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
 
 
 def process(*words, **options):
-    command = [sys.executable, "-m", "stream_dp.services.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
+    return fork_server.run("-m", "stream_dp.services.cli", *words, **options)
 
 
 def test_exit_codes_of_the_process(finished, tmp_path):

@@ -1,6 +1,6 @@
 """The crash matrix on three brokers with three replicas: leaders die, and some lose their data.
 
-    python tests/kafka/cluster.py [KILLS [DEATHS]]
+    python benchmarks/kills/cluster.py [KILLS [DEATHS]]
 
 KILLS of the releaser; DEATHS of the broker that leads the journal, the public topic or anything
 else, with SIGKILL, while the releaser goes on. Every other one comes back without the records of
@@ -20,11 +20,14 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import matrix
-from broker import _PROPERTIES, FOLDER, Broker, free_port
-from confluent_kafka.admin import AdminClient
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "kafka"), str(ROOT / "deploy" / "kafka")]
 
-from stream_dp.study.topics import RELEASES
+import matrix  # noqa: E402
+from broker import _PROPERTIES, FOLDER, Broker, free_port  # noqa: E402
+from confluent_kafka.admin import AdminClient  # noqa: E402
+
+from stream_dp.study.topics import RELEASES  # noqa: E402
 
 NODES = 3
 _MORE = """\

@@ -1,6 +1,6 @@
 """Kills releasers, workers and aggregators of all kinds of studies, and counts what went wrong.
 
-    python tests/crash/kill_loop.py [KILLS [SEED]]      200 kills from seed 0 by default
+    python benchmarks/kills/kill_loop.py [KILLS [SEED]]    200 kills from seed 0 by default
 
 Every run of the loop takes one study and one engine, sends the study's whole input, and kills each
 process at a random step or moment until enough died. Then all processes run undisturbed, without
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 import msgspec
 import pytest

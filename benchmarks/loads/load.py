@@ -1,6 +1,6 @@
 """A load of reports on Kafka and on SQLite, through the same releaser, against a simple model.
 
-    python tests/kafka/load.py [REPORTS]
+    python benchmarks/loads/load.py [REPORTS]
 
 The people of a real panel of nine months (shared/data/panels/oulad_submit_monthly.csv), repeated
 under new ids up to the wanted number of reports (`load_reports.py` says of which kinds), over 8
@@ -208,8 +208,8 @@ def main() -> int:
     if not PANEL.exists():
         print(f"load: {PANEL} is not there", file=sys.stderr)
         return 2
-    tests = Path(__file__).resolve().parents[1]
-    sys.path[:0] = [str(tests), str(tests.parent / "deploy" / "kafka")]
+    root = Path(__file__).resolve().parents[2]
+    sys.path[:0] = [str(root / "tests"), str(root / "deploy" / "kafka")]
     from kit.brokers import running_broker
 
     with running_broker() as address:
