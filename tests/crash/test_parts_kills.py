@@ -70,6 +70,8 @@ def finish(killed: KilledReleaser, expected: list[dict[str, Any]]) -> None:
     """Run both to the horizon; nothing tells the study from one that was never interrupted."""
     for _ in range(2 * PERIODS):
         assert killed.run()
+        if len(parts_of(killed).entries()) > PERIODS:
+            break
         parts_of(killed).aggregate()
     check(killed, expected, snapshots_lost=True)
     kept = {path.name for path in parts_of(killed).snapshots.iterdir()}

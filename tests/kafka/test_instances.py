@@ -130,6 +130,7 @@ def stopped(place: Days, nursery: Nursery, step: str, go: Path) -> Life:
     return life
 
 
+@pytest.mark.slow  # in the suite the crash matrix pauses a releaser at both steps
 @pytest.mark.parametrize("step", ["journal open", "release open"])
 def test_a_pause_in_a_commit_is_no_fencing(
     place: Days, nursery: Nursery, step: str, tmp_path: Path

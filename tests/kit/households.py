@@ -314,11 +314,16 @@ NEVER = 10**9
 
 
 def finish(homes: HouseholdFolder) -> None:
-    """Let everything come to its end, as often as that takes."""
-    for _ in range(3):
+    """Let everything come to its end, in as many lives as that takes."""
+    for _ in range(4):
         assert homes.releases_to(NEVER)
+        entries = homes.entries()
+        jobs = {job.id for entry in entries for job in entry.jobs}
+        if len(journal.closes(entries)) > PERIODS and jobs == {e.result_of for e in entries} - {
+            None
+        }:
+            return
         assert homes.works_to(NEVER)
-    assert homes.releases_to(NEVER)
 
 
 def check(homes: HouseholdFolder, snapshots: int = 2) -> None:

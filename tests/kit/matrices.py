@@ -20,12 +20,10 @@ def chunks(usual: int, number: int) -> Any:
 
 
 # Of the calls of a step, of which there is one in most periods.
-CALLS = pytest.mark.parametrize(
-    "which", ["first two and last", pytest.param("others", marks=pytest.mark.slow)]
-)
+CALLS = pytest.mark.parametrize("which", ["second", pytest.param("others", marks=pytest.mark.slow)])
 
 
 def calls_of(which: str, number: int) -> list[int]:
     """The calls (from 0) of a step that is called so often, of either half of CALLS."""
-    early = {0, 1, number - 1} & set(range(number))
-    return sorted(early if which == "first two and last" else set(range(number)) - early)
+    second = min(1, number - 1)
+    return [second] if which == "second" else [call for call in range(number) if call != second]

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 from contents import drain, sent, values
 from contract import LogContract
+from kit.fork_server import Popen
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
@@ -136,9 +137,7 @@ log = SqliteLog(Path(sys.argv[1]), public=sys.argv[2] == "public")
 
 
 def child(code, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-c", CHILD + code, *map(str, arguments)], stdout=subprocess.PIPE
-    )
+    return Popen([sys.executable, "-c", CHILD + code, *arguments], stdout=subprocess.PIPE)
 
 
 def test_several_processes_append_while_one_reads(tmp_path, opened):
