@@ -153,7 +153,8 @@ class FittedTargets:
         coins: for remainders
         """
         absences = self.absences(target, totals, coins)
-        fitted = nearest_panel(target, totals.astype(np.float64), self.metric(t), absences)
+        sums, metric = totals.astype(np.float64), self.metric(t)
+        fitted = nearest_panel(target, sums, metric, absences, coarse=self._residuals)
         counts = round_to_sums(fitted.reshape(totals.size, -1), totals, coins).ravel()
         return counts, self._notes(target, fitted, totals, absences)
 

@@ -4,6 +4,7 @@ A panel's histogram p must be at or above 0, and have given sums: at t = k of al
 of the patterns with the same overlap, for rows keep their histories. Of those,
     minimise  sum_{j <= J} d_j q^-j |M_j (p - g)|^2,
 M_j the sums over the j oldest symbols, J = min(k - 1, T - t), d_j = (j + 1)^p - j^p, g the target.
+Of three symbols or more there are terms for coarse sums, too (`coarse_sums.py`).
 q^-j M_j' M_j averages over the j oldest symbols, a projection; so with windows measured as
 residuals and weights of exponent p (`residual_costs.py`) this is the inverse covariance of the
 estimates on what is free: a sum over many patterns, which is measured well, is moved less than a
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..products import power, product
+from .coarse_sums import LEAST_SYMBOLS, coarse_sums
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +52,11 @@ class PatternMetric:
     ahead: int
     exponent: Fraction
     variance: float
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return round(math.log(self.bins, self.q))
 
     @property
     def most(self) -> float:
@@ -177,24 +184,28 @@ def with_present(fitted: Floats, projected: Projection, absences: Absences) -> F
 
 
 def nearest_panel(
-    target: Floats, sums: Floats, metric: PatternMetric, absences: Absences | None = None
+    target: Floats,
+    sums: Floats,
+    metric: PatternMetric,
+    absences: Absences | None = None,
+    *,
+    coarse: bool = False,
 ) -> Floats:
     """The histogram of a panel nearest to `target` in the metric of the noise.
 
     target: (q^k,) the estimates, in the order of codes
     sums: (z,) of the rows of target in z equal parts: one at t = k, later one for each overlap
+    coarse: whether coarse sums are kept nearer to their estimates (`coarse_sums.py`)
     """
     projected = projection_of(sums.astype(np.float64), target.size, absences)
     fitted = projected(target)
     others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
     clipped = fitted[others].min(initial=1.0) <= 0
     if metric.ahead > 0 and clipped:
+        descent = _descent(target, metric, absences, coarse=coarse and metric.q >= LEAST_SYMBOLS)
 
         def after(point: Floats) -> Floats:
-            off = point - target
-            if absences is not None:
-                off[absences.pattern] = 0.0
-            return projected(point - metric.slope(off) / metric.most)
+            return projected(point - descent(point))
 
         fitted = descended(fitted, after, ITERATIONS, still=STILL * math.sqrt(metric.variance))
     if absences is not None:
@@ -203,6 +214,29 @@ def nearest_panel(
         part = absences.pattern * len(sums) // target.size
         fitted[absences.pattern] = sums[part] - absences.others
     return fitted
+
+
+def _descent(
+    target: Floats, metric: PatternMetric, absences: Absences | None, *, coarse: bool
+) -> Callable[[Floats], Floats]:
+    """The gradient of the squared distance at a point over its steepest slope, as a function.
+
+    Parameters are those of `nearest_panel`.
+    """
+    unknown = np.arange(target.size) == (-1 if absences is None else absences.pattern)
+    if not coarse:
+        return lambda point: metric.slope(np.where(unknown, 0.0, point - target)) / metric.most
+    every = coarse_sums(metric.q, metric.width)
+    held = coarse_sums(
+        metric.q, metric.width, every.rare_symbols(target, math.sqrt(metric.variance))
+    )
+    most = metric.most + held.most / metric.variance
+
+    def descent(point: Floats) -> Floats:
+        off = np.where(unknown, 0.0, point - target)
+        return (metric.slope(off) + held.slope(off) / metric.variance) / most
+
+    return descent
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,81 @@
+"""Coarse sums of a histogram: their terms by definition, and rare states in a panel."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from stream_dp.continual import FixedWindow
+from stream_dp.continual.window import coarse_sums as module
+from stream_dp.continual.window.coarse_sums import RARE_WEIGHT, WEIGHT, CoarseSums
+from stream_dp.evaluation import simulate
+from stream_dp.privacy.noise import SeededNoise
+
+
+def sets_of(q: int, width: int, rare: tuple[int, ...]):
+    """Every set of patterns with its weight, from the words of the definition."""
+    patterns = list(product(range(q), repeat=width))
+    for v, j in product(range(q), range(1, width + 1)):
+        at_least = np.array([p.count(v) >= j for p in patterns])
+        last = np.array([all(s == v for s in p[-j:]) for p in patterns])
+        for members in (at_least, ~at_least, last, ~last):
+            yield members, WEIGHT
+    for v, j in product(rare, range(1, width + 1)):
+        yield np.array([v in p[-j:] for p in patterns]), RARE_WEIGHT
+
+
+@pytest.mark.parametrize(
+    ("q", "width", "rare"), [(3, 1, ()), (3, 3, (2,)), (4, 2, (0, 3)), (5, 3, (1, 4))]
+)
+def test_terms_are_those_of_every_set(q, width, rare):
+    terms, off = CoarseSums(q, width, rare), np.random.default_rng(1).normal(size=q**width)
+    dense = np.zeros((q**width, q**width))
+    for members, weight in sets_of(q, width, rare):
+        dense += weight * np.outer(members, members) / members.sum()
+    assert np.allclose(terms.slope(off), dense @ off)
+    largest = np.linalg.eigvalsh(dense)[-1]
+    assert largest * (1 - 1e-9) <= terms.most <= 1.01 * largest
+
+
+def test_symbols_of_few_people_are_rare():
+    deviation, people = 10.0, np.full(27, 100.0)
+    rare = [code for code, p in enumerate(product(range(3), repeat=3)) if 2 in p]
+    people[rare] = 1.0
+    terms = CoarseSums(3, 3)
+    assert terms.rare_symbols(people, deviation) == (2,)
+    people[rare] = 5.0
+    assert terms.rare_symbols(people, deviation) == ()
+
+
+def test_a_rare_state_is_hardly_more_frequent_in_the_panel(monkeypatch):
+    """At least 1 of the last 3 in a state of 1 %: the bias without coarse sums is larger by 60 %."""
+    truth = simulate.panel(5, n=10_000, periods=8, symbols=5, stay=0.9)
+    moved = np.random.default_rng(1).random(len(truth)) < 0.95
+    truth[moved] = np.where(truth[moved] == 4, 0, truth[moved])
+    form = FixedWindow(
+        values=(0, 1, 2, 3, 4),
+        width=3,
+        horizon=8,
+        rho=Fraction(1, 200),
+        neighbours="replace_one",
+        rows=len(truth),
+    ).best()
+    seen = np.array([4 in pattern for pattern in product(range(5), repeat=3)])
+
+    def bias() -> float:
+        errors = []
+        for seed in range(4):
+            state, source = form.init(), SeededNoise(seed)
+            for t in range(1, 9):
+                counts = form.counts(truth, t)
+                state, step = form.step(state, counts, source.draw(form.demand(t)))
+                if step is not None:
+                    errors.append(float((state.panel - counts)[seen].sum()))
+        return float(np.mean(errors))
+
+    with_sums = bias()
+    monkeypatch.setattr("stream_dp.continual.window.panel_fit.LEAST_SYMBOLS", 9)
+    without = bias()
+    assert module.LEAST_SYMBOLS == 3
+    assert 0 < 1.6 * with_sums < without
