@@ -49,7 +49,7 @@ def test_symbols_of_few_people_are_rare():
 
 
 def test_a_rare_state_is_hardly_more_frequent_in_the_panel(monkeypatch):
-    """At least 1 of the last 3 in a state of 1 %: the bias without coarse sums is larger by 60 %."""
+    """At least 1 of 3 periods in a state of 1 %: without coarse sums the bias is 60 % larger."""
     truth = simulate.panel(5, n=10_000, periods=8, symbols=5, stay=0.9)
     moved = np.random.default_rng(1).random(len(truth)) < 0.95
     truth[moved] = np.where(truth[moved] == 4, 0, truth[moved])
