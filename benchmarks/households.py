@@ -35,10 +35,10 @@ from pathlib import Path
 
 import numpy as np
 from families import families
+from household_files import binned_column, read_hierarchy, read_pums
 
 from stream_dp.batch import kinds
-from stream_dp.batch.data.domain import Bins, Column, Domain, Hierarchy, Roles
-from stream_dp.batch.data.hierarchy_files import read_hierarchy, read_pums
+from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
 from stream_dp.batch.groups.workload.candidates import default_marginals
 from stream_dp.batch.groups.workload.exact_counts import marginal_counts
@@ -73,10 +73,12 @@ PEOPLE = (
 )
 
 
-def survey(homes: tuple[Column, ...], people: tuple[Column, ...], most: int) -> Hierarchy:
+def survey(
+    homes: tuple[Column, ...], people: tuple[Column, ...], most: int, **bins: tuple[int, ...]
+) -> Hierarchy:
     domain = Domain(homes, people, most)
     return read_hierarchy(
-        *FILES, domain, key_group="hhID", key_person="hhID", drop_larger=True
+        *FILES, domain, key_group="hhID", key_person="hhID", bins=bins, drop_larger=True
     ).hierarchy
 
 
@@ -86,8 +88,8 @@ def full() -> Hierarchy:
 
 def reduced() -> Hierarchy:
     """Up to 4 people: minors, those below the two highest ages, the rest; sex; in work or not."""
-    age = Bins((4, 8)).column("PAge")
-    hierarchy = survey(HOMES[1:], (age, SEX, WORK), 4)
+    age = binned_column("PAge", (4, 8))
+    hierarchy = survey(HOMES[1:], (age, SEX, WORK), 4, PAge=(4, 8))
     people = np.stack([*hierarchy.people.T[:2], hierarchy.people[:, 2] > 1], axis=1)
     domain = Domain(hierarchy.domain.group, (age, SEX, Column("works", ("yes", "no"))), 4)
     return Hierarchy(domain, hierarchy.groups, people, hierarchy.group_of)
@@ -118,13 +120,16 @@ def census(homes: Path, people: Path) -> Hierarchy:
         Column("TEN", (1, 2, 3, 4)),
         Column("VEH", (0, 1, 2, 3, 4, 5, 6)),
     )
+    ages = (6, 18, 30, 45, 65)
     person = (
-        Bins((6, 18, 30, 45, 65)).column("AGEP"),
+        binned_column("AGEP", ages),
         Column("SEX", (1, 2)),
         Column("RAC1P", tuple(range(1, 10))),
         Column("ESR", (*range(1, 7), "none"), missing="none"),
     )
-    return read_pums(homes, people, group=group, person=person, most=8, drop_larger=True).hierarchy
+    return read_pums(
+        homes, people, group=group, person=person, most=8, bins={"AGEP": ages}, drop_larger=True
+    ).hierarchy
 
 
 HPD = ("hpd-fixed", "hpd-gen")

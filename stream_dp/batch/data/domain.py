@@ -7,7 +7,6 @@ a bounded number of children; people with any other value of that column have no
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,48 +26,17 @@ Int64Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Bins:
-    """Public intervals of a number: below edges[0], between consecutive edges, from the last up.
-
-    An edge belongs to the interval above it. Every number lies in one interval. Edges are strictly
-    increasing integers; raises UserError otherwise.
-    """
-
-    edges: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        pairs = zip(self.edges, self.edges[1:], strict=False)
-        if not self.edges or any(a >= b for a, b in pairs):
-            raise UserError("bins: edges must be one or more numbers in increasing order")
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        inner = zip(self.edges, self.edges[1:], strict=False)
-        return (f"<{self.edges[0]}", *(f"{a}..<{b}" for a, b in inner), f">={self.edges[-1]}")
-
-    def code(self, value: float) -> int:
-        return bisect_right(self.edges, value)
-
-    def column(self, name: str, missing: str | None = None) -> Column:
-        """A column of these bins; missing: a further value, for empty cells."""
-        values = self.labels if missing is None else (*self.labels, missing)
-        return Column(name, values, missing, self)
-
-
-@dataclass(frozen=True)
 class Column:
     """An attribute and its possible values, in code order.
 
     values: a value declared as 1 may be written 1 or '1' in the data.
     missing: the value of an empty cell; None: an empty cell is a fault.
-    bins: the intervals of numbers that the first values stand for.
     Raises UserError for a declaration that contradicts itself.
     """
 
     name: str
     values: tuple[int | str, ...]
     missing: int | str | None = None
-    bins: Bins | None = None
 
     def __post_init__(self) -> None:
         texts = [str(v) for v in self.values]
@@ -78,8 +46,6 @@ class Column:
             raise UserError(f"column '{self.name}': a value is empty or stands there twice")
         if self.missing is not None and self.missing not in self.values:
             raise UserError(f"column '{self.name}': missing must be one of its values")
-        if self.bins is not None and self.values[: len(self.bins.labels)] != self.bins.labels:
-            raise UserError(f"column '{self.name}': its values are not those of its bins")
 
     def code(self, value: int | str) -> int:
         """The code of a value. Raises UserError unless it is one of the values."""
@@ -93,22 +59,7 @@ class Column:
             cells = cells.fill_null(str(self.missing))
         index = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
         codes: Int64Array = index.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        if self.bins is not None:
-            unmatched = np.flatnonzero(codes < 0)
-            distinct = cells.take(pa.array(unmatched)).dictionary_encode()
-            known = np.array([self._cut(v) for v in distinct.dictionary.to_pylist()], np.int64)
-            place = distinct.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-            codes[unmatched] = np.append(known, -1)[place.astype(np.int64)]
         return codes
-
-    def _cut(self, text: str) -> int:
-        """The code of a number's bin; -1 if the text is no number."""
-        assert self.bins is not None
-        try:
-            number = float(text)
-        except ValueError:
-            return -1
-        return -1 if number != number else self.bins.code(number)
 
 
 @dataclass(frozen=True)
