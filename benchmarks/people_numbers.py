@@ -45,7 +45,7 @@ from peers import Peers
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.match_synthesizer import fit_match
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
-from stream_dp.batch.people.model.bin_points import spread
+from stream_dp.batch.people.model.people_draw import drawn_numbers
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.synthesizer import FitContext
@@ -274,7 +274,7 @@ def within_bins(domain: PeopleDomain, codes: NDArray[np.integer], seed: int) -> 
     """Answers of codes, numbers uniform within their bins."""
     answers, rng = codes.astype(np.int64), np.random.default_rng(seed)
     for column, numbers in domain.numbers.items():
-        answers[:, column] = spread(rng, answers[:, column], numbers)
+        answers[:, column] = drawn_numbers(rng, answers[:, column], numbers)
     return answers
 
 

@@ -11,7 +11,6 @@ from people_tables import domain
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.measure.residual_counts import Residuals, centred, marginal_counts
-from stream_dp.batch.people.model.beliefs import Beliefs
 from stream_dp.batch.people.model.junction_tree import JunctionTree
 from stream_dp.batch.people.model.tree_model import OF_MARGINALS, TreeModel
 from stream_dp.batch.people.people_table import People
@@ -41,7 +40,7 @@ def test_marginals_are_those_of_all_cells(data):
         joint[cell] = sum(p[tuple(cell[c] for c in clique)] for clique, p in parts)
     total = np.log(np.exp(joint).sum())
     joint = np.exp(joint - total)
-    tables, logarithm = Beliefs(tree).marginals([p.copy() for p in potentials])
+    tables, logarithm = tree.marginals([p.copy() for p in potentials])
     assert logarithm == pytest.approx(total)
     for clique, table in zip(tree.cliques, tables, strict=True):
         others = tuple(c for c in range(5) if c not in clique)

@@ -10,6 +10,7 @@ from grouped import RELATED, hierarchies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import small_groups
+from kit.people_costs import spent
 from kit.small_groups import Still
 
 from stream_dp.batch.data.domain import Hierarchy
@@ -24,7 +25,7 @@ from stream_dp.batch.groups.workload.candidates import (
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
-from stream_dp.batch.rounds.phases import Everything, spent
+from stream_dp.batch.rounds.phases import Everything
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho

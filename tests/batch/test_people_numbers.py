@@ -9,7 +9,7 @@ from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.people.measure.residual_counts import all_residuals
-from stream_dp.batch.people.model.bin_points import spread
+from stream_dp.batch.people.model.people_draw import drawn_numbers
 from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, study_people
@@ -120,8 +120,8 @@ def test_numbers_are_spread_evenly_over_their_bins():
     numbers = Numbers(Scale(least=0, most=999), (10, 500), absent=True)
     bins = np.repeat([0, 1, 2, 3], [70, 1, 5000, 9])
     order = np.random.default_rng(0).permutation(len(bins))
-    codes = spread(np.random.default_rng(1), bins[order], numbers)
-    again = spread(np.random.default_rng(1), bins[order], numbers)
+    codes = drawn_numbers(np.random.default_rng(1), bins[order], numbers)
+    again = drawn_numbers(np.random.default_rng(1), bins[order], numbers)
     assert np.array_equal(codes, again)
     assert np.array_equal(np.searchsorted(numbers.starts, codes, side="right") - 1, bins[order])
     assert np.bincount(codes, minlength=1001)[:10].tolist() == [7] * 10

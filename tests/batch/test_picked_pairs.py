@@ -15,9 +15,7 @@ from people_tables import domain, paired
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
-from stream_dp.batch.people.model.beliefs import Beliefs
-from stream_dp.batch.people.model.junction_tree import JunctionTree
-from stream_dp.batch.people.model.tree_growth import grown_tree, open_pairs
+from stream_dp.batch.people.model.junction_tree import JunctionTree, grown_tree, open_pairs
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
@@ -328,7 +326,7 @@ def test_marginals_and_pairs_are_those_of_all_cells(data):
     tree = JunctionTree.of(sizes, pairs)
     for pair in pairs[:2]:
         tree = tree.extended(*pair)
-    rng, beliefs = np.random.default_rng(1), Beliefs(tree)
+    rng = np.random.default_rng(1)
     potentials = [rng.normal(0, 2, [sizes[c] for c in clique]) for clique in tree.cliques]
     joint = np.zeros(sizes)
     for clique, potential in zip(tree.cliques, potentials, strict=True):
@@ -336,12 +334,12 @@ def test_marginals_and_pairs_are_those_of_all_cells(data):
     highest = joint.max()
     total = np.exp(joint - highest).sum()
     shares = np.exp(joint - highest) / total
-    marginals, normaliser = beliefs.marginals([p.copy() for p in potentials])
+    marginals, normaliser = tree.marginals([p.copy() for p in potentials])
     assert normaliser == pytest.approx(highest + math.log(total))
     for clique, marginal in zip(tree.cliques, marginals, strict=True):
         others = tuple(c for c in range(5) if c not in clique)
         assert marginal == pytest.approx(shares.sum(axis=others))
-    for first, own in beliefs.pairs(marginals):
+    for first, own in tree.pairs(marginals):
         for second, table in own.items():
             if first < second:
                 others = tuple(c for c in range(5) if c not in (first, second))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.people_costs import spent
 from kit.small_groups import DOMAIN, Never, Silent
 from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.queries import PERSON, Queries, all_marginals
 from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
-from stream_dp.batch.rounds.phases import SELECTION, spent
+from stream_dp.batch.rounds.phases import SELECTION
 from stream_dp.batch.synthesizer import MemoryTranscript
 from stream_dp.evaluation.tables import baselines, groups_trials
 from stream_dp.evaluation.tables.table_report import averaged

@@ -16,7 +16,8 @@ from stream_dp.batch.groups.mwem import mwem
 from stream_dp.batch.groups.workload.candidates import default_marginals, marginal_workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, SPOUSE, Marginal, Queries
-from stream_dp.batch.rounds.loop import AdaptiveFit, NoisyAnswers
+from stream_dp.batch.rounds.loop import AdaptiveFit
+from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.evaluation.tables.groups_judge import DataSetJudge
 from stream_dp.evaluation.tables.table_report import (

@@ -39,3 +39,10 @@ def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, eve
         noisy = noisy.joined(residuals, phase.candidates, np.concatenate(exact), variances)
         number += 1
     return costs, noisy
+
+
+def spent(phases, workload, picked):
+    """The exact rho of rounds that measured these candidates, phase after phase."""
+    rounds = [phase for phase in phases for _ in range(phase.rounds)]
+    costs = (phase.cost(workload, chosen) for phase, chosen in zip(rounds, picked, strict=True))
+    return sum(costs, Fraction(0))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.kinds import load_synthesizer, planned_phases, planned_titles
+from stream_dp.batch.people.measure.targets import reduced_chi_squared
 from stream_dp.batch.people.model import tree_model
-from stream_dp.batch.people.model.chi_squared import reduced_chi_squared
 from stream_dp.batch.people.model.linear_mixture import LinearMixture
 from stream_dp.batch.people.model.mixture_model import BlockMixture
 from stream_dp.batch.people.model.tree_model import TreeModel

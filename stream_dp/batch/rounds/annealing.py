@@ -18,27 +18,23 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from stream_dp.privacy.noise import NoiseSource
-from stream_dp.privacy.zcdp import selection_rho
 
 from ..data.domain import Int64Array
-from .phases import SELECTION, Candidates, Ranked
+from .phases import SELECTION, Candidates, Picking, Ranked
 
 MOST_LEVEL = 40
 
 
 @dataclass(frozen=True)
-class Annealed:
-    """The rounds that are left of a phase.
+class Annealed(Picking):
+    """The rounds that remain of a phase, and their rho.
 
-    rho: what is left of its part of the budget.
-    candidates: the numbers of those to pick from.
     first: the rho of one pick and its measurement before noise falls.
     picks: candidates that a round picks, at most.
-    allowed: from what was measured before, in order, the candidates that may be picked next; one
-        at least.
-    selection: the part of rho that pays for picking.
+    allowed: from the candidates measured so far, in order, those that may be picked next; one at
+        least.
     level: how often noise has fallen.
-    Raises ValueError where they leave nothing to do.
+    Raises ValueError where the rounds have nothing to do.
     """
 
     rho: Fraction
@@ -57,12 +53,12 @@ class Annealed:
 
     @property
     def rounds(self) -> int:
-        """How many there are if noise does not fall."""
+        """The number of rounds if noise does not fall."""
         return max(1, int(self.rho / (self.first * self.picks)))
 
     @property
     def last(self) -> bool:
-        """Whether the next round spends what is left."""
+        """Whether the next round spends the rest of rho."""
         return self.rho < 2 * self.picks * self._full
 
     @property
@@ -71,18 +67,7 @@ class Annealed:
 
     @property
     def each(self) -> Fraction:
-        """The rho of one candidate of the next round: of its pick and its measurement."""
         return self.rho / self.picks if self.last else self._full
-
-    def variances(self, workload: Candidates) -> dict[int, Fraction]:
-        """By candidate, the variance of its noise in the next round: each costs the same."""
-        measuring = (1 - self.selection) * self.each
-        squared = workload.squared
-        return {i: Fraction(squared[i]) / (2 * measuring) for i in self.candidates}
-
-    def scale(self, workload: Ranked) -> Fraction:
-        """The squared scale of a pick's Gumbel noise."""
-        return workload.sensitivity**2 / (2 * self.selection * self.each)
 
     def picked(
         self,
@@ -94,43 +79,37 @@ class Annealed:
         """The next round's candidates, one after the other.
 
         scores: (candidates,) of all candidates.
-        measured: what was measured before.
+        measured: the candidates measured so far.
         """
-        places = {i: place for place, i in enumerate(self.candidates)}
+        position = {i: p for p, i in enumerate(self.candidates)}
         chosen, scale = list[int](), self.scale(workload)
         for _ in range(self.picks):
-            open_ = sorted({*self.allowed((*measured, *chosen))} - {*chosen})
-            if not open_:
+            allowed = sorted({*self.allowed((*measured, *chosen))} - {*chosen})
+            if not allowed:
                 break
-            (top,) = source.top(scores[[places[i] for i in open_]], 1, scale)
-            chosen.append(open_[int(top)])
+            (top,) = source.top(scores[[position[i] for i in allowed]], 1, scale)
+            chosen.append(allowed[int(top)])
         return chosen
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
-        """Whether the next round may have picked these."""
+        """Whether the next round may pick these candidates."""
         new = {*picked} & {*self.candidates}
         return 0 < len(new) == len(picked) <= self.picks
 
-    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of the next round if it picks and measures these."""
-        variances = self.variances(workload)
-        measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
-        return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
-
     def after(self, workload: Candidates, picked: Sequence[int]) -> Annealed | None:
-        """The rounds that are left after one."""
+        """The rounds that remain after one; None after the last."""
         if self.last:
             return None
         return replace(self, rho=self.rho - self.each * len(picked))
 
     def judged(self, learnt: float, noise: float) -> Annealed:
-        """With noise that falls where a round taught nothing.
+        """The next rounds: their noise is half if a round taught no more than noise.
 
         learnt: how far the model's answers to what the round measured changed, in sum.
-        noise: how far its noise alone would have moved them.
+        noise: how far the round's noise alone would have moved these answers.
         """
         return self.at(self.level + 1) if learnt <= noise and self.level < MOST_LEVEL else self
 
     def at(self, level: int) -> Annealed:
-        """With another level. Raises ValueError unless there is such a level."""
+        """The rounds after noise has fallen `level` times. Raises ValueError above MOST_LEVEL."""
         return replace(self, level=level)

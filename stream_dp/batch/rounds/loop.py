@@ -42,9 +42,7 @@ from stream_dp.privacy.noise import NoiseSource, exact_variance
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
 from .annealing import Annealed
-from .phases import Candidates, Everything, NextPhase, NoisyAnswers, Phase, fixed_phases
-
-__all__ = ["NoisyAnswers"]
+from .phases import Candidates, Everything, NextPhase, NoisyAnswers, Phase
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)
@@ -91,12 +89,11 @@ class AdaptiveMethod(Generic[W, S]):
         start: Callable[[int], Model[S]],
     ) -> AdaptiveMethod[W, S]:
         """A method whose phases depend on no answer."""
-        rounds = sum(phase.rounds for phase in phases)
         return AdaptiveMethod(
             title,
             workload=workload,
-            phase=fixed_phases(phases),
-            rounds=rounds,
+            phase=lambda number, answers: phases[number] if number < len(phases) else None,
+            rounds=sum(phase.rounds for phase in phases),
             start=start,
         )
 
@@ -148,28 +145,28 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
     confidential = _Data(data, workload, context.source)
     picked: list[tuple[int, ...]] = []
     answers = NoisyAnswers.none()
-    phase, place = method.phase(0, answers), 0
+    phase, phases_done = method.phase(0, answers), 0
     while phase is not None:
         number = len(picked) + 1
         if number == len(rounds):
             variances = phase.variances(workload)
             chosen = confidential.chosen(phase, variances, model, answers.candidates)
-            made = confidential.measure(chosen, variances, phase)
-            rounds.append(transcript.record(number, made))
+            measured = confidential.measure(chosen, variances, phase)
+            rounds.append(transcript.record(number, measured))
         phase, chosen, values = _decoded_round(rounds[number], workload, phase, answers.candidates)
         variances = phase.variances(workload)
         picked.append(chosen)
         answers = answers.joined(workload, chosen, values, variances)
         following: Phase | None = phase.after(workload, chosen)
         if following is None:
-            place += 1
-            following = method.phase(place, answers)
+            phases_done += 1
+            following = method.phase(phases_done, answers)
         if not isinstance(following, Everything):
-            before = model
+            previous = model
             model, error = model.learn(answers)
             if isinstance(following, Annealed) and isinstance(phase, Annealed):
                 rows = workload.rows(chosen)
-                learnt = float(np.abs(model.answers(rows) - before.answers(rows)).sum())
+                learnt = float(np.abs(model.answers(rows) - previous.answers(rows)).sum())
                 following = following.judged(learnt, _noise(workload, chosen, variances))
         context.progress(number, max(method.rounds, number), error)
         phase = following
@@ -184,9 +181,8 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
 
 
 def _noise(workload: Any, chosen: Sequence[int], variances: Mapping[int, Fraction]) -> float:
-    """What the noise in candidates moves the counts by that a model answers, in sum."""
-    each = (workload.noise(i, exact_variance(variances[i]) ** 0.5) for i in chosen)
-    return float(sum(each))
+    """How far the noise in candidates moves the counts that a model answers, in sum."""
+    return float(sum(workload.noise(i, exact_variance(variances[i]) ** 0.5) for i in chosen))
 
 
 @dataclass
@@ -220,17 +216,17 @@ class _Data:
         if isinstance(phase, Everything):
             return phase.candidates
         # All of the phase's candidates in every round, so that a compiled model keeps its shape.
-        every = phase.candidates
-        answers = model.answers(self.workload.rows(every))
+        candidates = phase.candidates
+        answers = model.answers(self.workload.rows(candidates))
         exact = {v: exact_variance(v) ** 0.5 for v in set(variances.values())}
-        deviations = [exact[variances[i]] for i in every]
-        scores = self.workload.scores(every, self.judged(every), answers, deviations)
+        deviations = [exact[variances[i]] for i in candidates]
+        scores = self.workload.scores(candidates, self.judged(candidates), answers, deviations)
         if isinstance(phase, Annealed):
             return phase.picked(self.workload, scores, measured, self.source)
-        before = set(measured)
-        left = [place for place, i in enumerate(every) if i not in before]
-        top = self.source.top(scores[left], phase.picks, phase.scale(self.workload))
-        return [every[left[place]] for place in top]
+        taken = set(measured)
+        free = [position for position, i in enumerate(candidates) if i not in taken]
+        top = self.source.top(scores[free], phase.picks, phase.scale(self.workload))
+        return [candidates[free[position]] for position in top]
 
     def measure(
         self, candidates: Sequence[int], variances: Mapping[int, Fraction], phase: Phase
@@ -250,10 +246,10 @@ class _Data:
 def _decoded_round(
     data: bytes, workload: Candidates, phase: Phase, measured: Sequence[int]
 ) -> tuple[Phase, tuple[int, ...], Int64Array]:
-    """The phase as it was in a round, and the candidates and answers of that.
+    """The phase of a recorded round with its level of noise, the candidates and their answers.
 
-    measured: the candidates of all rounds before it.
-    Raises UserError unless it is such a round.
+    measured: the candidates of all earlier rounds.
+    Raises UserError unless the phase allows the round.
     """
     shape: Any = tuple[list[int], bytes]
     if isinstance(phase, Annealed):

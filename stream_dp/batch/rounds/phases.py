@@ -166,7 +166,7 @@ class Everything:
         """The phase after this round: none."""
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
-        """Whether a round after those that measured some candidates may have measured these."""
+        """Whether a round may measure these candidates after those measured."""
         return tuple(picked) == self.candidates
 
     def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
@@ -175,16 +175,48 @@ class Everything:
         return workload.cost(picked, [variances[i] for i in picked])
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """A phase of rounds that pick candidates, one after the other, and measure them.
+class Picking:
+    """Rounds that pick candidates, each pick and its measurement at the cost `each`.
 
-    rho: its part of the budget, split equally among all measurements and, apart, all picks.
-    candidates: the numbers of those to pick from; none is picked twice.
-    rounds: how many rounds there are.
+    rho: the rounds' part of the budget.
+    candidates: the numbers of those to pick from.
     picks: candidates that a round picks.
     selection: the part of rho that pays for picking.
-    Raises ValueError where they leave nothing to do, or more than there is.
+    """
+
+    rho: Fraction
+    candidates: tuple[int, ...]
+    picks: int
+    selection: Fraction
+
+    @property
+    def each(self) -> Fraction:
+        raise NotImplementedError
+
+    def variances(self, workload: Candidates) -> dict[int, Fraction]:
+        """By candidate, the variance of its noise in the next round: each costs the same."""
+        measuring = (1 - self.selection) * self.each
+        squared = workload.squared
+        variances = {s: Fraction(s) / (2 * measuring) for s in set(squared)}
+        return {i: variances[squared[i]] for i in self.candidates}
+
+    def scale(self, workload: Ranked) -> Fraction:
+        """The squared scale of a pick's Gumbel noise."""
+        return workload.sensitivity**2 / (2 * self.selection * self.each)
+
+    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
+        """The rho of the next round if it picks and measures these candidates."""
+        variances = self.variances(workload)
+        measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
+        return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
+
+
+@dataclass(frozen=True)
+class Rounds(Picking):
+    """A phase whose rounds all have the same noise; no candidate is picked twice.
+
+    rho is split equally among all measurements and, apart, all picks.
+    Raises ValueError where the rounds have nothing to do, or more than there is.
     """
 
     rho: Fraction
@@ -201,51 +233,21 @@ class Rounds:
 
     @property
     def each(self) -> Fraction:
-        """The rho of one candidate: of its pick and its measurement."""
         return self.rho / (self.rounds * self.picks)
 
-    def variances(self, workload: Candidates) -> dict[int, Fraction]:
-        """By candidate, the variance of its noise: each costs the same."""
-        measuring = (1 - self.selection) * self.each
-        squared = workload.squared
-        variances = {s: Fraction(s) / (2 * measuring) for s in set(squared)}
-        return {i: variances[squared[i]] for i in self.candidates}
-
-    def scale(self, workload: Ranked) -> Fraction:
-        """The squared scale of a pick's Gumbel noise."""
-        return workload.sensitivity**2 / (2 * self.selection * self.each)
-
     def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
-        """The rounds that are left after one."""
-        left = self.rounds - 1
-        return replace(self, rounds=left, rho=self.each * self.picks * left) if left else None
+        """The rounds that remain after one; None after the last."""
+        rounds = self.rounds - 1
+        return replace(self, rounds=rounds, rho=self.each * self.picks * rounds) if rounds else None
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
-        """Whether a round after those that measured some candidates may have picked these."""
+        """Whether a round may pick these candidates after those measured."""
         new = {*picked} & {*self.candidates} - {*measured}
         return len(new) == len(picked) == self.picks
-
-    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of a round that picked and measured these."""
-        variances = self.variances(workload)
-        measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
-        return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
 
 
 Phase: TypeAlias = "Everything | Rounds | Annealed"
 
 
-def spent(phases: Sequence[Phase], workload: Ranked, picked: Sequence[Sequence[int]]) -> Fraction:
-    """The exact rho of rounds that measured these candidates, phase after phase."""
-    each = [phase for phase in phases for _ in range(phase.rounds)]
-    costs = (phase.cost(workload, round_) for phase, round_ in zip(each, picked, strict=True))
-    return sum(costs, Fraction(0))
-
-
 # The phase of a number, from 0, given all answers of the phases before it; None after the last.
 NextPhase = Callable[[int, NoisyAnswers], "Phase | None"]
-
-
-def fixed_phases(phases: Sequence[Phase]) -> NextPhase:
-    """Phases that depend on no answer."""
-    return lambda number, answers: phases[number] if number < len(phases) else None

@@ -28,7 +28,7 @@ from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.queries import PERSON, Marginal, all_marginals
 from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
-from stream_dp.batch.people.model.bin_points import spread
+from stream_dp.batch.people.model.people_draw import drawn_numbers
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.rounds.loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript, ProgressCallback
@@ -154,7 +154,7 @@ def independent_people(people: People, rho: Fraction, source: NoiseSource, seed:
     if rows is None:
         rows = max(0, round(float(np.mean([counts.sum() for counts in noisy]))))
     columns = [systematic_draw(rng, counts, rows) for counts in noisy]
-    numbers = {c: spread(rng, columns[c], of) for c, of in people.domain.numbers.items()}
+    numbers = {c: drawn_numbers(rng, columns[c], of) for c, of in people.domain.numbers.items()}
     return People(people.domain, np.stack(columns, axis=1), numbers)
 
 

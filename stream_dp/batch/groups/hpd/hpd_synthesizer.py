@@ -16,8 +16,8 @@ from stream_dp.study.group_releases import ROWS, BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
-from ...rounds.phases import Everything, Phase, Rounds
+from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
+from ...rounds.phases import Everything, NoisyAnswers, Phase, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload, declared_workload
 from ..workload.groups_plan import AdaptivePlan

@@ -28,7 +28,8 @@ from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, NoisyAnswers, fit_adaptively
+from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
+from ...rounds.phases import NoisyAnswers
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload, declared_workload
 from ..workload.exact_counts import queries_by_marginal, relative_pairs

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from stream_dp.study import MatchRelease
 
 from ...data.domain import Codes, Column
-from ..model.bin_points import spread
+from ..model.people_draw import drawn_people
 from ..people_table import People, PeopleDomain
 
 _MOST = 1 << 32  # cells of a pair of columns: single ones alone are measured before it is merged
@@ -97,13 +96,7 @@ class Encoding:
     def decoded(self, codes: Codes, rng: np.random.Generator) -> People:
         """People of the table from (N, measured columns) codes; numbers uniform on their bins."""
         columns = np.empty((len(codes), len(self.source.sizes)), np.int64)
-        for place, part in enumerate(self.parts):
-            own = np.unravel_index(codes[:, place], self._sizes(part))
-            for c, values in zip(part, own, strict=True):
-                columns[:, c] = values
-        numbers = {c: spread(rng, columns[:, c], of) for c, of in self.source.numbers.items()}
-        return People(self.source, columns, numbers)
-
-    def values(self, column: int) -> int:
-        """How many values a measured column has."""
-        return prod(self._sizes(self.parts[column]))
+        for measured, sources in enumerate(self.parts):
+            values = np.unravel_index(codes[:, measured], self._sizes(sources))
+            columns[:, sources] = np.stack(values, axis=1)
+        return drawn_people(rng, self.source, columns)

@@ -160,3 +160,11 @@ def on_simplex(shares: Table) -> Table:
     last = np.flatnonzero(order > excess)[-1]
     nearest: Table = np.maximum(shares - excess[last], 0)
     return nearest
+
+
+def reduced_chi_squared(squares: float, freedom: int) -> float:
+    """Chi squared over its degrees of freedom; nan where nothing measured could differ.
+
+    squares: the sum of squared deviations, each over its variance.
+    """
+    return float(squares) / freedom if freedom else math.nan

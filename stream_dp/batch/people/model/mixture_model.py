@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
-from ..measure.residual_counts import Residuals
-from ..measure.targets import Targets
+from ..measure.residual_counts import Residuals, centred
+from ..measure.targets import Targets, reduced_chi_squared
 from ..people_table import People
-from .bin_points import spread
-from .block_mixture import Layout, Params, fitted, row_blocks, starting_params
+from .block_mixture import Layout, Params, fitted, pair_shares, row_blocks, starting_params
 from .column_blocks import column_blocks
-from .goal import mixture_goal
-from .misfit import misfit
-from .people_draw import drawn_cells
+from .goal import FINEST, mixture_goal
+from .people_draw import drawn_cells, drawn_people
 
 _STEPS, _RATE = 800, 0.1
 _FEWEST, _MOST = 4, 400  # rows
@@ -33,7 +31,7 @@ _FEWEST, _MOST = 4, 400  # rows
 
 @dataclass(frozen=True, eq=False)
 class BlockMixture:
-    """A mixture of products of blocks, as `loop.Model` has it.
+    """A mixture of products of blocks; see `loop.Model`.
 
     residuals: the measured interactions.
     known: interactions that others have published.
@@ -56,7 +54,7 @@ class BlockMixture:
         return self.fitted_to(Targets.of(self.residuals, measured, self.known))
 
     def fitted_to(self, targets: Targets) -> tuple[BlockMixture, float]:
-        """The mixture that has these shares as far as it can, and its misfit of pairs."""
+        """Returns the mixture fitted to these shares, and its misfit of pairs."""
         layout = mixture_layout(targets, self.known)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
@@ -78,10 +76,7 @@ class BlockMixture:
             values = np.unravel_index(cells, [layout.sizes[c] for c in block])
             for c, column in zip(block, values, strict=True):
                 codes[:, c] = column
-        codes = codes[rng.permutation(self.people)]
-        domain = self.residuals.domain
-        numbers = {c: spread(rng, codes[:, c], of) for c, of in domain.numbers.items()}
-        return People(domain, codes, numbers)
+        return drawn_people(rng, self.residuals.domain, codes[rng.permutation(self.people)])
 
 
 def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
@@ -97,8 +92,25 @@ def mixture_layout(targets: Targets, known: Sequence[Known] = ()) -> Layout:
     freedom = sum(
         pair.freedom for (a, b), pair in targets.dependence.items() if block_of[a] != block_of[b]
     )
-    exact = {other.columns for other in known if len(other.columns) == 3}
-    freedom += sum(math.prod(targets.sizes[c] - 1 for c in columns) for columns in exact)
+    triples = {k.columns for k in known if len(k.columns) == 3}
+    freedom += sum(math.prod(targets.sizes[c] - 1 for c in columns) for columns in triples)
     rows = math.ceil(2 * freedom / sum(n - 1 for n in targets.sizes))
-    triples = tuple(columns for columns in targets.interactions if len(columns) == 3)
-    return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), triples)
+    measured = tuple(columns for columns in targets.interactions if len(columns) == 3)
+    return Layout(targets.sizes, blocks, min(max(rows, _FEWEST), _MOST), measured)
+
+
+def misfit(layout: Layout, params: Params, targets: Targets) -> float:
+    """Chi squared of all pairs about the model, over its degrees of freedom. Costs nothing.
+
+    A model that cannot hold the dependence of a table loses dependence, or invents it between pairs
+    that have none; all pairs are measured, so either shows. The result is about 1 where only noise
+    is missed, less as far as the model follows the noise, and larger where the model is far.
+    """
+    squares, freedom, finest = 0.0, 0, (FINEST / targets.people) ** 2
+    shares = pair_shares(layout, params, targets.dependence)
+    for columns in targets.dependence:
+        measured, variance = targets.interactions[columns]
+        error = centred(shares[columns]) - measured
+        squares += float(np.square(error).sum()) / max(variance, finest)
+        freedom += (measured.shape[0] - 1) * (measured.shape[1] - 1)
+    return reduced_chi_squared(squares, freedom)

@@ -3,7 +3,8 @@
 Every row of the mixture has its even share of the people. Within a row the people of a cell are its
 expected number, rounded so that the row's total is exact; remainders of rounding are added to the
 next row's. So the number of people in a cell differs from its expectation by about 1. Cells of
-different blocks meet at random within a row.
+different blocks meet at random within a row. The people of a number's bin are spread evenly over
+its points: the number of people below any threshold inside a bin is its expectation, up to one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..measure.residual_counts import Columns
+from stream_dp.study.scale import Numbers
 
-Codes = NDArray[np.int64]
+from ...data.domain import Codes, Int64Array
+from ..measure.residual_counts import Columns
+from ..people_table import People, PeopleDomain
 
 
 def drawn_cells(
-    rng: np.random.Generator, rows: NDArray[np.float64], people: Codes
+    rng: np.random.Generator, rows: NDArray[np.float64], people: Int64Array
 ) -> list[NDArray[np.int64]]:
     """By row, the cells of its people, in random order.
 
@@ -27,22 +30,22 @@ def drawn_cells(
     people: (K,) each row's number of people.
     """
     order = rng.permutation(len(rows))
-    left: NDArray[np.float64] = rng.random(rows.shape[1:]) - 0.5
-    left -= left.mean()
+    remainder: NDArray[np.float64] = rng.random(rows.shape[1:]) - 0.5
+    remainder -= remainder.mean()
     result: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(rows)
     for k in order:
-        wanted = rows[k] / rows[k].sum() * people[k] + left
-        counts = np.maximum(np.floor(wanted), 0).astype(np.int64)
+        expected = rows[k] / rows[k].sum() * people[k] + remainder
+        counts = np.maximum(np.floor(expected), 0).astype(np.int64)
         missing = int(people[k] - counts.sum())
         if missing > 0:
-            ends = np.argsort(counts - wanted, kind="stable")
+            ends = np.argsort(counts - expected, kind="stable")
             counts[ends[:missing]] += 1
         while missing < 0:
-            ends = np.argsort(np.where(counts > 0, wanted - counts, np.inf), kind="stable")
+            ends = np.argsort(np.where(counts > 0, expected - counts, np.inf), kind="stable")
             lowered = ends[: min(-missing, int((counts > 0).sum()))]
             counts[lowered] -= 1
             missing += len(lowered)
-        left = wanted - counts
+        remainder = expected - counts
         result[k] = rng.permutation(np.repeat(np.arange(len(counts)), counts))
     return result
 
@@ -50,27 +53,45 @@ def drawn_cells(
 def draw_clique(
     rng: np.random.Generator,
     clique: Columns,
-    known: Columns,
+    drawn: Columns,
     table: NDArray[np.float64],
-    codes: Codes,
+    codes: Int64Array,
 ) -> None:
-    """Draws a clique's columns of people whose columns `known` are drawn already.
+    """Draws a clique's columns of people of whom the columns `drawn` are drawn already.
 
     table: the clique's distribution, one axis for each column.
     codes: (N, columns) of the people; the clique's new columns are written.
     """
-    new = tuple(c for c in clique if c not in known)
+    new = tuple(c for c in clique if c not in drawn)
     shape = {c: table.shape[i] for i, c in enumerate(clique)}
-    order = [clique.index(c) for c in (*known, *new)]
-    rows = np.transpose(table, order).reshape(prod(shape[c] for c in known), -1)
+    order = [clique.index(c) for c in (*drawn, *new)]
+    rows = np.transpose(table, order).reshape(prod(shape[c] for c in drawn), -1)
     group = np.zeros(len(codes), np.int64)
-    for c in known:
+    for c in drawn:
         group = group * shape[c] + codes[:, c]
-    places = np.argsort(group, kind="stable")
+    people = np.argsort(group, kind="stable")
     counts = np.bincount(group, minlength=len(rows))
-    here = np.flatnonzero(counts)
+    groups = np.flatnonzero(counts)
     # A group that the model gives next to nobody is drawn evenly.
-    cells = np.concatenate(drawn_cells(rng, rows[here] + np.finfo(float).tiny, counts[here]))
-    drawn = np.unravel_index(cells, [shape[c] for c in new])
-    for c, values in zip(new, drawn, strict=True):
-        codes[places, c] = values
+    likely = rows[groups] + np.finfo(float).tiny
+    cells = np.concatenate(drawn_cells(rng, likely, counts[groups]))
+    columns = np.unravel_index(cells, [shape[c] for c in new])
+    for c, values in zip(new, columns, strict=True):
+        codes[people, c] = values
+
+
+def drawn_people(rng: np.random.Generator, domain: PeopleDomain, codes: Codes) -> People:
+    """People of these codes, with numbers drawn in their bins."""
+    numbers = {c: drawn_numbers(rng, codes[:, c], n) for c, n in domain.numbers.items()}
+    return People(domain, codes, numbers)
+
+
+def drawn_numbers(rng: np.random.Generator, bins: Codes, numbers: Numbers) -> Codes:
+    """(N,) codes of numbers, uniform on the points of each person's bin; 'absent' stays so."""
+    codes = np.empty(len(bins), np.int64)
+    for bin_, start in enumerate(numbers.starts):
+        people = np.flatnonzero(bins == bin_)
+        end = (*numbers.starts, len(numbers))[bin_ + 1]
+        points = (np.arange(len(people)) + rng.random()) * (end - start) / max(len(people), 1)
+        codes[people] = start + rng.permutation(points.astype(np.int64))
+    return codes

@@ -25,14 +25,10 @@ from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
 from ..measure.residual_counts import Columns, Residuals, centred
-from ..measure.targets import Interaction, Targets
+from ..measure.targets import Interaction, Targets, reduced_chi_squared
 from ..people_table import People
-from .beliefs import Beliefs
-from .bin_points import spread
-from .chi_squared import reduced_chi_squared
-from .junction_tree import JunctionTree, Table
-from .people_draw import draw_clique
-from .tree_growth import grown_tree
+from .junction_tree import JunctionTree, Table, grown_tree
+from .people_draw import draw_clique, drawn_people
 
 
 class Solver(NamedTuple):
@@ -55,15 +51,15 @@ OF_MARGINALS = Solver(100.0, 500, scaled=False)  # listed marginals
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """See `loop.Model`.
+    """A graphical model; see `loop.Model`.
 
-    residuals: what it learns from.
-    base: sets of columns that its tree holds from the beginning.
-    known: what it learns from besides.
-    people: how many there are, public or noisy.
+    residuals: the measured interactions.
+    base: sets of columns that the tree holds from the beginning.
+    known: interactions that others have published.
+    people: their number, public or noisy.
     solver: of the dual.
     logits: by set of columns, the dual's solution.
-    tree, marginals: its tree and the marginals of the cliques; None before anything is learnt.
+    tree, marginals: of the fitted model, by clique; None before anything is learnt.
     """
 
     residuals: Residuals
@@ -80,7 +76,7 @@ class TreeModel:
         assert self.tree is not None
         residuals = self.residuals
         result = np.zeros(int(rows.max()) + 1)
-        for first, joint in Beliefs(self.tree).pairs(self.marginals):
+        for first, joint in self.tree.pairs(self.marginals):
             for second, shares in joint.items():
                 number = residuals.numbers.get((first, second))
                 if number is not None and residuals.starts[number + 1] <= len(result):
@@ -93,27 +89,27 @@ class TreeModel:
         picked = [self.residuals.sets[i] for i in measured.candidates]
         pairs = tuple(dict.fromkeys(a for a in picked if len(a) == 2))
         tree = grown_tree(targets.sizes, self.base, pairs)
-        wanted = {
-            a: one
-            for a, one in targets.interactions.items()
+        interactions = {
+            a: interaction
+            for a, interaction in targets.interactions.items()
             if any({*a} <= {*clique} for clique in tree.cliques)
         }
-        fit = _Fit.of(tree, wanted, targets.one_ways, self.solver)
+        dual = _Dual.of(tree, interactions, targets.one_ways, self.solver)
         start = [
             self.logits[a]
             if a in self.logits
             else _logits(targets.one_ways[a[0]])
             if len(a) == 1
-            else np.zeros(one.values.shape)
-            for a, one in wanted.items()
+            else np.zeros(interaction.values.shape)
+            for a, interaction in interactions.items()
         ]
-        vector = fit.solved(np.concatenate([part.reshape(-1) for part in start]))
-        tables = fit.marginals(vector)[0]
-        logits = dict(zip(wanted, fit.split(vector), strict=True))
+        vector = dual.solved(np.concatenate([table.reshape(-1) for table in start]))
+        tables = dual.marginals(vector)[0]
+        logits = dict(zip(interactions, dual.split(vector), strict=True))
         model = replace(
             self, people=targets.people, logits=logits, tree=tree, marginals=tuple(tables)
         )
-        return model, fit.misfit(tables)
+        return model, dual.misfit(tables)
 
     def sample(self, seed: int) -> People:
         assert self.tree is not None
@@ -121,18 +117,14 @@ class TreeModel:
         codes = np.empty((self.people, len(tree.sizes)), np.int64)
         for clique, table in enumerate(self.marginals):
             draw_clique(rng, tree.cliques[clique], tree.separators[clique], table, codes)
-        codes = codes[rng.permutation(self.people)]
-        domain = self.residuals.domain
-        numbers = {c: spread(rng, codes[:, c], of) for c, of in domain.numbers.items()}
-        return People(domain, codes, numbers)
+        return drawn_people(rng, self.residuals.domain, codes[rng.permutation(self.people)])
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _Dual:
     """The dual of one fit.
 
-    beliefs: of the tree.
-    sets: of columns, with interactions; each lies in a clique.
+    sets: of columns, with interactions; each lies in a clique of the tree.
     holders: by set, its clique.
     values, variances: (n,) interactions as shares, and the variances of their noise.
     scale: (n,) of the dual's variables, so that their curvatures are alike: about the square root
@@ -142,7 +134,7 @@ class _Fit:
     ends: by set, where its values end.
     """
 
-    beliefs: Beliefs
+    tree: JunctionTree
     sets: tuple[Columns, ...]
     holders: tuple[int, ...]
     values: Table
@@ -155,48 +147,45 @@ class _Fit:
     @staticmethod
     def of(
         tree: JunctionTree,
-        wanted: Mapping[Columns, Interaction],
+        interactions: Mapping[Columns, Interaction],
         singles: Sequence[Table],
         solver: Solver,
-    ) -> _Fit:
+    ) -> _Dual:
         """singles: the shares of single columns."""
-        shapes = [one.values.shape for one in wanted.values()]
-        variances = np.repeat([one.variance for one in wanted.values()], list(map(prod, shapes)))
+        tables = [interaction.values for interaction in interactions.values()]
+        sizes = [table.size for table in tables]
+        variances = np.repeat([i.variance for i in interactions.values()], sizes)
         entropy, scale = solver.entropy * variances, np.ones(len(variances))
         if solver.scaled:
-            shares = np.concatenate([_about(a, one, singles) for a, one in wanted.items()])
-            scale = np.sqrt(shares + entropy)
-        return _Fit(
-            beliefs=Beliefs(tree),
-            sets=tuple(wanted),
-            holders=tuple(tree.holder(columns) for columns in wanted),
-            values=np.concatenate([one.values.reshape(-1) for one in wanted.values()]),
+            shares = [_rough_shares(a, i, singles) for a, i in interactions.items()]
+            scale = np.sqrt(np.concatenate(shares) + entropy)
+        return _Dual(
+            tree=tree,
+            sets=tuple(interactions),
+            holders=tuple(tree.holder(columns) for columns in interactions),
+            values=np.concatenate([table.reshape(-1) for table in tables]),
             variances=variances,
             scale=scale,
             entropy=entropy,
             steps=solver.steps,
-            ends=tuple(np.cumsum(list(map(prod, shapes))).tolist()),
+            ends=tuple(np.cumsum(sizes).tolist()),
         )
 
     def split(self, vector: Table) -> list[Table]:
-        """By set, its part of a vector, one axis for each column."""
-        sizes = self.beliefs.tree.sizes
-        parts = np.split(vector, self.ends[:-1])
-        return [
-            part.reshape([sizes[c] for c in a]) for a, part in zip(self.sets, parts, strict=True)
-        ]
+        """By set, its entries of a vector, one axis for each column."""
+        pieces = zip(self.sets, np.split(vector, self.ends[:-1]), strict=True)
+        return [piece.reshape([self.tree.sizes[c] for c in a]) for a, piece in pieces]
 
     def marginals(self, vector: Table) -> tuple[list[Table], float]:
-        tree = self.beliefs.tree
-        potentials = [np.zeros(shape) for shape in self.beliefs.shapes]
-        for a, holder, part in zip(self.sets, self.holders, self.split(vector), strict=True):
-            potentials[holder] += tree.spread(part, a, holder)
-        return self.beliefs.marginals(potentials)
+        potentials = [np.zeros(shape) for shape in self.tree.shapes]
+        for a, holder, table in zip(self.sets, self.holders, self.split(vector), strict=True):
+            potentials[holder] += self.tree.spread(table, a, holder)
+        return self.tree.marginals(potentials)
 
     def interactions(self, tables: list[Table]) -> Table:
-        tree = self.beliefs.tree
-        own = (tree.reduced(tables[h], h, a) for a, h in zip(self.sets, self.holders, strict=True))
-        return np.concatenate([centred(table).reshape(-1) for table in own])
+        pairs = zip(self.sets, self.holders, strict=True)
+        marginals = (self.tree.reduced(tables[holder], holder, a) for a, holder in pairs)
+        return np.concatenate([centred(marginal).reshape(-1) for marginal in marginals])
 
     def solved(self, start: Table) -> Table:
         """The minimum of the dual."""
@@ -214,28 +203,25 @@ class _Fit:
 
     def unscaled(self, scaled: Table) -> Table:
         """The dual's variables, which sum to 0 along every axis."""
-        parts = self.split(scaled / self.scale)
-        return np.concatenate([centred(part).reshape(-1) for part in parts])
+        tables = self.split(scaled / self.scale)
+        return np.concatenate([centred(table).reshape(-1) for table in tables])
 
     def misfit(self, tables: list[Table]) -> float:
         """Chi squared of what was measured over its degrees of freedom."""
-        sizes = self.beliefs.tree.sizes
-        apart = np.square(self.interactions(tables) - self.values) / self.variances
-        free = sum(prod(sizes[c] - 1 for c in a) for a in self.sets)
-        return reduced_chi_squared(apart.sum(), free)
+        squares = np.square(self.interactions(tables) - self.values) / self.variances
+        freedom = sum(prod(self.tree.sizes[c] - 1 for c in a) for a in self.sets)
+        return reduced_chi_squared(squares.sum(), freedom)
 
 
-def _about(columns: Columns, one: Interaction, singles: Sequence[Table]) -> Table:
+def _rough_shares(columns: Columns, interaction: Interaction, singles: Sequence[Table]) -> Table:
     """About what the shares of a marginal's cells are."""
     shares = singles[columns[0]]
     for c in columns[1:]:
         shares = np.multiply.outer(shares, singles[c])
     if len(columns) > 1:
-        shares = shares + one.values
+        shares = shares + interaction.values
     return np.maximum(shares, 0).reshape(-1)
 
 
 def _logits(shares: Table) -> Table:
-    logits = np.log(np.maximum(shares, 1e-6))
-    centred_: Table = logits - logits.mean()
-    return centred_
+    return centred(np.log(np.maximum(shares, 1e-6)))

@@ -28,8 +28,7 @@ from ...groups.workload.candidates import excess_errors
 from ...rounds.annealing import Annealed
 from ..known import Known
 from ..measure.residual_counts import Columns, Residuals, marginal_counts
-from ..model.junction_tree import JunctionTree
-from ..model.tree_growth import open_pairs
+from ..model.junction_tree import JunctionTree, open_pairs
 from ..people_table import People, PeopleDomain
 
 MOST_CELLS = 60_000  # of the tree's cliques
