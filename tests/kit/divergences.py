@@ -1,8 +1,10 @@
 """Renyi divergences of noise, summed term by term."""
 
 import math
+from functools import cache
 
 
+@cache
 def log_moment(decay, change, excess):
     """(a - 1) D_a between X + change and X, X double-geometric: a sum over its values."""
     reach = abs(change) + math.ceil(60 / decay)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -95,17 +95,24 @@ def measured(folder: Path, text: str, batches: Sequence[Sequence[Record]]) -> li
     return noises
 
 
-def coupled(
-    folder: Path, text: str, inputs: Sequence[Sequence[Sequence[Record]]]
-) -> list[StudyFolder]:
-    """A place for each input, all with the same noisy answers."""
-    truths = [measured(folder / f"truth-{i}", text, x) for i, x in enumerate(inputs)]
+class CoupledRun(NamedTuple):
+    """A run on one input, and the noisy answers that it gave."""
+
+    place: StudyFolder
+    answers: list[Vector]
+
+
+def coupled_run(
+    folder: Path,
+    text: str,
+    batches: Sequence[Sequence[Record]],
+    answers: list[Vector] | None = None,
+) -> CoupledRun:
+    """A run with the given noisy answers; by default with random ones near the true ones."""
+    truth = measured(folder / "truth", text, batches)
     rng = np.random.default_rng(11)
-    answers = [m + rng.integers(-9, 10, m.shape) for m in truths[0]]
-    return [
-        run(folder / f"run-{i}", text, batches, Coupled(truth, answers))
-        for i, (batches, truth) in enumerate(zip(inputs, truths, strict=True))
-    ]
+    answers = answers or [m + rng.integers(-9, 10, m.shape) for m in truth]
+    return CoupledRun(run(folder / "run", text, batches, Coupled(truth, answers)), answers)
 
 
 COMMANDS = (

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -35,13 +36,36 @@ def neighbours(sizes, relation):
                 yield [s + (i == joined) for i, s in enumerate(fewer)]
 
 
-def regions(sizes, cap):
-    return [
-        Sizes.of(np.array([s for s, r in zip(sizes, REGION, strict=True) if r == region])).capped(
-            cap
-        )
-        for region in (0, 1)
-    ]
+def regions(sizes):
+    """The sorted sizes of each region: the order of groups tells nothing."""
+    by_region = [[s for s, r in zip(sizes, REGION, strict=True) if r == at] for at in (0, 1)]
+    return [tuple(sorted(own)) for own in by_region]
+
+
+@cache
+def exact_vector(name, region, cap):
+    return METHODS[name].exact(Sizes.of(np.array(region)).capped(cap), cap)
+
+
+@cache
+def distance_between(region, other, cap):
+    return earth_movers_distance(*(Sizes.of(np.array(r)).capped(cap) for r in (region, other)))
+
+
+@cache
+def level_vector(name, sizes, cap):
+    """What a level of all regions measures."""
+    return np.concatenate([exact_vector(name, region, cap) for region in regions(sizes)])
+
+
+def level_change(name, sizes, other, cap):
+    return level_vector(name, tuple(other), cap) - level_vector(name, sizes, cap)
+
+
+def tree_changes(mix, sizes, other, cap):
+    """What changes in the root and in all regions, each with its method."""
+    here, there = (exact_vector(mix[0], tuple(sorted(s)), cap) for s in (sizes, other))
+    return there - here, level_change(mix[1], sizes, other, cap)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -49,27 +73,17 @@ def regions(sizes, cap):
 def test_sensitivities_are_the_largest_changes_of_a_level(relation, cap):
     squared, absolute = dict.fromkeys(METHODS, 0), dict.fromkeys(METHODS, 0)
     distance = 0
-    vectors = {
-        sizes: {
-            name: np.concatenate([m.exact(r, cap) for r in regions(sizes, cap)])
-            for name, m in METHODS.items()
-        }
-        for sizes in inputs(4)
-    }
     for sizes in inputs(3):
-        here = vectors[sizes]
         for other in neighbours(sizes, relation):
             for name in METHODS:
-                change = vectors[tuple(other)][name] - here[name]
+                change = level_change(name, sizes, other, cap)
                 squared[name] = max(squared[name], int(change @ change))
                 absolute[name] = max(absolute[name], int(np.abs(change).sum()))
-    for sizes in product(range(3), repeat=len(REGION)):
-        truth = regions((1, 2, 0, 0, 2), cap)
+    truth = regions((1, 2, 0, 0, 2))
+    for sizes in inputs(2):
         for other in neighbours(sizes, relation):
             changed = [
-                sum(
-                    earth_movers_distance(a, b) for a, b in zip(regions(s, cap), truth, strict=True)
-                )
+                sum(distance_between(a, b, cap) for a, b in zip(regions(s), truth, strict=True))
                 for s in (sizes, other)
             ]
             distance = max(distance, abs(changed[0] - changed[1]))
@@ -115,12 +129,11 @@ def magnitudes(change):
 @pytest.mark.parametrize("method", METHODS)
 def test_pure_noise_costs_the_largest_divergence_of_all_changes(relation, method):
     level = LevelPlan(relation, (method,), Fraction(3, 2), pure=True)
-    exact, changes = METHODS[method].exact, set()
-    for sizes in inputs(3):
-        here = np.concatenate([exact(r, 5) for r in regions(sizes, 5)])
-        for other in neighbours(sizes, relation):
-            there = np.concatenate([exact(r, 5) for r in regions(other, 5)])
-            changes.add(magnitudes(there - here))
+    changes = {
+        magnitudes(level_change(method, sizes, other, 5))
+        for sizes in inputs(3)
+        for other in neighbours(sizes, relation)
+    }
     decay = float(level.parameter(method))
     worst = max(divergence(c, [decay] * len(c)) for c in changes)
     assert worst == pytest.approx(float(level.rho), rel=1e-4)
@@ -169,16 +182,10 @@ def test_a_whole_tree_with_pure_noise_costs_what_its_levels_do(relation):
     levels = [LevelPlan(relation, (m,), b, pure=True) for m, b in zip(mix, budgets, strict=True)]
     decays = [float(level.parameter(m)) for level, m in zip(levels, mix, strict=True)]
     pairs = set()
-    for sizes in product(range(4), repeat=len(REGION)):
+    for sizes in inputs(3):
         for other in neighbours(sizes, relation):
-            changes = []
-            for change in (sizes, other):
-                own = regions(change, cap)
-                root = METHODS[mix[0]].exact(Sizes.together(own), cap)
-                below = np.concatenate([METHODS[mix[1]].exact(r, cap) for r in own])
-                changes.append((root, below))
-            (a, b), (c, d) = changes
-            pairs.add((magnitudes(c - a), magnitudes(d - b)))
+            root, below = tree_changes(mix, sizes, other, cap)
+            pairs.add((magnitudes(root), magnitudes(below)))
     worst = max(
         divergence((*root, *below), [decays[0]] * len(root) + [decays[1]] * len(below))
         for root, below in pairs
@@ -194,19 +201,11 @@ def test_a_whole_tree_costs_what_its_levels_were_given(relation, mix):
         LevelPlan(relation, (m,), b)
         for m, b in zip(mix, (Fraction(1, 3), Fraction(2)), strict=True)
     ]
-    cap, vectors = 3, {}
-    for sizes in product(range(4), repeat=len(REGION)):
-        own = regions(sizes, cap)
-        root, below = METHODS[mix[0]], METHODS[mix[1]]
-        vectors[sizes] = (
-            root.exact(Sizes.together(own), cap),
-            np.concatenate([below.exact(r, cap) for r in own]),
-        )
     parameters = [level.parameter(m) for level, m in zip(levels, mix, strict=True)]
     worst = Fraction(0)
-    for sizes in product(range(3), repeat=len(REGION)):
+    for sizes in inputs(2):
         for other in neighbours(sizes, relation):
-            changes = [b - a for a, b in zip(vectors[sizes], vectors[tuple(other)], strict=True)]
+            changes = tree_changes(mix, sizes, other, 3)
             cost = sum(int(c @ c) / (2 * p) for c, p in zip(changes, parameters, strict=True))
             worst = max(worst, cost)
     assert worst == sum(level.rho for level in levels)
