@@ -31,18 +31,18 @@ from .progress import Progress, ReportedProgress
 
 @dataclass
 class JobBoard:
-    """The state of every job, from the topics as far as they have been read.
+    """The state of every job after the last `refresh`.
 
-    Records that are not in the format of `records` are skipped.
+    Records of another format than `job_records` are skipped.
 
-    keep_parts: whether to keep the results themselves, or only that there are some.
-    jobs: the jobs that were sent, in order.
-    since: by job, the time at which it was sent or last retried, in Unix seconds.
-    studies: by job, the study that it was sent under.
-    results: by job, its complete results; empty without `keep_parts`.
-    rounds: by job, how many rounds are decided.
-    progress: by job, the last progress that its worker reported.
-    settled: jobs whose result is in the journal.
+    keep_parts: whether to keep the results, or only the number of their attempt.
+    jobs: the sent jobs, in order.
+    since: by job, the time of the record or of the last retry, in Unix seconds.
+    studies: by job, the study of the record.
+    results: by job, the complete results; empty without `keep_parts`.
+    rounds: by job, the number of decided rounds.
+    progress: by job, the worker's last report.
+    settled: jobs with a result in the journal.
     """
 
     log: Log
@@ -66,7 +66,7 @@ class JobBoard:
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
     def refresh(self, *, rounds: bool = False) -> None:
-        """Reads the new records. rounds: whether to read those of the transcripts too."""
+        """Reads the new records. rounds: whether to read the transcripts, too."""
         for topic in (JOBS, RESULTS, *([TRANSCRIPTS] if rounds else [])):
             if topic not in self._positions:
                 self._positions[topic] = dict(self.log.describe(topic).first)
@@ -145,18 +145,18 @@ class JobBoard:
         return 1 + self._retries[job]
 
     def interruptions(self, job: str) -> int:
-        """How often a worker was killed in the present attempt, which went on each time."""
+        """The number of a worker's kills in the present attempt."""
         return self._interruptions[job, self.attempt(job)]
 
     def abandoned(self, job: str) -> bool:
         return job in self._abandoned
 
     def failure(self, job: str) -> str | None:
-        """Why the present attempt failed; None where it has not failed."""
+        """The reason of the present attempt's failure, or None."""
         return self._failures.get((job, self.attempt(job)))
 
     def has_result(self, job: str) -> bool:
-        """Whether the present attempt has a result, which the releaser publishes or refuses."""
+        """Whether the present attempt has a result for the releaser to publish or refuse."""
         return (job, self.attempt(job)) in self._with_result
 
     def open(self, job: str) -> bool:

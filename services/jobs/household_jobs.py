@@ -28,7 +28,7 @@ _ROW = "row"  # column of the tables of parts
 
 
 def asks_people(release: BatchRelease) -> bool:
-    """A data set of groups is always about what their members have said."""
+    """A data set of groups always uses the members' reports."""
     return True
 
 
@@ -51,7 +51,7 @@ def part_table(
 
 
 def nobody_table(study: Study, release: BatchRelease, population: Population) -> None:
-    """Nothing: all members are somebody."""
+    """None: no slot of a member is unclaimed."""
     return
 
 
@@ -65,22 +65,19 @@ def joined_tables(
 ) -> dict[str, Iterable[pa.Table]]:
     """The groups, and the members of all parts by group.
 
-    Raises Inconsistent where a member is in no part.
+    Raises Inconsistent for a member without a part.
     """
     assert isinstance(table, Members)
     names = column_values(study, release)
     codes = _by_row(parts, len(table.group_of), release.names)
     joined = coded_tables(names, table.groups, table.with_roles(codes), table.group_of)
-    return {name: [one] for name, one in joined.items()}
+    return {name: [rows] for name, rows in joined.items()}
 
 
 def _by_row(
     parts: Iterable[pa.Table], members: int, names: Iterable[str]
 ) -> NDArray[np.unsignedinteger]:
-    """The members' codes in the order of their table, (members, columns).
-
-    This is where symbols that went out by part come together by group.
-    """
+    """The members' codes in the order of their table, (members, columns)."""
     columns = {name: np.zeros(members, np.uint32) for name in names}
     seen = 0
     for part in parts:
@@ -96,7 +93,7 @@ def _by_row(
 def fitted_parts(
     study: Study, release: BatchRelease, tables: Tables, context: FitContext
 ) -> tuple[Provenance, list[tuple[str, bytes]]]:
-    """How a job was fitted, and what is published. Raises UserError for other tables."""
+    """Fits a job: provenance and published parts. Raises UserError for other tables."""
     names = column_values(study, release)
     try:
         codes = {which: codes_of(tables[which], tuple(names[which])) for which in names}

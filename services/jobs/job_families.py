@@ -1,11 +1,11 @@
-"""What a job of each family looks at, how it is fitted, and what its certificate states.
+"""The jobs of each family: their inputs, fits and certificates.
 
-People come in the order of the keyed hashes of their ids, then the places that nobody has; members
-in the order of their table; sizes by region. So the same people give the same bytes, whether they
-are one population or many parts. A table holds no ids.
+People come in the order of the keyed hashes of their ids, then unclaimed slots; members in the
+order of their table; sizes by region. So the same people give the same bytes, as one population or
+as many parts. A table holds no ids.
 
-Each part gives a table of its own (`part`), and `joined` makes the inputs from those of all parts;
-a population of everybody is one part. All of these tables are confidential.
+Each part gives a table (`part`), and `joined` makes the inputs from the tables of all parts; a
+population of everybody is one part. All of these tables are confidential.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .table_results import table_certificate
 class JobFamily:
     """The jobs of a family. Each function takes the study and the release first.
 
-    tables: the names of the tables that a data set looks at.
-    asks_people: of the release alone: whether the data set looks at what people have said.
-    part: what a part of the population gives to a data set that asks people. Takes the population
-        and, of groups, the slots of members in it and their rows in the table of all members.
-    nobody: what a place that nobody has gives; None where a part has no such place, and of groups.
-    joined: the inputs by name, as tables that follow one another. Takes the tables of all parts,
-        read once; the table of groups and members or of places; what `nobody` gives, None where
-        each part holds all of its places; and how many places nobody has. Raises Inconsistent
-        where a member of a group is in no part.
-    fitted: how a job was fitted, and the parts of what is published. Takes the tables of the job's
-        snapshot and the context of the fit. Raises UserError for tables of another release.
+    tables: the names of the input tables.
+    asks_people: takes the release alone; whether the data set uses people's reports.
+    part: the table of a part of the population, for a data set that asks people. Takes the
+        population and, for groups, the slots of its members and their rows in the members' table.
+    nobody: the table of an unclaimed slot; None for a part without one, and for groups.
+    joined: the inputs by name, each a sequence of tables. Takes the tables of all parts, read once;
+        the table of groups and members or of places; the result of `nobody`, None if each part
+        holds all of its slots; and the number of unclaimed slots. Raises Inconsistent for a member
+        of a group without a part.
+    fitted: provenance and published parts. Takes the tables of the job's snapshot and the context
+        of the fit. Raises UserError for tables of another release.
     certificate: of a result's parts and provenance. Raises UserError for other parts.
     """
 

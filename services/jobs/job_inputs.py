@@ -1,4 +1,4 @@
-"""Writes the tables of codes that a data set looks at, when its period closes. Confidential."""
+"""Writes the tables of codes for a data set when its period closes. Confidential."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Tables = Mapping[str, pa.Table]  # by name
 
 
 def save_tables(tables: Iterable[pa.Table], file: BinaryIO) -> None:
-    """Writes a sequence of tables with one schema as one Parquet file.
+    """Writes tables of the same schema, at least one, to a Parquet file.
 
-    Its bytes depend on the rows alone, not on how they are divided among the tables, and no more
-    than a row group of them is kept in memory. tables: at least one.
+    The bytes depend on the rows alone, not on their division among the tables. At most a row group
+    is kept in memory.
     """
     waiting, count = list[pa.Table](), 0
     writer: pyarrow.parquet.ParquetWriter | None = None
@@ -45,7 +45,7 @@ def save_tables(tables: Iterable[pa.Table], file: BinaryIO) -> None:
 def write_inputs(
     snapshots: Snapshots, job: str, tables: Mapping[str, Iterable[pa.Table]]
 ) -> dict[str, SnapshotFile]:
-    """Writes the inputs of a job, which are durable when this returns; their files by table."""
+    """Writes the inputs of a job, durable on return; returns the files by table."""
     return {
         name: SnapshotFile(
             *snapshots.store(f"job-{job}-{name}", ".parquet", partial(save_tables, several))

@@ -1,13 +1,13 @@
 """The records of batch jobs in the confidential topics.
 
-`jobs`: a record for each job, appended by the releaser once the job is in the journal, one for each
-time that a worker beside it was killed, and the operator's requests to retry or abandon a job.
-`transcripts`: the rounds of each job, written by the synthesizer, and progress records, which have
-no key and decide nothing. `results`: the parts and the manifest of a data set, or the reason why a
-job failed.
+`jobs`: a record for each job, appended by the releaser once the job is in the journal, a record for
+each kill of a worker beside the releaser, and the operator's requests to retry or abandon a job.
+`transcripts`: the rounds of each job, written by the worker, and progress records, which have no
+key and decide nothing. `results`: the parts and the manifest of a data set, or the reason of a
+failure.
 
-Records of all three may be appended more than once. Their keys say what they are about, and the
-first complete record counts; of progress records the last.
+All records may be appended more than once. For each key the first complete record counts; the last
+progress record counts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobStudy:
-    """The study that a job was sent under, as the job's record states it."""
+    """The study of a job's record."""
 
     study_hash: str  # of everything that the study declares
     simulated: bool  # whether its noise is seeded
@@ -100,7 +100,7 @@ def operator_word(kind: str, job: str) -> Record:
 
 
 def interruption_record(job: str, attempt: int, reason: str) -> Record:
-    """A worker was killed while it fitted the job: it goes on from the job's transcript."""
+    """The record of a worker's kill: the job is resumed from its transcript."""
     fields = {"type": "interrupted", "id": job, "attempt": attempt, "reason": reason[:_MOST_REASON]}
     return Record(JOBS, canonical(fields), job.encode(), partition=0)
 
@@ -123,10 +123,10 @@ def result_records(
     provenance: Provenance,
     parts: Sequence[tuple[str, bytes]],
 ) -> list[Record]:
-    """The records of a result: its parts, then the manifest that completes it.
+    """The records of a result: the parts, then the manifest.
 
-    job, attempt: the job's id and the attempt that this is a result of.
-    writer: a word that no other writer of parts has.
+    job, attempt: the job's id and the number of the attempt.
+    writer: unique to this writer of parts.
     provenance: public facts about the fit.
     parts: names and bytes.
     """
@@ -145,7 +145,7 @@ def result_records(
 
 
 def read_provenance(manifest: Json) -> Provenance | None:
-    """The public facts about the fit that a manifest states; None where it does not."""
+    """The public facts about the fit in a manifest; None for a faulty manifest."""
     try:
         return Provenance(
             mechanism=str(manifest["mechanism"]),

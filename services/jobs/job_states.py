@@ -34,7 +34,7 @@ class JobState:
 
 
 def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[JobState]:
-    """The state of every job of a journal, in the order in which they began."""
+    """The state of every job of a journal, in the journal's order."""
     begun = [job for entry in entries for job in entry.jobs]
     if not begun:
         return []
@@ -47,15 +47,15 @@ def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[JobStat
 
 
 def _state(label: str, job: Job, board: JobBoard) -> JobState:
-    words = state = board.state(job.id)
+    text = state = board.state(job.id)
     reason = board.failure(job.id) if state == "failed" else None
     if state == "running":
-        words += f", {_running_words(board, job.id)}"
+        text += f", {_running_words(board, job.id)}"
     elif state == "failed":
-        words += f": {reason}"
+        text += f": {reason}"
     if (killed := board.interruptions(job.id)) and state in {"running", "waiting"}:
         times = "once" if killed == 1 else f"{killed} times"
-        words += f"; its worker was killed {times} and goes on from the transcript"
+        text += f"; its worker was killed {times} and goes on from the transcript"
     reported = board.progress.get(job.id)
     return JobState(
         id=job.id,
@@ -65,12 +65,12 @@ def _state(label: str, job: Job, board: JobBoard) -> JobState:
         rounds_decided=board.rounds[job.id],
         progress=None if reported is None else reported.progress,
         reason=reason,
-        words=words,
+        words=text,
     )
 
 
 def _running_words(board: JobBoard, job: str) -> str:
-    """The last progress of a running job and its age: its worker may have been killed since."""
+    """The last progress of a running job and the age of the report."""
     if board.has_result(job):
         return "its result is handed in"
     reported = board.progress.get(job)

@@ -1,7 +1,7 @@
-"""What panels have published of a job's people and columns, which its fit has at no cost.
+"""Panels' published answers about a job's people and columns, which cost its fit nothing.
 
-The releaser appends it to the topic of jobs before the job's own record, from the journal; a worker
-that has seen a job has seen this. It may stand there more than once, each time the same.
+The releaser copies the answers from the journal to the topic of jobs, before the job's record. So a
+worker that has seen a job has seen them. Repeated records are equal.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, 
 
 
 def panels_of(study: Study, batch: DataSetRelease | None) -> list[WindowRelease | JointRelease]:
-    """The panels that say something of a data set's columns, of the same people."""
+    """The panels of a data set's columns and people."""
     if batch is None or not is_of_people(batch) or study_people(study, batch).size is None:
         return []
-    own = {answer.attribute for answer in batch.answers}
+    attributes = {answer.attribute for answer in batch.answers}
     return [
         release
         for release in study.releases
         if has_patterns(release)
-        and release.attribute in own
+        and release.attribute in attributes
         and release.where is None
         and study.attributes[str(release.attribute)].number is None
     ]
@@ -56,15 +56,16 @@ def published_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterat
     for entry in closes[max(1, job.period - batch.past) : job.period + 1] if panels else ():
         records = entry.public_records()
         for release in panels:
-            own = [r for r in records if (r.key or b"").endswith(f"/{release.name}".encode())]
-            if not own:
+            name = f"/{release.name}".encode()
+            parts = parts_in_records([r for r in records if (r.key or b"").endswith(name)])
+            if not parts:
                 continue
-            answers = read_measurements(parts_in_records(own))["value"].to_numpy()
+            answers = read_measurements(parts)["value"].to_numpy()
             data = answers.astype("<i8").tobytes()
             pieces = [data[i : i + MAX_PART] for i in range(0, len(data), MAX_PART)]
             for i, piece in enumerate(pieces):
-                words = f"{release.name}/{entry.number}/{i}/{len(pieces)}"
-                header = ((PUBLISHED, words.encode()),)
+                label = f"{release.name}/{entry.number}/{i}/{len(pieces)}"
+                header = ((PUBLISHED, label.encode()),)
                 yield Record(JOBS, piece, job.id.encode(), header, partition=0)
 
 
@@ -76,13 +77,13 @@ class PublishedAnswers:
     _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
 
     def fold(self, record: Stored) -> None:
-        words = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
-        if len(words) != 4 or not all(word.isdecimal() for word in words[1:]):
+        fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
+        if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
             return
         job = (record.key or b"").decode("utf-8", "replace")
-        release, (period, place, count) = words[0], map(int, words[1:])
+        release, (period, index, count) = fields[0], map(int, fields[1:])
         pieces = self._pieces.setdefault((job, release, period), [])
-        if place == len(pieces) < count:
+        if index == len(pieces) < count:
             pieces.append(record.value or b"")
             if len(pieces) == count and not sum(map(len, pieces)) % 8:
                 values = np.frombuffer(b"".join(pieces), "<i8").astype(np.int64)
@@ -92,12 +93,12 @@ class PublishedAnswers:
 def known_interactions(
     study: Study, release: DataSetRelease, period: int, answers: Answers
 ) -> tuple[Known, ...]:
-    """The interactions of a data set's columns that panels have measured; none but of people.
+    """The measured interactions of a data set's columns; none for data sets of groups or places.
 
     period: the number of the data set's period.
-    answers: what the panels have published.
+    answers: of the panels.
 
-    Raises UserError where they are not the answers that the study declares.
+    Raises UserError for undeclared answers.
     """
     if not is_of_people(release):
         return ()

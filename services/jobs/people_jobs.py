@@ -1,8 +1,9 @@
-"""Jobs of tables of people: who is present, by hash, and a table of synthetic people."""
+"""Jobs of tables of people: present people by hash, and a table of synthetic people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +27,19 @@ TABLES = ("people",)
 
 
 def asks_people(release: PeopleRelease) -> bool:
-    """A table of people is always about what people have said."""
+    """A table of people always uses reports."""
     return True
 
 
 def part_table(
     study: Study, release: PeopleRelease, population: Population, members: object = None
 ) -> pa.Table:
-    """The coded rows of the people of a part who are present, by hash."""
+    """The coded rows of the present people of a part, by hash."""
     return _rows(study, release, population, slots_by_hash(population))
 
 
 def nobody_table(study: Study, release: PeopleRelease, population: Population) -> pa.Table | None:
-    """The row of a place that nobody has; None where a part has no such place."""
+    """The row of an unclaimed slot; None for a part without unclaimed slots."""
     if not population.nobodies:
         return None
     return _rows(study, release, population, np.zeros(1, np.int64))
@@ -61,24 +62,19 @@ def joined_tables(
     nobody: pa.Table | None,
     unclaimed: int,
 ) -> dict[str, Iterable[pa.Table]]:
-    """The rows of all parts, then of the places that nobody has."""
-    return {"people": _with_nobodies(parts, nobody, unclaimed)}
-
-
-def _with_nobodies(
-    parts: Iterable[pa.Table], nobody: pa.Table | None, unclaimed: int
-) -> Iterator[pa.Table]:
-    yield from parts
-    if nobody is not None and nobody.num_rows:
-        for start in range(0, unclaimed, GROUP_OF_ROWS):
-            count = min(GROUP_OF_ROWS, unclaimed - start)
-            yield nobody.take(pa.array(np.zeros(count, np.int64)))
+    """The rows of all parts, then of the unclaimed slots."""
+    unclaimed_rows = (
+        nobody.take(pa.array(np.zeros(min(GROUP_OF_ROWS, unclaimed - start), np.int64)))
+        for start in range(0, unclaimed, GROUP_OF_ROWS)
+        if nobody is not None and nobody.num_rows
+    )
+    return {"people": chain(parts, unclaimed_rows)}
 
 
 def fitted_parts(
     study: Study, release: PeopleRelease, tables: Tables, context: FitContext
 ) -> tuple[Provenance, list[tuple[str, bytes]]]:
-    """How a job was fitted, and what is published. Raises UserError for other tables."""
+    """Fits a job: provenance and published parts. Raises UserError for other tables."""
     names = column_values(study, release)["people"]
     try:
         answers = codes_of(tables["people"], release.names)

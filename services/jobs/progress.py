@@ -1,4 +1,4 @@
-"""The progress of a job, as its worker reports it."""
+"""The progress of a job in its worker's reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NULLABLE = ("error", "left")  # nan here is null in JSON
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a worker has come with a job."""
+    """A worker's progress with a job."""
 
     job: str
     done: int  # rounds
@@ -30,26 +30,18 @@ class Progress:
     @classmethod
     def of(cls, fields: Json) -> Progress:
         """Reads the fields of `as_dict`. Raises KeyError, TypeError, ValueError for others."""
-        error, left = (
-            math.nan if fields[name] is None else float(fields[name]) for name in _NULLABLE
-        )
-        return cls(
-            job=str(fields["job"]),
-            done=int(fields["done"]),
-            rounds=int(fields["rounds"]),
-            error=error,
-            left=left,
-        )
+        numbers = (math.nan if fields[name] is None else float(fields[name]) for name in _NULLABLE)
+        return cls(str(fields["job"]), int(fields["done"]), int(fields["rounds"]), *numbers)
 
     @property
     def words(self) -> str:
         """The round, the error and the time left, on one line."""
-        words = f"round {self.done} of {self.rounds}"
+        text = f"round {self.done} of {self.rounds}"
         if math.isfinite(self.error):
-            words += f", error {self.error:.3g}"
+            text += f", error {self.error:.3g}"
         if math.isfinite(self.left):
-            words += f", {duration(self.left)} left"
-        return words
+            text += f", {duration(self.left)} left"
+        return text
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class ReportedProgress:
 
 
 def duration(seconds: float) -> str:
-    """A time span in words, such as 40s, 7m 30s, 2h 05m."""
+    """A time span, for instance 40s, 7m 30s or 2h 05m."""
     minutes, rest = divmod(max(0, math.ceil(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

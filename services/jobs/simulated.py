@@ -1,4 +1,4 @@
-"""What panels would publish of known people, with simulated noise, for a fit that is evaluated."""
+"""Panels' answers about known people, with simulated noise, for evaluated fits."""
 
 from __future__ import annotations
 
@@ -23,20 +23,18 @@ def simulated_answers(
     panel: Mapping[str, NDArray[np.unsignedinteger]],
     seed: int,
 ) -> Answers:
-    """The answers that `published.known_interactions` reads, each with the noise of its plan.
+    """The input of `known_interactions`: answers with the noise of their plans.
 
     period: the number of the data set's period.
     panel: by attribute, symbols of everybody (people, periods). Confidential.
     """
     answers = dict[tuple[str, int], NDArray[np.int64]]()
-    for place, declared in enumerate(panels_of(study, release)):
-        source = SeededNoise(seed * 1000 + place)
-        chosen = mechanism(study, declared)
-        window = patterns_part(chosen)
-        if window is None:
+    for index, declared in enumerate(panels_of(study, release)):
+        source = SeededNoise(seed * 1000 + index)
+        window = patterns_part(mechanism(study, declared))
+        # With late arrivals a panel has nothing of use for a fit.
+        if window is None or isinstance(window.measurement, OpenResiduals):
             continue
-        if isinstance(window.measurement, OpenResiduals):
-            continue  # where people come and go it says nothing that a fit could use
         for number in range(max(1, period - release.past), period + 1):
             time = study.time(declared, number)
             if time is None or time < window.width:
@@ -50,7 +48,7 @@ def simulated_answers(
 def _patterns(
     symbols: NDArray[np.unsignedinteger], number: int, window: FixedWindow
 ) -> NDArray[np.int64]:
-    """(q^k,) how many people have each pattern of the k periods up to one."""
+    """The number of people by pattern of the k periods up to `number`, (q^k,)."""
     q, cells = len(window.values), np.zeros(len(symbols), np.int64)
     for column in range(number - window.width, number):
         cells = cells * q + symbols[:, column]

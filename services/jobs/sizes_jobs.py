@@ -1,32 +1,40 @@
-"""Jobs of sizes of places: the people of each place, by region, and noisy sizes."""
+"""Jobs of sizes of places: the people of each place by region, their fit, and their certificate.
+
+A result states the method of each level alone, which may have been chosen privately. Cost and noise
+follow from the declaration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_dp.batch.sizes.declared_sizes import declared_plan, fit_release, title
+from stream_dp.batch.sizes.regions import Regions
+from stream_dp.batch.sizes.sizes_plan import SizesPlan
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population import Population
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.release.arrow import NamedParts
-from stream_dp.release.published_sizes import read_sizes, sizes_certificate
+from stream_dp.release.published_sizes import SizesTables, read_sizes, sizes_certificate
 from stream_dp.release.published_tables import Provenance
-from stream_dp.release.sizes_certificate import SizesCertificate
+from stream_dp.release.sizes_certificate import LevelCertificate, SizesCertificate
 from stream_dp.study import SizesRelease, Study
 
 from ..groups.members import Members
 from ..groups.place_table import PlacesTable
 from .job_inputs import Tables
-from .sizes_results import fitted_sizes, stated_levels
 from .table_results import OTHER_RELEASE
 
 TABLES = ("sizes",)
 _PLACE, _PEOPLE = "place", "people"  # columns of the tables of parts
+_METHODS = "methods"
 
 
 def asks_people(release: SizesRelease) -> bool:
@@ -37,12 +45,12 @@ def asks_people(release: SizesRelease) -> bool:
 def part_table(
     study: Study, release: SizesRelease, population: Population, members: object = None
 ) -> pa.Table:
-    """The places (`place`) with `people` of a part in them."""
+    """The places (`place`) of a part's `people`."""
     return _counted(release, population, slots_by_hash(population))
 
 
 def nobody_table(study: Study, release: SizesRelease, population: Population) -> pa.Table | None:
-    """The place of a slot that nobody has; None where a part has no such slot."""
+    """The place of an unclaimed slot; None for a part without unclaimed slots."""
     if not population.nobodies:
         return None
     return _counted(release, population, np.zeros(1, np.int64))
@@ -69,19 +77,36 @@ def joined_tables(
         return {"sizes": [table.sizes(None, release.largest)]}
     assert table.keys is not None
     people = np.zeros(len(table.keys) + 1, np.int64)  # the last for those in no place
-    for times, one in [*((1, part) for part in parts), (unclaimed, nobody)]:
-        if one is not None:
-            people[one[_PLACE].to_numpy()] += times * one[_PEOPLE].to_numpy()
+    for times, counted in [*((1, part) for part in parts), (unclaimed, nobody)]:
+        if counted is not None:
+            people[counted[_PLACE].to_numpy()] += times * counted[_PEOPLE].to_numpy()
     return {"sizes": [table.sizes_of(people[:-1], release.largest)]}
 
 
 def fitted_parts(
     study: Study, release: SizesRelease, tables: Tables, context: FitContext
 ) -> tuple[Provenance, list[tuple[str, bytes]]]:
-    """How a job was fitted, and what is published. Raises UserError for other tables."""
+    """Fits a job: provenance and published parts. Raises UserError for other tables."""
     if "sizes" not in tables:
         raise UserError(OTHER_RELEASE)
-    provenance, sizes = fitted_sizes(study, release, tables["sizes"], context)
+    fitted = fit_release(study, release, tables["sizes"], context)
+    regions, no_values = fitted.plan.regions, np.zeros(0, np.int64)
+    values = [
+        level.values or [no_values] * len(paths)
+        for level, paths in zip(fitted.levels, regions.levels, strict=True)
+    ]
+    sizes = SizesTables.of(
+        regions.columns,
+        [
+            (depth, path, places)
+            for depth, paths in enumerate(regions.levels)
+            for path, places in zip(paths, regions.counts[depth].tolist(), strict=True)
+        ],
+        [(sizes.size, sizes.groups) for level in fitted.sizes for sizes in level],
+        list(chain(*values)),
+    )
+    notes = {_METHODS: [level.method for level in fitted.levels]}
+    provenance = Provenance(title(fitted.plan), notes, context.source.simulated)
     return provenance, sizes.parts()
 
 
@@ -95,16 +120,60 @@ def certificate(
     rho: Fraction,
     spent: Fraction,
 ) -> SizesCertificate:
-    """The certificate of a result. Raises UserError where the parts are not of this release."""
+    """The certificate of a result. Raises UserError for parts of another release."""
     sizes = read_sizes(study.places.regions if study.places else (), parts)
     return sizes_certificate(
         study,
         release,
         number=number,
         tables=sizes,
-        levels=stated_levels(study, release, sizes, provenance),
+        levels=_stated_levels(study, release, sizes, provenance),
         mechanism=provenance.mechanism,
         rho=rho,
         spent=spent,
         simulated=provenance.simulated,
     )
+
+
+def _stated_levels(
+    study: Study, release: SizesRelease, tables: SizesTables, provenance: Provenance
+) -> tuple[LevelCertificate, ...]:
+    """The levels as a certificate states them. Raises UserError for an undeclared method."""
+    plan = declared_plan(study, release, _tree(study, tables))
+    methods = provenance.notes.get(_METHODS)
+    if not isinstance(methods, list) or len(methods) != len(plan.levels):
+        raise UserError("a result does not say how it was fitted")
+    if provenance.mechanism != title(plan) or any(
+        method not in level.methods for method, level in zip(methods, plan.levels, strict=True)
+    ):
+        raise UserError("a result of other methods than its release declares")
+    return _levels(plan, methods)
+
+
+def _levels(plan: SizesPlan, methods: Sequence[str]) -> tuple[LevelCertificate, ...]:
+    names = ("all", *plan.regions.columns)
+    return tuple(
+        LevelCertificate.model_validate(
+            {
+                "name": name,
+                "regions": len(paths),
+                "method": method,
+                "rho": level.rho,
+                "noise": "double-geometric" if level.pure else "discrete Gaussian",
+                "parameter": level.parameter(method),
+            }
+        )
+        for name, paths, method, level in zip(
+            names, plan.regions.levels, methods, plan.levels, strict=True
+        )
+    )
+
+
+def _tree(study: Study, tables: SizesTables) -> Regions:
+    """The tree of regions in a result."""
+    assert study.places is not None
+    columns = study.places.regions
+    level = tables.regions["level"].to_numpy()
+    leaves = tables.regions.filter(pa.array(level == len(columns)))
+    paths = zip(*(leaves[name].to_pylist() for name in columns), strict=True)
+    return Regions.of(columns, dict(zip(paths, leaves["places"].to_pylist(), strict=True)))

@@ -1,4 +1,4 @@
-"""Results of jobs whose data sets are tables: from the fit to the parts, and to the certificate."""
+"""Results of jobs of tables: from the fit to the parts, and to the certificate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fitted_table_parts(
     context: FitContext,
     coded: Callable[[D], Tables],
 ) -> tuple[Provenance, list[tuple[str, bytes]]]:
-    """How a job was fitted, and the parts of what is published of it.
+    """Fits a job: provenance and published parts.
 
     data: confidential.
     coded: gives the tables of a sample as codes.
@@ -69,7 +69,7 @@ def table_certificate(
     rho: Fraction,
     spent: Fraction,
 ) -> BatchCertificate:
-    """The certificate of a result. Raises UserError where the parts are not of this release."""
+    """The certificate of a result. Raises UserError for parts of another release."""
     tables, measured = read_tables(column_values(study, release), parts)
     if not has_declared_roles(study, tables):
         raise UserError("a result has groups whose roles are not as the study declares")

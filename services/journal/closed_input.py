@@ -1,4 +1,4 @@
-"""What a close hands to the decision and to the journal: one value for a closed period."""
+"""The input of a closed period, for the decision and the journal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..jobs.job_records import Job
 
 
 class Counted(Protocol):
-    """The counts of a closed period, which are not looked at before the noise is drawn."""
+    """The counts of a closed period, to be read after the noise is drawn."""
 
     @property
     def counts(self) -> dict[str, NDArray[np.int64]]:
@@ -25,7 +25,7 @@ class Counted(Protocol):
 
 @dataclass(frozen=True)
 class ClosedInput:
-    """The input of a closed period, as its journal entry states it.
+    """The input of a closed period in its journal entry.
 
     number: the period's number.
     cut: by partition, the position where the period's input ends.

@@ -29,15 +29,14 @@ def genesis(
     groups: str | None = None,
     signer: SigningKey | None = None,
 ) -> Message:
-    """Entry 0, with the study's design and its declaration as the first public message.
+    """Entry 0, with the study's design, and its declaration as the first public message.
 
-    design: what its mechanisms compute in floats (`Plan.design`).
-    reports: the identity of the reports topic and its number of partitions.
+    design: the mechanisms' computations in floats (`Plan.design`).
     key: the key of the hash of ids.
     simulated: whether the noise is seeded.
-    places: the places of both logs, by `log` and `public`.
-    groups: the hash of the table of groups, where the study has batch releases.
-    signer: signs what is published, and is named in the first message.
+    places: the identities of both logs, by `log` and `public`.
+    groups: the hash of the table of groups or of places, if the study declares any.
+    signer: signs the public messages, and is named in the first.
     """
     manifest = {
         "type": STUDY_TYPE,

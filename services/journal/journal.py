@@ -1,10 +1,10 @@
 """The journal: the releaser's confidential record of decisions, a chain of messages.
 
 Entry 0 (genesis) binds the study to its input. It holds the key of the hash of ids, and the study's
-design: what its mechanisms compute in floats, once for every machine. Every other entry closes a
-period, publishes the result of a batch job that a close began, names another key of signatures, or
-notes that the logs are in other files. An entry holds the exact records to be published, signatures
-included, so that publishing, at once or after a crash, only copies them.
+design: the mechanisms' computations in floats, once for every machine. Every other entry closes a
+period, publishes the result of a batch job, names another key of signatures, or notes new files of
+the logs. An entry holds the exact records to be published, signatures included, so that publishing,
+at once or after a crash, only copies them.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ DESIGN = "design"  # the part of genesis with the study's design
 class Entry:
     """A journal entry: the typed head of its message, and the contents of its parts.
 
-    message: it lacks its parts where they are read when they are asked for.
-    complete: reads the message with its parts, which takes memory only while they are used.
-    fetch: reads the part of a name.
+    message: without its parts if `complete` and `fetch` read them.
+    complete: reads the message with its parts, to be kept in memory only during their use.
+    fetch: reads a part by name.
     """
 
     message: Message
@@ -62,25 +62,22 @@ class Entry:
 
     @cached_property
     def head(self) -> Head:
-        """Raises Inconsistent where the message is no journal entry."""
+        """Raises Inconsistent for a message that is no journal entry."""
         return head_of(self.message)
 
     @property
     def closes(self) -> bool:
-        """Whether it closes a period, as genesis does for number 0."""
+        """Whether the entry closes a period; genesis closes number 0."""
         return isinstance(self.head, GenesisHead | CloseHead)
 
     @property
     def number(self) -> int:
-        """The number of its period; 0 for genesis.
-
-        That is the period that it closes, the one of its job, or the last that was closed before.
-        """
+        """The number of the closed period, of the job's, or of the last closed; 0 for genesis."""
         return self.head.number
 
     @property
     def cut(self) -> Positions:
-        """By partition, the position where the input of its period ends."""
+        """By partition, the end of the period's input."""
         return dict(self._closing.cut)
 
     @property
@@ -90,7 +87,7 @@ class Entry:
 
     @property
     def marked(self) -> dict[int, int]:
-        """By partition, when that marker was appended, in milliseconds."""
+        """By partition, the append time of that marker, in milliseconds."""
         return dict(self.head.marked) if isinstance(self.head, CloseHead) else {}
 
     @property
@@ -104,12 +101,12 @@ class Entry:
 
     @property
     def places(self) -> dict[str, str]:
-        """The places of both logs, by `log` and `public`, where the entry notes them."""
+        """The identities of both logs, by `log` and `public`, if the entry notes them."""
         return dict(self.head.places) if isinstance(self.head, GenesisHead | PlacedHead) else {}
 
     @property
     def signer(self) -> str | None:
-        """The public key that the entry names for what is published from then on."""
+        """The public key that the entry names for the following messages, or None."""
         return self.head.signer if isinstance(self.head, GenesisHead | KeyHead) else None
 
     @property
@@ -121,7 +118,7 @@ class Entry:
 
     @property
     def result_of(self) -> str | None:
-        """The job whose result it publishes; None for an entry of another kind."""
+        """The job of a published result; None for other entries."""
         return self.head.job if isinstance(self.head, ResultHead) else None
 
     @property
@@ -137,7 +134,7 @@ class Entry:
 
     @property
     def read_as(self) -> ReadAs | None:
-        """How the input of its period was read; None for plain reports."""
+        """How the period's input was read; None for plain reports."""
         return self.head.read_as if isinstance(self.head, CloseHead) else None
 
     @property
@@ -149,7 +146,7 @@ class Entry:
 
     @property
     def designs(self) -> dict[str, StoredDesign]:
-        """By release, what was computed when the study began; genesis has it."""
+        """By release, the computations of the study's beginning, which genesis has."""
         return unpacked_designs(self.part(DESIGN))
 
     @property
@@ -159,9 +156,9 @@ class Entry:
 
     @property
     def declaration(self) -> Json:
-        """The study as genesis publishes it."""
-        manifest = self.public_records()[-1]
-        declared: Json = msgspec.json.decode(manifest.value or b"")["study"]
+        """The study in the public message of genesis."""
+        manifest: Json = msgspec.json.decode(self.public_records()[-1].value or b"")
+        declared: Json = manifest["study"]
         return declared
 
     @property
@@ -170,24 +167,24 @@ class Entry:
         return self.head
 
     def read(self) -> Message:
-        """The message with its parts. Raises Inconsistent unless they are as its manifest says."""
+        """The message with its parts. Raises Inconsistent for parts of another hash."""
         return self.message if self.complete is None else self.complete()
 
     def part(self, name: str) -> bytes:
-        """A part of the message. Raises Inconsistent unless it is as the manifest says."""
+        """A part of the message. Raises Inconsistent for a part of another hash."""
         return self.message.part(name) if self.fetch is None else self.fetch(name)
 
     def state(self, release: str) -> bytes:
-        """What the period adds to the state of a release's mechanism."""
+        """The period's addition to the state of a release's mechanism."""
         return state_of(self.part(state_name(release)))
 
     def public_records(self) -> list[Record]:
-        """The records to be published, as they were decided."""
+        """The decided records to be published."""
         return [record_of(data) for name, data in self.read().parts if name.startswith(PUBLIC)]
 
 
 def close(
-    before: Message,
+    previous: Message,
     closed_input: ClosedInput,
     *,
     charges: Sequence[Charge],
@@ -195,13 +192,13 @@ def close(
     public: Sequence[Record],
     hashes: Sequence[str],
 ) -> Message:
-    """Builds the entry that closes a period, after the entry `before`.
+    """Builds the entry that closes a period, after the entry `previous`.
 
-    closed_input: the period's input; its counts are not looked at.
-    charges: the period's charges.
-    states: by release, what the period adds to its mechanism's state.
+    closed_input: the period's input; its counts are not read.
+    charges: of the period.
+    states: by release, the period's addition to the mechanism's state.
     public: the records to be published.
-    hashes: the hashes of the public messages, in order.
+    hashes: of the public messages, in order.
     """
     head = CloseHead(
         number=closed_input.number,
@@ -216,19 +213,16 @@ def close(
         jobs=[JobHead.of(job) for job in closed_input.jobs],
         read_as=closed_input.read_as,
     )
-    return next_message(before, head, entry_parts(public, states))
+    return next_message(previous, head, entry_parts(public, states))
 
 
 def result(
-    before: Message, job: Job, digest: str, public: Sequence[Record], hashes: Sequence[str]
+    previous: Message, job: Job, digest: str, public: Sequence[Record], hashes: Sequence[str]
 ) -> Message:
-    """The entry that publishes a job's result, after the entry `before`.
+    """Builds the entry that publishes a job's result, after the entry `previous`.
 
-    It has no charges, as the close that began the job was charged.
-
-    digest: the hash of the result's manifest.
-    public: the records to be published.
-    hashes: the hashes of the public messages, in order.
+    It has no charges, as the close that began the job was charged. digest: of the result's
+    manifest. public, hashes: see `close`.
     """
     head = ResultHead(
         number=job.period,
@@ -239,24 +233,24 @@ def result(
         public=list(hashes),
         code_version=__version__,
     )
-    return next_message(before, head, entry_parts(public, {}))
+    return next_message(previous, head, entry_parts(public, {}))
 
 
-def placed(before: Message, places: Mapping[str, str]) -> Message:
-    """The entry that notes the places of both logs, after the entry `before`."""
+def placed(previous: Message, identities: Mapping[str, str]) -> Message:
+    """Builds the entry that notes the identities of both logs, after the entry `previous`."""
     head = PlacedHead(
-        number=head_of(before).number,
-        places=dict(places),
+        number=head_of(previous).number,
+        places=dict(identities),
         charges=[],
         public=[],
         code_version=__version__,
     )
-    return next_message(before, head, [])
+    return next_message(previous, head, [])
 
 
-def next_message(before: Message, head: Head, parts: list[tuple[str, bytes]]) -> Message:
-    """The entry with this head and these parts, after the entry `before`."""
-    return build_message(before.index + 1, before.hash, head.as_dict(), parts)
+def next_message(previous: Message, head: Head, message_parts: list[tuple[str, bytes]]) -> Message:
+    """Builds the entry with a head and parts, after the entry `previous`."""
+    return build_message(previous.index + 1, previous.hash, head.as_dict(), message_parts)
 
 
 def journal_records(entry: Message, study: Study) -> list[Record]:
@@ -276,7 +270,7 @@ def read(log: Log) -> list[Entry]:
 
 
 def read_heads(log: Log) -> list[Entry]:
-    """All entries; their parts are read from the log, and checked, when they are asked for.
+    """All entries; their parts are read from the log, and checked, on access.
 
     Raises Inconsistent for a gap, a damaged head or a broken chain.
     """
@@ -318,10 +312,10 @@ def closes(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
-    """The charges that certificates count once the entry is published.
+    """The charges that certificates count after the entry's publication.
 
     The charge of a data set is in the close that begins its job, but counts only with the job's
-    result, as an abandoned job publishes nothing.
+    result: an abandoned job publishes nothing.
     """
     if not isinstance(entry.head, ResultHead):
         return tuple(c for c in entry.charges if study.batch(c.release) is None)
@@ -331,6 +325,6 @@ def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
 
 
 def outstanding(entries: Sequence[Entry]) -> list[Job]:
-    """The batch jobs that have begun and have no result."""
+    """The begun batch jobs without a result."""
     done = {entry.result_of for entry in entries}
     return [job for entry in entries for job in entry.jobs if job.id not in done]

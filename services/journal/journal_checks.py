@@ -19,7 +19,7 @@ from .journal import Entry, closes
 
 
 def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
-    """The plan as it began, with the design that is stored. Raises Inconsistent."""
+    """The plan of the study's beginning, with the stored design. Raises Inconsistent."""
     return Plan(first_declared(entries[0], study), entries[0].designs)
 
 
@@ -42,9 +42,9 @@ def first_declared(genesis: Entry, study: Study) -> Study:
 def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> Ledger:
     """The ledger with every charge of the journal.
 
-    plan: as it began.
+    plan: of the study's beginning.
 
-    Raises Inconsistent where the journal is not of this study, these reports and this plan.
+    Raises Inconsistent for a journal of another study, other reports or another plan.
     """
     first_declared(entries[0], plan.study)
     first = entries[0].genesis.reports
@@ -70,7 +70,7 @@ def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> L
 
 
 def check_unpublished(public: Log) -> None:
-    """Raises Inconsistent where something is published, although the journal is empty."""
+    """Raises Inconsistent if the public log has messages beside an empty journal."""
     if next(read_messages(public, RELEASES, "public log"), None) is not None:
         raise Inconsistent(
             "journal: it is empty, but the public log is not: the confidential log is lost or not"
@@ -79,7 +79,7 @@ def check_unpublished(public: Log) -> None:
 
 
 def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
-    """Raises Inconsistent where the public messages are not those that the journal decided.
+    """Raises Inconsistent for public messages that the journal did not decide.
 
     public: the hashes of the public messages, in order.
     """

@@ -1,7 +1,7 @@
 """The heads of journal entries, as in their JSON.
 
-A field at its default is not written. A version refuses an entry with a field that it does not
-know: a later version wrote the entry, and the field may change what the entry means.
+Fields with their default are not written. An entry with an unknown field is refused: a later
+version wrote the entry, and the field may change its meaning.
 """
 
 from __future__ import annotations
@@ -42,25 +42,10 @@ class JobHead(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @classmethod
     def of(cls, job: Job) -> JobHead:
-        return cls(
-            id=job.id,
-            release=job.release,
-            rho=job.rho,
-            groups=job.groups,
-            people=job.people,
-            sizes=job.sizes,
-        )
+        return cls(job.id, job.release, job.rho, job.groups, job.people, job.sizes)
 
     def job(self, period: int) -> Job:
-        return Job(
-            id=self.id,
-            release=self.release,
-            period=period,
-            rho=self.rho,
-            groups=self.groups,
-            people=self.people,
-            sizes=self.sizes,
-        )
+        return Job(self.id, self.release, period, self.rho, self.groups, self.people, self.sizes)
 
 
 class ReportsTopic(msgspec.Struct, frozen=True):
@@ -97,7 +82,7 @@ class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
     simulated: bool
     cut: dict[int, int]  # by partition, 0
     marks: dict[int, int]  # by partition, 0
-    places: dict[str, str]  # of both logs, by `log` and `public`
+    places: dict[str, str]  # identities of both logs, by `log` and `public`
     groups: str | None = None  # the hash of the table of groups
     signer: str | None = None  # the public key that signs what is published
 
@@ -123,13 +108,13 @@ class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
 
 
 class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
-    """The head of an entry that notes the places of both logs."""
+    """The head of an entry that notes the identities of both logs."""
 
     places: dict[str, str]
 
 
 class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
-    """The head of an entry that publishes the key that signs from then on."""
+    """The head of an entry that publishes a new key of signatures."""
 
     signer: str
 

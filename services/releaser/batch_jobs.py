@@ -52,14 +52,13 @@ class Jobs:
     study: the declared study.
     log: the confidential log.
     snapshots: the folder of snapshots.
-    members: the members of groups, or the places; None where the study declares neither.
+    members: the members of groups, or the places, if the study declares any.
     genesis: the hash of the journal's first entry.
     simulated: whether the journal's noise is seeded.
-    file: the name of the study file, for messages to the operator.
-    facts, tell, at: as in `Releaser`.
-    child: the worker beside the releaser; None where workers are started elsewhere.
-    retries: how often a job goes on by itself after its worker was killed, before it fails.
-    open: by id, the jobs that have no result and are not abandoned.
+    file, facts, tell, at: as in `Releaser`.
+    child: the worker beside the releaser; None for workers started elsewhere.
+    retries: the number of kills of its worker after which a job still resumes by itself.
+    open: by id, the jobs without a result that are not abandoned.
     """
 
     study: Study
@@ -87,7 +86,7 @@ class Jobs:
         self._board = JobBoard(self.log, keep_parts=True)
 
     def begin(self, entries: Sequence[Entry]) -> None:
-        """Recovers the open jobs; sends those not sent yet, and removes files of others."""
+        """Recovers and sends the open jobs, and removes the files of closed jobs."""
         waiting = journal.outstanding(entries)
         begun = {job.id for entry in entries for job in entry.jobs}
         closed = journal.closes(entries)[-1].number
@@ -106,7 +105,7 @@ class Jobs:
         self._clean()
 
     def snapshot(self, number: int, population: Population) -> tuple[Job, ...]:
-        """The jobs that a period's close begins; writes their snapshots, which hold no ids.
+        """The jobs of a period's close; writes their snapshots, which hold no ids.
 
         population: of everybody, at the close.
         """
@@ -121,7 +120,7 @@ class Jobs:
         return self.due(number, files)
 
     def due(self, number: int, files: Mapping[str, Mapping[str, SnapshotFile]]) -> tuple[Job, ...]:
-        """The jobs that a period's close begins. files: by release and table, their snapshots."""
+        """The jobs of a period's close. files: by release and table, the snapshots."""
         return tuple(
             Job(
                 id=job_id(self.genesis, release.name, self.study.periods.labels[number - 1]),
@@ -136,7 +135,7 @@ class Jobs:
         )
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Sends jobs whose close was committed to the journal."""
+        """Sends jobs after the commit of their close to the journal."""
         self.open |= {job.id: job for job in jobs}
         self._later -= self.open.keys()
         self._send(jobs)
@@ -158,16 +157,16 @@ class Jobs:
         return Event(name, message, period=label, release=job.release, job=job.id)
 
     def look(self) -> None:
-        """Reads the records of workers and of the operator; sees to the worker beside this."""
-        now = time_module.monotonic()
-        if not self.open or now < self._next_read:
+        """Reads the records of workers and of the operator; starts the worker beside this."""
+        begun = time_module.monotonic()
+        if not self.open or begun < self._next_read:
             return
         self._board.refresh(rounds=True)
         # Reads may take long, as on Kafka; they must not delay the reports.
-        duration = time_module.monotonic() - now
-        self._next_read = now + max(_EVERY, _SHARE * duration)
+        duration = time_module.monotonic() - begun
+        self._next_read = begun + max(_EVERY, _SHARE * duration)
         self._drop_abandoned()
-        self._run_worker(now)
+        self._run_worker(begun)
         self._report()
 
     def _report(self) -> None:
@@ -186,11 +185,12 @@ class Jobs:
                 self._failures.pop(job, None)
             elif job not in self._board.results and self._failures.get(job) != reason:
                 self._failures[job] = reason or ""
-                words = f"job {job} failed: {reason}; stream-dp jobs {self.file} --retry {job}, or"
-                self.tell(self._event("job-failed", declared, f"{words} --abandon {job}"))
+                advice = f"stream-dp jobs {self.file} --retry {job}, or --abandon {job}"
+                message = f"job {job} failed: {reason}; {advice}"
+                self.tell(self._event("job-failed", declared, message))
 
-    def _run_worker(self, now: float) -> None:
-        """Records the end of the worker, and starts it where a job is open."""
+    def _run_worker(self, moment: float) -> None:
+        """Records the end of the worker, and starts it for an open job."""
         if self.child is None:
             return
         if code := self.child.ended():
@@ -198,28 +198,28 @@ class Jobs:
         todo = [job for job in self.open if self._board.open(job)]
         if code == UNAVAILABLE or (code == 0 and self._worker_jobs & set(todo)):
             # The log did not answer, or the worker saw no open job: it is started again later.
-            self._not_before = now + _PAUSE
+            self._not_before = moment + _PAUSE
             if code and self._restart_reason != self.child.reason:
                 self._restart_reason = self.child.reason
-                words = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
-                self.tell(Event("worker-restarted", words))
+                message = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
+                self.tell(Event("worker-restarted", message))
         elif code and code < 0 and todo:
-            self._interrupted(todo[0], self.child.reason, now)
+            self._interrupted(todo[0], self.child.reason, moment)
         elif code and todo:
             self._fail(todo[0], self.child.reason)
         todo = [job for job in todo if self._board.open(job)]
-        if todo and not self.child.running and now >= self._not_before:
+        if todo and not self.child.running and moment >= self._not_before:
             self._worker_jobs = set(todo)
             try:
                 self.child.start()
             except OSError as error:
                 reason = f"no worker can be started: {error.strerror}"
-                self._interrupted(todo[0], reason, now)
+                self._interrupted(todo[0], reason, moment)
                 return
             self.at("worker-started")
 
-    def _interrupted(self, job: str, reason: str, now: float) -> None:
-        """Has a job go on from its transcript after a pause; after so many times it fails."""
+    def _interrupted(self, job: str, reason: str, moment: float) -> None:
+        """Resumes a job from its transcript after a pause; after `retries` times it fails."""
         done = self._board.interruptions(job)
         if done == self.retries:
             self._fail(job, reason + f"; {done} retries did not help" * (done > 0))
@@ -227,10 +227,10 @@ class Jobs:
         self.log.append([interruption_record(job, self._board.attempt(job), reason)])
         self._board.refresh()
         pause = _BACK_OFF * 4**done
-        self._not_before = now + pause
-        words = f"job {job}: {reason}; it goes on from its transcript in {pause:.0f} s"
-        words += f" ({done + 1} of {self.retries} retries)"
-        self.tell(self._event("worker-restarted", self.open[job], words))
+        self._not_before = moment + pause
+        message = f"job {job}: {reason}; it goes on from its transcript in {pause:.0f} s"
+        message += f" ({done + 1} of {self.retries} retries)"
+        self.tell(self._event("worker-restarted", self.open[job], message))
 
     def _fail(self, job: str, reason: str) -> None:
         self.log.append([failure_record(job, self._board.attempt(job), reason)])
@@ -240,16 +240,16 @@ class Jobs:
         for job in [job for job in self.open if self._board.abandoned(job)]:
             abandoned = self.open.pop(job)
             self.facts.job(job, "abandoned")
-            words = f"job {job} is abandoned; its charge stands"
-            self.tell(self._event("job-abandoned", abandoned, words))
+            message = f"job {job} is abandoned; its charge stands"
+            self.tell(self._event("job-abandoned", abandoned, message))
             self._clean()
 
     def next_finished(
         self, decide: Callable[[Job, Result], ChainEnd]
     ) -> tuple[Job, ChainEnd] | None:
-        """The first job with a result that `decide` accepts, and the decision.
+        """The first job with an accepted result, and the decision.
 
-        A result that it refuses makes the job's attempt fail.
+        decide: raises UserError for a refused result, which fails the job's attempt.
         """
         for job in list(self.open.values()):
             for result in self._board.results.pop(job.id, ()):
@@ -261,7 +261,7 @@ class Jobs:
         return None
 
     def close(self, job: Job) -> None:
-        """Ends a job whose result is in the journal, and removes its snapshots."""
+        """Ends a job with a result in the journal, and removes its snapshots."""
         del self.open[job.id]
         self._board.settle(job.id)
         self.facts.job(job.id, "done")
@@ -275,20 +275,20 @@ class Jobs:
         return self.child is not None and any(self._board.open(job) for job in self.open)
 
     def left(self) -> str:
-        """The open jobs and their states, in words; empty where there are none."""
+        """The open jobs and their states as text; empty without open jobs."""
         return ", ".join(f"{job} ({self._board.state(job)})" for job in self.open)
 
     def _clean(self) -> None:
-        """Removes the snapshots of all jobs that have begun, but for the open ones.
+        """Removes the snapshots of closed jobs.
 
-        Those of a close that is under way may be written by an aggregator at this moment.
+        Snapshots of a later close are kept: an aggregator may be writing them.
         """
         files = {f.name for job in self.open.values() for f in job.files.values()}
         self.snapshots.keep(files, "job", spare=self._later)
 
 
 def check_kinds(study: Study) -> None:
-    """Raises UserError where this installation cannot fit what the study declares."""
+    """Raises UserError if this installation cannot fit the declared data sets."""
     try:
         kinds.require_available(batch.kind for batch in study.batches or ())
     except UserError as error:

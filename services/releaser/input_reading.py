@@ -115,9 +115,9 @@ class Inputs:
         return True
 
     def replay_to(self, entry: Entry) -> None:
-        """Reads the input of a closed period again, as it was read then. Raises Inconsistent.
+        """Reads the input of a closed period again, with its schemas. Raises Inconsistent.
 
-        entry: of the journal; it closes the period after the population's.
+        entry: closes the period after the population's.
         """
         self._decoder.repeat(entry.read_as)
         self.fold_to(entry.cut, replay=True)
@@ -182,7 +182,7 @@ class Inputs:
         return InputFacts(unread, since, self.population.open_cells)
 
     def _take(self, batch: Batch, ends: Positions, replay: bool = False) -> None:
-        """Folds the records below the end of each partition into the population; moves there."""
+        """Folds the records below the end of each partition into the population."""
         records, rests = Records.of(batch.records), dict[int, Batch]()
         if beyond := {p: o for p, o in batch.next.items() if ends[p] < o}:
             rests = {p: Batch(records.beyond(p, ends[p]), {p: o}, False) for p, o in beyond.items()}
@@ -203,12 +203,12 @@ class Inputs:
         self._meter.measure(self.positions, self._input_facts)
 
     def close_period(self) -> ReadAs | None:
-        """How the records of the period that closes now were read; None for plain reports."""
+        """How the closing period's records were read; None for plain reports."""
         self.markers.foreign = ""
         return self._decoder.close_period()
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
-        """Appends dead letters for cells that a close could not use, with their records."""
+        """Appends dead letters for a close's unusable cells, with their records."""
         refuse_cells(self._log, refused, reason)
 
 

@@ -1,4 +1,4 @@
-"""A small HTTP server of a few pages, which slow, broken or many clients cost little.
+"""A small HTTP server of a few pages, made for slow, broken or many clients.
 
 One thread serves every connection. A connection has one request and `PATIENCE` seconds for all of
 it, answer included. If there are too many connections, the oldest one ends, so that a new client is
@@ -97,7 +97,7 @@ class _Server:
 
 
 class _Request(BaseHTTPRequestHandler):
-    """A request that was read as a whole, and its answer."""
+    """A complete request and its answer."""
 
     def __init__(self, head: bytes, pages: Pages) -> None:
         # The base class's own reads from a socket and has a deadline for each read alone.
@@ -113,10 +113,10 @@ class _Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         page = self._pages.get(self.path, lambda: _error(HTTPStatus.NOT_FOUND))
         try:
-            found = page()
+            content = page()
         except Exception:  # its text may contain values
-            found = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n", TEXT
-        self._write(found)
+            content = HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n", TEXT
+        self._write(content)
 
     do_HEAD = do_GET
 

@@ -42,8 +42,8 @@ class PublicMetrics(Collector):
         yield gauge("stream_dp_rho_spent", "zCDP budget of what is published.", published.spent)
         yield gauge("stream_dp_rho_left", "The rest of the budget.", left)
         if published.scheduled is not None:
-            words = "Scheduled time of the last release, Unix seconds."
-            yield gauge("stream_dp_release_scheduled_seconds", words, published.scheduled)
+            text = "Scheduled time of the last release, Unix seconds."
+            yield gauge("stream_dp_release_scheduled_seconds", text, published.scheduled)
 
 
 class ConfidentialMetrics(Collector):
@@ -77,21 +77,21 @@ class ConfidentialMetrics(Collector):
             ),
         }
         if facts.input is not None:
-            words = "Records of the reports topic that are not read."
-            gauges["input_lag_records"] = (words, facts.input.unread)
-            words = "Cells that wait for the open period's close."
-            gauges["open_period_cells"] = (words, facts.input.open_cells)
-        for key, (words, value) in gauges.items():
+            text = "Records of the reports topic that are not read."
+            gauges["input_lag_records"] = (text, facts.input.unread)
+            text = "Cells that wait for the open period's close."
+            gauges["open_period_cells"] = (text, facts.input.open_cells)
+        for key, (text, value) in gauges.items():
             if value is not None:
-                yield _gauge(name, f"stream_dp_{key}", words, value)
+                yield _gauge(name, f"stream_dp_{key}", text, value)
         counters = {
             "records_read": ("Records read from the reports topic.", facts.records_read),
             "cells_received": ("Cells of reports that were read.", cells.received),
             "cells_accepted": ("Cells that closed periods hold.", cells.accepted),
             "cells_superseded": ("Cells that later ones replaced.", cells.superseded),
         }
-        for key, (words, count) in counters.items():
-            counter = CounterMetricFamily(f"stream_dp_{key}", words, labels=["study"])
+        for key, (text, count) in counters.items():
+            counter = CounterMetricFamily(f"stream_dp_{key}", text, labels=["study"])
             counter.add_metric([name], count)
             yield counter
         rejected = CounterMetricFamily(
@@ -100,8 +100,8 @@ class ConfidentialMetrics(Collector):
         for reason, count in cells.rejected.items():
             rejected.add_metric([name, reason], count)
         yield rejected
-        words = "1 where work waits for such a process, and none has given a sign of life."
-        missing = GaugeMetricFamily("stream_dp_process_missing", words, labels=["study", "process"])
+        text = "1 where work waits for such a process, and none has given a sign of life."
+        missing = GaugeMetricFamily("stream_dp_process_missing", text, labels=["study", "process"])
         for process, gone in facts.missing.items():
             missing.add_metric([name, process], gone)
         yield missing
@@ -119,8 +119,8 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
         "stream_dp_job_waiting_since_timestamp_seconds", text, labels=["study", "job"]
     )
     families = {
-        name: GaugeMetricFamily(f"stream_dp_job_{name}", words, labels=["study", "job"])
-        for name, words in (
+        name: GaugeMetricFamily(f"stream_dp_job_{name}", text, labels=["study", "job"])
+        for name, text in (
             ("done", "Rounds of a batch job that are decided."),
             ("rounds", "Rounds that a batch job will have, as its worker tells."),
             ("error", "Error of a job's model on its noisy answers, in standard errors squared."),
@@ -141,8 +141,8 @@ def _jobs(facts: Facts) -> Iterator[Metric]:
     yield from families.values()
 
 
-def _gauge(study: str, name: str, words: str, value: float | Fraction) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(name, words, labels=["study"])
+def _gauge(study: str, name: str, text: str, value: float | Fraction) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, text, labels=["study"])
     gauge.add_metric([study], float(value))
     return gauge
 

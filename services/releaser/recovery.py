@@ -1,4 +1,4 @@
-"""Recovery at a start: the journal, what is not published yet, the population at the last cut."""
+"""Recovery at a start: the journal, its unpublished entries, the population at the last cut."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from .releaser_facts import Facts
 
 
 def make_topics(study: Study, log: Log, public: Log, partitions: int, *, parts: bool) -> None:
-    """Creates the topics that are missing. Raises UserError for wrong ones.
+    """Creates missing topics. Raises UserError for faulty topics.
 
-    partitions: of the reports.
-    parts: whether periods are closed in parts.
+    partitions: of the reports. parts: whether periods are closed in parts.
     """
     confidential, published = topics_of(study, partitions, parts)
     log.create(confidential)
@@ -56,18 +55,17 @@ def begun_journal(
     signer: SigningKey | None,
     at: Callable[[str], None],
 ) -> tuple[list[Entry], Roster | PlacesTable | None]:
-    """The entries of the journal, which is begun where it is empty, and the operator's table.
+    """The entries of the journal and the operator's table. Begins an empty journal.
 
-    plan: of the study; a journal that begins has its design.
+    plan: its design goes into a new journal.
     writer: the one writer of the journal.
     simulated: whether the noise is seeded.
-    signer: signs what is published.
+    signer: signs the public messages.
     at: called with `begun` after a new genesis.
 
-    Raises Inconsistent where the log belongs to another study, where the journal is empty but
-    something is published, or where it was begun with the other kind of noise, UserError for a plan
-    that does not fit its budget, and what
-    `bound_table` raises.
+    Raises Inconsistent for another study's log, an empty journal beside public messages, or a
+    journal with the other kind of noise; UserError for a plan beyond its budget; and the errors of
+    `bound_table`.
     """
     study = plan.study
     entries = journal.read_heads(log)
@@ -99,20 +97,20 @@ def begun_journal(
 def split_published(
     public: Sequence[Message], entries: Sequence[Entry]
 ) -> tuple[list[Entry], list[Entry]]:
-    """The entries whose messages are in the public log, and those whose are not.
+    """The entries with messages in the public log, and the entries to be published.
 
     public: the messages of the public log.
 
-    Raises Inconsistent where the public log is not what the journal decided.
+    Raises Inconsistent for a public log that the journal did not decide.
     """
     check_public(entries, [message.hash for message in public])
-    left = len(public)
+    count = len(public)
     for index, entry in enumerate(entries):
-        if left == 0:
+        if count == 0:
             return list(entries[:index]), list(entries[index:])
-        if left < len(entry.published):
+        if count < len(entry.published):
             raise Inconsistent("public log: it ends in the middle of a period's releases")
-        left -= len(entry.published)
+        count -= len(entry.published)
     return list(entries), []
 
 
@@ -133,16 +131,17 @@ def recovered_inputs(
     replayed.
 
     closes: genesis and the entries that close a period.
-    groups: the table of groups or of places; None where the study declares neither.
+    groups: the table of groups or of places, if the study declares one.
     decoder_of: makes the decoder from the study and the key of the hash of ids.
 
-    Raises Inconsistent where reports or snapshots are not those of the journal.
+    Raises Inconsistent for other reports or snapshots than the journal's.
     """
-    markers = FoundMarkers.at(study, closes[-1])
+    last = closes[-1]
+    markers = FoundMarkers.at(study, last)
     places = groups if isinstance(groups, PlacesTable) else None
     if places is not None:
         study = places.of_study(study)
-    last, decoder = closes[-1], decoder_of(study, closes[0].key)
+    decoder = decoder_of(study, closes[0].key)
     roster = groups if isinstance(groups, Roster) else None
     hashes = None if roster is None else decoder.hashes(decoder.ids(roster.persons))
     start, population = _latest_snapshot(study, closes, snapshots)
@@ -176,17 +175,17 @@ def recovered_inputs(
 
 
 def count_closed(facts: Facts, closes: Sequence[Entry], accounting: CellCounts) -> None:
-    """Tells the facts what the closed periods have counted."""
+    """Sets the facts to the counts of the closed periods."""
     facts.count(0, accounting)
     if closes[-1].number:
-        before = closes[-2].accounting
-        facts.closed_accepted = accounting.accepted - (0 if before is None else before.accepted)
+        previous = closes[-2].accounting
+        facts.closed_accepted = accounting.accepted - (previous.accepted if previous else 0)
 
 
 def check_counted(entry: Entry, accounting: CellCounts) -> None:
-    """Raises Inconsistent where the input up to a close was counted otherwise than its entry says.
+    """Raises Inconsistent unless the input up to a close has the counts of its entry.
 
-    entry: of the close; genesis says nothing.
+    entry: of the close; genesis has no counts.
     """
     if entry.accounting is not None and accounting != entry.accounting:
         raise Inconsistent(
@@ -196,7 +195,7 @@ def check_counted(entry: Entry, accounting: CellCounts) -> None:
 
 
 def check_reach(log: Log, start: Entry) -> None:
-    """Raises Inconsistent where the reports after a close are gone."""
+    """Raises Inconsistent if reports after a close are gone."""
     first = log.describe(REPORTS).first
     if any(first[p] > position for p, position in start.cut.items()):
         raise Inconsistent(
@@ -206,7 +205,7 @@ def check_reach(log: Log, start: Entry) -> None:
 
 
 def check_end(log: Log, cut: Positions) -> None:
-    """Raises Inconsistent where the topic ends before the last cut."""
+    """Raises Inconsistent if the topic ends before the last cut."""
     try:
         log.read(REPORTS, cut, 1, 0)
     except OutOfRange:
@@ -219,7 +218,7 @@ def check_end(log: Log, cut: Positions) -> None:
 def _latest_snapshot(
     study: Study, closes: Sequence[Entry], snapshots: Snapshots
 ) -> tuple[Entry, Population]:
-    """The newest close whose snapshot is there and sound, and the population at it."""
+    """The newest close with a sound snapshot, and its population."""
     while (entry := newest_files(closes, snapshots)).number:
         population = read_population(study, snapshots, *entry.snapshot)
         if population is not None:

@@ -1,4 +1,4 @@
-"""The releaser: one loop that closes a period, draws, decides once, and then publishes.
+"""The releaser: a loop that closes a period, draws, decides once, and publishes.
 
 The steps of a period, by the numbers of docs/index.md:
 
@@ -129,7 +129,7 @@ class Releaser:
                 self.at("renewed")
 
     def _run(self, until_idle: bool) -> bool:
-        """Does the work of `run`. Raises StaleRole where Kafka may have forgotten the roles."""
+        """Does the work of `run`. Raises StaleRole if Kafka may have forgotten the roles."""
         self.facts.recovered = False
         with ExitStack() as stack:
             run = self._recover(stack, until_idle)
@@ -312,16 +312,16 @@ class Releaser:
             self.at("result-cleaned")
 
     def _wait_for_jobs(self, run: Recovered, until_idle: bool) -> bool:
-        """Waits for every batch job after the last period. False if it stops before that."""
+        """Waits for every batch job after the last period. False if stopped before."""
         reported = ""
         while run.jobs is not None:
             self._publish_results(run)
-            left = run.jobs.left()
-            if not left:
+            jobs = run.jobs.left()
+            if not jobs:
                 break
-            if left != reported:
-                self.tell(outstanding(f"every period is released; waits for batch jobs: {left}"))
-                reported = left
+            if jobs != reported:
+                self.tell(outstanding(f"every period is released; waits for batch jobs: {jobs}"))
+                reported = jobs
             run.keep_working()
             idle = until_idle and not run.jobs.busy
             if idle or self.stop.wait(_SOON if until_idle else _POLL):
@@ -354,7 +354,7 @@ class Releaser:
         ), None
 
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
-        """Notes the files of both logs in the journal where they have changed.
+        """Notes changed files of both logs in the journal.
 
         Raises Inconsistent for other files without `moved`.
         """
@@ -393,7 +393,7 @@ class Releaser:
                 ):
                     self.stop.wait(_SOON)
                 elif until_idle:
-                    if run.jobs is not None and (left := run.jobs.left()):
-                        self.tell(outstanding(f"batch jobs that are outstanding: {left}"))
+                    if run.jobs is not None and (jobs := run.jobs.left()):
+                        self.tell(outstanding(f"batch jobs that are outstanding: {jobs}"))
                     return False
         return False

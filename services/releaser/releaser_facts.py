@@ -1,4 +1,4 @@
-"""Facts of a running releaser for its listeners: confidential ones, and the few public ones."""
+"""Facts of a running releaser for its listeners, most of them confidential."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class JobFacts:
 
 @dataclass(frozen=True)
 class InputFacts:
-    """How much input is still to be read, as of the last measurement.
+    """The unread input at the last measurement.
 
-    unread: records of the reports topic that are not read.
-    behind_since: since when there are any, Unix seconds: when the reader last had read everything,
-        or when the record that it read last was appended, whichever is later; None where nothing is
-        unread, and where neither is known.
-    open_cells: that wait for the period that is open; None where they are in parts, unread.
+    unread: the number of unread records of the reports topic.
+    behind_since: since when records are unread, Unix seconds: the last time at which the reader had
+        read everything, or the append time of the last record read, whichever is later; None if
+        nothing is unread or both times are unknown.
+    open_cells: the number of cells that wait for the open period; None if they are unread, in
+        parts.
     """
 
     unread: int = 0
@@ -57,23 +58,23 @@ class InputFacts:
     open_cells: int | None = 0
 
 
-def _grown(cells: CellCounts, before: CellCounts, now: CellCounts) -> CellCounts:
+def _grown(cells: CellCounts, earlier: CellCounts, later: CellCounts) -> CellCounts:
     """The counts, increased by the difference between two accountings of the study."""
-    old, new = before.rejected, now.rejected
+    old, new = earlier.rejected, later.rejected
     return CellCounts(
-        received=cells.received + now.received - before.received,
-        accepted=cells.accepted + now.accepted - before.accepted,
-        superseded=cells.superseded + now.superseded - before.superseded,
-        pending=now.pending,
+        received=cells.received + later.received - earlier.received,
+        accepted=cells.accepted + later.accepted - earlier.accepted,
+        superseded=cells.superseded + later.superseded - earlier.superseded,
+        pending=later.pending,
         rejected={r: n + new.get(r, 0) - old.get(r, 0) for r, n in cells.rejected.items()},
     )
 
 
 def delayed_release_time(periods: Periods, marked: Mapping[int, int]) -> float | None:
-    """When a period that markers close is to be public, in Unix seconds; None for at once.
+    """The time of publication of a period that markers close, in Unix seconds; None: at once.
 
-    marked: by partition, the append time of the marker, in milliseconds; empty where no marker
-        closes the period, or none is read yet.
+    marked: by partition, the append time of the marker, in milliseconds; empty before the marker is
+        read, and if no marker closes the period.
     """
     if periods.delay is None or not marked:
         return None
@@ -86,7 +87,7 @@ class Facts:
 
     study: Study
     instance: str = ""  # of this process's heartbeats since it took the releaser's role
-    owned: bool = False  # whether it has the role, as its last heartbeat found
+    owned: bool = False  # whether it had the role at its last heartbeat
     waiting: Waiting | None = None  # what it waits for
     missing: Mapping[Process, bool] = field(default_factory=dict)  # of the processes that have work
     recovered: bool = False
@@ -117,10 +118,7 @@ class Facts:
 
     @property
     def due(self) -> float | None:
-        """When the next releases are to be public, in Unix seconds; None where not known.
-
-        Where markers close periods, it is known only for a declared delay and once they are read.
-        """
+        """The time of the next releases in Unix seconds; None if unknown, as before a marker."""
         periods = self.study.periods
         if self.released is None or self.released == periods.count:
             return None
@@ -130,39 +128,39 @@ class Facts:
 
     @property
     def lag(self) -> float | None:
-        """For how many seconds the oldest unread record has waited, at most; None where unknown."""
+        """A bound for the seconds that the oldest unread record has waited; None if unknown."""
         if self.input is None or not self.input.unread:
             return None if self.input is None else 0.0
         since = self.input.behind_since
         return None if since is None else max(0.0, time.time() - since)
 
     def take_role(self, instance: str) -> None:
-        """Notes that this process has the role. instance: see `instance`."""
+        """Notes that this process has the role."""
         self.instance, self.owned = instance, True
 
     def lose_role(self) -> None:
-        """Notes that this process has not, or no more, the role."""
+        """Notes that this process does not have the role."""
         self.owned = False
 
     def wait(self, event: Event | None, marked: Mapping[int, int] | None = None) -> None:
-        """Sets what the releaser waits for.
+        """Sets the event that the releaser waits for.
 
-        marked: by partition, when the close was given, in milliseconds; a close in parts waits
-            from then on, and everything else from now on.
+        marked: by partition, the time of the close's marker in milliseconds, which begins the wait
+            for a close in parts. Other waits begin at once.
         """
-        before = self.waiting
+        waiting = self.waiting
         if event is None:
             self.waiting = None
-        elif before is None or (before.event, before.message) != (event.name, event.message):
+        elif waiting is None or (waiting.event, waiting.message) != (event.name, event.message):
             ordered = event.name == "aggregator-awaited" and marked
             since = max(marked.values()) / 1000 if ordered and marked else time.time()
             self.waiting = Waiting(event.name, event.message, since)
 
     @property
     def close_due(self) -> float | None:
-        """Since when, or from when on, the open period can be closed, in Unix seconds.
+        """The time from which the open period can be closed, in Unix seconds.
 
-        None where it waits for the operator.
+        None if the period waits for the operator.
         """
         if not 0 < self.open_period <= self.study.periods.count or self.paused:
             return None
@@ -175,9 +173,9 @@ class Facts:
         self.answered, self._answered = time.time(), time.monotonic()
 
     def count(self, records: int, accounting: CellCounts) -> None:
-        """Counts more records and their cells; only after the recovery, so that counters rise.
+        """Counts new records and their cells; cells only after the recovery, so counters rise.
 
-        records: how many more records of the reports topic were read.
+        records: the number of new records of the reports topic.
         accounting: the outcome of all cells since the study began.
         """
         self.records_read += records
@@ -202,8 +200,7 @@ class Facts:
     def publish(self, messages: int, spent: Fraction, scheduled: float | None) -> None:
         """Sets the public facts, all at once for a listener.
 
-        messages: how many more messages are public.
+        messages: the number of new public messages.
         spent: rho of all public releases.
-        scheduled: see `PublicFacts`.
         """
         self.published = PublicFacts(self.published.index + messages, spent, scheduled)

@@ -21,7 +21,7 @@ _CHUNK = "stream-dp-chunk"  # WRITER/I/N: piece i of the n pieces of one writer'
 
 
 class LogTranscript:
-    """See `stream_dp.batch.synthesizer.FitTranscript`. at: called with the name of every step."""
+    """See `stream_dp.batch.synthesizer.FitTranscript`. at: called with every step's name."""
 
     def __init__(self, log: Log, job: str, at: Callable[[str], None] = lambda name: None) -> None:
         self._log, self._job, self._at = log, job, at
@@ -66,14 +66,14 @@ class LogTranscript:
             self._fold(record)
 
     def _fold(self, record: Stored) -> None:
-        """Adds a piece; decides its round if that completes it."""
+        """Adds a piece, and decides a complete round."""
         job, _, number = (record.key or b"").decode("utf-8", "replace").rpartition("/")
         chunk = record.header(_CHUNK).decode("utf-8", "replace").split("/")
         if job != self._job or len(chunk) != 3 or not (number + chunk[2]).isdecimal():
             return
-        round_, (writer, place, count) = int(number), chunk
+        round_, (writer, index, count) = int(number), chunk
         pieces = self._pieces.setdefault((round_, writer), [])
-        if round_ in self._decided or place != str(len(pieces)):
+        if round_ in self._decided or index != str(len(pieces)):
             return
         pieces.append(record.value or b"")
         if len(pieces) == int(count):

@@ -96,8 +96,9 @@ class Worker:
             self._fit(board, job, attempt)
             self._tell("job-handed-in", job, "the result is handed in")
         except _Dropped:
-            words = "given up, for it is abandoned, done elsewhere or stopped"
-            self._tell("job-dropped", job, words)
+            self._tell(
+                "job-dropped", job, "given up, for it is abandoned, done elsewhere or stopped"
+            )
         except LogError:
             raise  # the state of the job is unknown, so the process ends
         except UserError as error:
@@ -110,11 +111,11 @@ class Worker:
         self.log.append([failure_record(job.id, attempt, reason)])
         self._tell("job-failed", job, f"failed: {reason}")
 
-    def _tell(self, name: str, job: Job, words: str) -> None:
+    def _tell(self, name: str, job: Job, text: str) -> None:
         # A job of another study may lie in the topic; its period need not be one of this one's.
         labels = self.study.periods.labels
         label = labels[job.period - 1] if 0 < job.period <= len(labels) else None
-        message = f"job {job.id}: {words}"
+        message = f"job {job.id}: {text}"
         self.tell(Event(name, message, period=label, release=job.release, job=job.id))
 
     def _fit(self, board: JobBoard, job: Job, attempt: int) -> None:
@@ -159,19 +160,19 @@ class Worker:
 
         def progress(done: int, rounds: int, error: float) -> None:
             nonlocal checked, first, written
-            now = time.monotonic()
+            moment = time.monotonic()
             if first is None:
                 first = done
-            left = math.nan if done <= first else (now - began) / (done - first) * (rounds - done)
-            state = Progress(job=job.id, done=done, rounds=rounds, error=error, left=left)
+            duration = (moment - began) / (done - first) if done > first else math.nan
+            state = Progress(job.id, done, rounds, error, left=duration * (rounds - done))
             self.on_progress(state)
-            if now - written > _LOOK or done == rounds:
+            if moment - written > _LOOK or done == rounds:
                 self.log.append([progress_record(state)])
                 written = time.monotonic()
             self.at("progress")
             if self.stop.is_set():
                 raise _Dropped
-            if now - checked > _LOOK:
+            if moment - checked > _LOOK:
                 board.refresh()
                 checked = time.monotonic()
                 if not board.open(job.id):
