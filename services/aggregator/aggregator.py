@@ -25,13 +25,23 @@ from ..intake.dead_letters import refuse_cells
 from ..jobs.job_records import SnapshotFile
 from ..process.events import Event, Tell, ignore
 from ..storage.snapshots import Snapshots
-from .close_tasks import Source, Workplace, Written, first_entry, leave, open_workplace, write_part
+from .close_tasks import (
+    Source,
+    Workplace,
+    Written,
+    first_entry,
+    leave,
+    no_step,
+    open_workplace,
+    write_part,
+)
 from .engines import CloseContext, Engine, Input, Processes
 from .manifests import (
     CELLS,
     SUFFIX,
     Manifest,
     PartFile,
+    encoded_counts,
     read_manifest,
     read_population,
     write_manifest,
@@ -41,10 +51,6 @@ from .tables_of_parts import due, members_by_part, write_all_inputs
 from .task_pool import Stopped
 
 _POLL = 0.2
-
-
-def _nothing(step: str) -> None:
-    pass
 
 
 @dataclass
@@ -67,7 +73,7 @@ class Aggregator:
     snapshots: Snapshots
     engine: Engine = field(default_factory=Processes)
     tell: Tell = ignore
-    at: Callable[[str], None] = _nothing
+    at: Callable[[str], None] = no_step
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, *, until_idle: bool = False) -> None:
@@ -127,10 +133,7 @@ class Aggregator:
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
 
     def _tidy(self, order: Order) -> None:
-        """Removes files of cells, also other aggregators' files: the order is answered.
-
-        An aggregator that still works on it gives up.
-        """
+        """Removes all files of cells of an answered order; another aggregator at work gives up."""
         self.snapshots.of(order.owner).keep(set(), CELLS, order.number)
         self.at("tidied")
 
@@ -158,11 +161,11 @@ class Aggregator:
         )
         by_reason = {str(reason): cells for reason, cells in reports.rejected.items()}
         refused = CellCounts(received=sum(by_reason.values()), rejected=by_reason)
-        return Manifest.of(
+        return Manifest(
             order=order.id,
             number=order.number,
             parts=[written_part.file for written_part in written],
-            counts=counts,
+            counted=encoded_counts(counts),
             accounting=order.accounting.plus(refused).plus(accounting),
             records=reports.records,
             read_as=reports.read_as,
@@ -172,9 +175,8 @@ class Aggregator:
     def _closed(self, reports: Input, order: Order, people: int) -> list[Written]:
         """Closes and writes the parts. people: the number of people admitted before.
 
-        All newcomers are admitted at first. Only if they exceed the room of the declared size, in
-        one
-        period of a study, the parts that turn somebody away are closed again.
+        All newcomers are admitted at first. Parts that turn somebody away are closed again, in the
+        single period of a study in which newcomers exceed the room of the declared size.
         """
         room = None if self.study.size is None else self.study.size - people
         written = reports.closed(dict.fromkeys(range(order.parts), 0 if room == 0 else None))
@@ -192,9 +194,8 @@ class Aggregator:
     ) -> tuple[list[PartFile] | None, int]:
         """Returns the files of the parts at the last close, and the number of admitted people.
 
-        Before the first close these people are the members of groups. A snapshot of everybody, and
-        a
-        manifest of another number of parts, are divided first.
+        Before the first close these people are the members of groups. A snapshot of everybody and a
+        manifest of another number of parts are divided first.
         """
         if order.before is None:
             return None, 0 if workplace.roster is None else len(workplace.roster.persons)

@@ -46,7 +46,7 @@ from ..storage.snapshots import Snapshots
 from .manifests import KIND, PartFile, read_part
 
 
-def _nothing(step: str) -> None:
+def no_step(step: str) -> None:
     pass
 
 
@@ -61,7 +61,7 @@ class Source:
 
     file: Path
     owner: str
-    at: Callable[[str], None] = _nothing
+    at: Callable[[str], None] = no_step
 
 
 @dataclass(frozen=True)
@@ -124,18 +124,8 @@ def _opened(source: Source) -> Workplace:
     if places is not None:
         study = places.of_study(study)
     decoder = decoder_maker(deployment)(study, genesis.key)
-    snapshots = deployment.snapshots.of(source.owner)
-    mapping = deployment.run.input.hash
-    return Workplace(
-        study,
-        log,
-        snapshots,
-        decoder,
-        markers=markers,
-        mapping=mapping,
-        places=places,
-        table=bound,
-    )
+    snapshots, mapping = deployment.snapshots.of(source.owner), deployment.run.input.hash
+    return Workplace(study, log, snapshots, decoder, markers, mapping, places, bound)
 
 
 def first_entry(log: Log) -> Entry:

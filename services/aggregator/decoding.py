@@ -1,8 +1,7 @@
 """The first half of a close: the reports of an order are decoded, in tasks.
 
-If reports have schemas, the known schemas are decided once for an order, in a record that every
-aggregator follows. So a schema that a registry learns meanwhile, or that only a few
-tasks knew, makes no difference between two aggregators.
+If reports have schemas, the known schemas are decided once for an order, in a record for every
+aggregator. So two aggregators agree, even if a registry learns a schema meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +23,12 @@ from .task_pool import Pool
 def read_reports(
     order: Order, source: Source, board: OrderBoard, pool: Pool, max_reports: int
 ) -> tuple[list[Spilled], ReadAs | None]:
-    """Decodes the ranges of an order. Returns them, and how they were read.
+    """Decodes the ranges of an order; returns the ranges, and their schemas or None.
 
     max_reports: reports of a task at most.
 
-    The second result is None for plain reports. Raises Inconsistent if records are gone, schemas
-    are
-    others, or `[run.input]` is not the releaser's; Unavailable if a schema cannot be had now;
-    UserError for too many schemas.
+    Raises Inconsistent for missing records, changed schemas or another `[run.input]` than the
+    releaser's; Unavailable if a schema cannot be had now; UserError for too many schemas.
     """
     ranges, (read_as, settled) = ranges_of(order, max_reports), first_reading(order, board)
     tasks = [replace(r, read_as=read_as, only=settled) for r in ranges]

@@ -62,7 +62,7 @@ class Input(Protocol):
 
 
 class Engine(Protocol):
-    """Reads and closes, in this process or others. Each task may run twice."""
+    """Reads and closes, in any process; a task may run twice."""
 
     def input(
         self, source: Source, order: Order, board: OrderBoard, context: CloseContext

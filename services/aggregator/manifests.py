@@ -6,7 +6,7 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import BinaryIO
@@ -42,13 +42,13 @@ class PartFile(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True, dict=True):
     """The result of closing a period in parts.
 
-    order: the id of the order that it answers.
+    order: the id of the order.
     parts: in their order.
-    counted: by release, its true counts as little-endian 64-bit integers.
+    counted: by release, the true counts, see `encoded_counts`.
     accounting: of all cells since the study began.
     records: the number of reports for the period.
-    read_as: how they were read; None for plain reports.
-    jobs: by data set that the close begins and by table, the files of its input.
+    read_as: how the reports were read; None for plain reports.
+    jobs: by data set and table, the files of the inputs of jobs that the close begins.
     """
 
     order: str
@@ -60,32 +60,9 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     read_as: ReadAs | None = None
     jobs: dict[str, dict[str, SnapshotFile]] = {}
 
-    @classmethod
-    def of(
-        cls,
-        order: str,
-        number: int,
-        parts: Sequence[PartFile],
-        counts: Counts,
-        accounting: CellCounts,
-        records: int,
-        read_as: ReadAs | None = None,
-        jobs: Mapping[str, dict[str, SnapshotFile]] | None = None,
-    ) -> Manifest:
-        return cls(
-            order=order,
-            number=number,
-            parts=list(parts),
-            counted={name: array.astype("<i8").tobytes() for name, array in counts.items()},
-            accounting=accounting,
-            records=records,
-            read_as=read_as,
-            jobs=dict(jobs or {}),
-        )
-
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, the counts that its mechanism measures; read once the noise is drawn."""
+        """By release, the counts for its mechanism, to be read after the noise is drawn."""
         return {n: np.frombuffer(d, "<i8").astype(np.int64) for n, d in self.counted.items()}
 
     @property
@@ -101,6 +78,11 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     def save(self, file: BinaryIO) -> None:
         fields = msgspec.to_builtins(self, str_keys=True)
         file.write(msgspec.json.encode(fields, order="sorted"))
+
+
+def encoded_counts(counts: Counts) -> dict[str, bytes]:
+    """Counts by release as little-endian 64-bit integers."""
+    return {name: array.astype("<i8").tobytes() for name, array in counts.items()}
 
 
 def write_manifest(snapshots: Snapshots, manifest: Manifest) -> SnapshotFile:

@@ -36,12 +36,11 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     before: the manifest, or the snapshot, of the preceding period; None for the first period.
     accounting: of all cells up to `begin`.
     parts: the number of parts.
-    letters: whether to append dead letters; not for records that were read before.
-    attempt: how often the order was given before, and its files were removed.
-    read_as: how the records are read; None for plain reports. A period that is closed again is read
-        with these schemas only. Else any known schema may be used, and these are the schemas of
-        closed
-        periods, because an id never changes its schema.
+    letters: whether to append dead letters; false for a repeated close.
+    attempt: the number of earlier orders whose files were removed.
+    read_as: the schemas of records; None for plain reports. A repeated close uses these schemas
+        only. Another close may use any known schema; these are the schemas of closed periods, as an
+        id never changes its schema.
     """
 
     genesis: str
@@ -82,10 +81,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The schemas with which an order is read; the record that is appended first counts.
-
-    So every aggregator of the order decodes the same, whatever a registry has learned meanwhile.
-    """
+    """The schemas of an order, the same for every aggregator: the first record counts."""
 
     order: str
     read_as: ReadAs

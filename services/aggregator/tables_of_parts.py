@@ -29,16 +29,15 @@ NO_SLOTS = np.zeros(0, np.int64)
 
 
 def due(workplace: Workplace, order: Order) -> tuple[DataSetRelease, ...]:
-    """Returns the data sets that a close begins; none if the period was closed before."""
+    """The data sets that a close begins; none for a repeated close."""
     return workplace.study.due(order.number) if order.letters else ()
 
 
 def members_by_part(workplace: Workplace, order: Order) -> Sequence[MembersOfPart | None]:
     """Divides the members of groups by part, if a close needs them.
 
-    They are admitted by the first close, and used by closes that begin a data set of groups. Else
-    the
-    list has None for every part.
+    The first close admits the members, and closes that begin a data set of groups use them. For
+    other closes the list has None for every part.
     """
     needed = order.before is None or any(
         release.family is Family.HOUSEHOLDS for release in due(workplace, order)
@@ -65,17 +64,12 @@ def write_all_inputs(
     Raises Inconsistent if the table of a part is gone.
     """
     size = workplace.study.size
-    unclaimed = (
-        0 if size is None else size - sum(written_part.closed.people for written_part in written)
-    )
+    unclaimed = 0 if size is None else size - sum(closed.closed.people for closed in written)
     for release in due(workplace, order):
-        name = release.name
-        family = JOB_FAMILIES[release.family]
+        name, family = release.name, JOB_FAMILIES[release.family]
         asks = family.asks_people(release)
         part_tables = (
-            _read(workplace.snapshots, written_part.tables[name])
-            for written_part in written
-            if asks
+            _read(workplace.snapshots, closed.tables[name]) for closed in written if asks
         )
         empty = written[0].nobody[name] if asks else b""
         nobody = pa.ipc.open_stream(empty).read_all() if empty else None

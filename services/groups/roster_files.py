@@ -114,8 +114,7 @@ def _id_faults(
         (files.groups, files.key, keys),
         (files.members, files.person, ids),
     ):
-        repeated = _repeated(column)
-        if repeated.any():
+        if (repeated := _repeated(column)).any():
             faults.append(f"{path}: a value of '{name}' stands there twice, {_first(repeated)}")
     return faults
 

@@ -47,7 +47,7 @@ def bound_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTab
 
 
 def bound_table_of(kind: type[_Table], log: Log, study: Study, bound: str | None) -> _Table | None:
-    """The last table of a kind; None for a study that declares no such table.
+    """The last table of a kind; None if the study declares no table of the kind.
 
     bound: the hash of the table in the journal's first entry; None before the first entry.
 

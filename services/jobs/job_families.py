@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -55,37 +56,27 @@ class JobFamily:
     certificate: Callable[..., BatchCertificate | SizesCertificate]
 
 
+def _jobs_of(
+    module: ModuleType, certificate: Callable[..., BatchCertificate | SizesCertificate]
+) -> JobFamily:
+    return JobFamily(
+        module.TABLES,
+        module.asks_people,
+        module.part_table,
+        module.nobody_table,
+        module.joined_tables,
+        module.fitted_parts,
+        certificate,
+    )
+
+
 JOB_FAMILIES: Registry[Family, JobFamily] = Registry(
     "jobs of data sets",
     DATA_SET_FAMILIES,
     {
-        Family.PEOPLE: JobFamily(
-            people_jobs.TABLES,
-            people_jobs.asks_people,
-            people_jobs.part_table,
-            people_jobs.nobody_table,
-            people_jobs.joined_tables,
-            people_jobs.fitted_parts,
-            table_certificate,
-        ),
-        Family.HOUSEHOLDS: JobFamily(
-            household_jobs.TABLES,
-            household_jobs.asks_people,
-            household_jobs.part_table,
-            household_jobs.nobody_table,
-            household_jobs.joined_tables,
-            household_jobs.fitted_parts,
-            table_certificate,
-        ),
-        Family.SIZES: JobFamily(
-            sizes_jobs.TABLES,
-            sizes_jobs.asks_people,
-            sizes_jobs.part_table,
-            sizes_jobs.nobody_table,
-            sizes_jobs.joined_tables,
-            sizes_jobs.fitted_parts,
-            sizes_jobs.certificate,
-        ),
+        Family.PEOPLE: _jobs_of(people_jobs, table_certificate),
+        Family.HOUSEHOLDS: _jobs_of(household_jobs, table_certificate),
+        Family.SIZES: _jobs_of(sizes_jobs, sizes_jobs.certificate),
     },
 )
 

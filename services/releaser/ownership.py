@@ -1,4 +1,4 @@
-"""The releaser's role: the one writer of the journal, its heartbeats, and other releasers.
+"""The releaser's role: the journal's writer, heartbeats, and other releasers.
 
 On a cluster a releaser that takes the role fences the one before. Heartbeats are written by the
 owner alone, so the last heartbeat in the log is of the releaser that took the role last.

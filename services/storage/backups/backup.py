@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from stream_dp import __version__
@@ -62,7 +62,11 @@ def back_up(
 
     Raises UserError, Inconsistent, LogError, OSError.
     """
-    _check_kind(deployment)
+    if deployment.run.log.startswith("kafka:") and deployment.keys is not None:
+        raise UserError(
+            "backup: an encrypted log on Kafka cannot be restored from records; take snapshots of"
+            " the brokers' disks while the cluster is stopped"
+        )
     try:
         store.prepare()
     except OSError as error:
@@ -113,36 +117,27 @@ def back_up(
     return Backup(manifest, len(entries), len(published), len(new), sum(new.values()))
 
 
-def _check_kind(deployment: Deployment) -> None:
-    if deployment.run.log.startswith("kafka:") and deployment.keys is not None:
-        raise UserError(
-            "backup: an encrypted log on Kafka cannot be restored from records; take snapshots of"
-            " the brokers' disks while the cluster is stopped"
-        )
-
-
 def _heads(deployment: Deployment, log: LogCopy, public: LogCopy) -> tuple[list[Entry], list[str]]:
     """The entries of the copied journal, and the hashes of the copied public messages.
 
     Raises Inconsistent if both contradict each other, or the mark beside the log.
     """
-    try:
-        with closing(deployment.log(readonly=True)) as opened:
-            entries = journal.read_heads(opened)
-            if entries:
-                check_mark(entries, opened)
-    except Missing:
-        entries = []
+    entries = list[Entry]()
+    not_begun = f"{deployment.path}: the study has not begun; there is nothing to back up"
+    with suppress(Missing), closing(deployment.log(readonly=True)) as opened:
+        entries = journal.read_heads(opened)
+        if entries:
+            check_mark(entries, opened)
     if not entries:
         deployment.check_unpublished()
-        raise UserError(f"{deployment.path}: the study has not begun; there is nothing to back up")
+        raise UserError(not_begun)
     with closing(deployment.public(readonly=True)) as opened:
         chain = read_chain(opened, RELEASES, "public log")
     end, public_end = _end(log, JOURNAL), _end(public, RELEASES)
     entries = [entry for entry in entries if entry.message.start < end]
     published = [message.hash for message in chain if message.start < public_end]
     if not entries:
-        raise UserError(f"{deployment.path}: the study has not begun; there is nothing to back up")
+        raise UserError(not_begun)
     journal_checks.check_public(entries, published)
     return entries, published
 

@@ -75,12 +75,8 @@ class LogCopy(_Part, frozen=True):
 
     def partition(self, topic: str, partition: int) -> list[Segment]:
         """The segments of a partition; empty for a partition that is not in the copy."""
-        topic_copy = next((copy for copy in self.topics if copy.name == topic), None)
-        return (
-            []
-            if topic_copy is None or partition >= len(topic_copy.partitions)
-            else topic_copy.partitions[partition]
-        )
+        partitions = next((copy.partitions for copy in self.topics if copy.name == topic), [])
+        return partitions[partition] if partition < len(partitions) else []
 
 
 class SnapshotCopy(_Part, frozen=True):

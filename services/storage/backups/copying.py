@@ -93,10 +93,8 @@ def _segments(
     source: SqliteRows, topic: str, partition: int, store: FileStore, previous: LogCopy | None
 ) -> list[Segment]:
     lowest = source.first(topic, partition)
-    kept_segments = _unchanged_segments(previous, topic, partition, lowest)
-    first = kept_segments[-1].next if kept_segments else lowest
-    new_segments = list(_write_segments(source.rows(topic, partition, first), first, store))
-    return [*kept_segments, *new_segments]
+    kept_segments, first = _unchanged_segments(previous, topic, partition, lowest)
+    return [*kept_segments, *_write_segments(source.rows(topic, partition, first), first, store)]
 
 
 def _copy_topics(
@@ -108,10 +106,9 @@ def _copy_topics(
             info = log.describe(topic)
             copies = []
             for partition in range(info.partitions):
-                kept_segments = _unchanged_segments(
+                kept_segments, first = _unchanged_segments(
                     previous, topic, partition, info.first[partition]
                 )
-                first = kept_segments[-1].next if kept_segments else info.first[partition]
                 positions = {partition: first}
                 new_segments = list(_write_segments(_records(log, topic, positions), first, store))
                 if new_segments and positions[partition] > new_segments[-1].next:
@@ -143,17 +140,17 @@ def _records(log: Log, topic: str, positions: dict[int, int]) -> Iterator[Row]:
 
 def _unchanged_segments(
     previous: LogCopy | None, topic: str, partition: int, lowest: int
-) -> list[Segment]:
-    """The segments of the previous backup that need no new copy.
+) -> tuple[list[Segment], int]:
+    """The segments of the previous backup that need no new copy, and the first offset after them.
 
     lowest: the first offset that the partition still has.
     """
     segments = [] if previous is None else previous.partition(topic, partition)
     if segments and segments[-1].next < lowest:
-        return []
+        segments = []
     if segments and segments[-1].file.bytes < _SMALL and segments[-1].first >= lowest:
-        return segments[:-1]
-    return segments
+        segments = segments[:-1]
+    return segments, segments[-1].next if segments else lowest
 
 
 def _write_segments(rows: Iterable[Row], first: int, store: FileStore) -> Iterator[Segment]:
