@@ -16,8 +16,8 @@ from stream_dp.errors import Inconsistent
 from stream_dp.population.split import part_of
 from stream_dp.study import DataSetRelease, Family
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_inputs import write_inputs
 from ..jobs.job_records import SnapshotFile, job_id

@@ -28,8 +28,8 @@ from ..evaluations.table_evaluations import (
     bar_progress,
     judged_tables,
 )
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from ..groups.roster_files import roster_from_files
 from ..intake.known_panel import known_panel, known_panel_and_members
 from ..options import group_columns, layout, roster_files, study_file, table_columns

@@ -27,7 +27,7 @@ from stream_dp.study import (
 )
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 
-from ..groups.members import Members
+from ..groups.roster import Members
 from ..jobs.known_interactions import known_interactions, panels_of
 from ..jobs.simulated import simulated_answers
 

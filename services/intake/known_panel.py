@@ -17,8 +17,7 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Study
 
-from ..groups.members import Members
-from ..groups.roster import Roster
+from ..groups.roster import Members, Roster
 from .sending import encoded_reports
 
 

@@ -18,8 +18,8 @@ from stream_dp.release.published_tables import Provenance, coded_tables, column_
 from stream_dp.study import BatchRelease, Study
 from stream_dp.study.group_releases import KEY_COLUMN
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from .job_inputs import Tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 

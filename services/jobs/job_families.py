@@ -23,8 +23,8 @@ from stream_dp.release.sizes_certificate import SizesCertificate
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from . import household_jobs, people_jobs, sizes_jobs
 from .table_results import table_certificate
 

@@ -18,8 +18,8 @@ from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.release.published_tables import Provenance, coded_people, column_values, with_derived
 from stream_dp.study import PeopleRelease, Study
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from .job_inputs import GROUP_OF_ROWS, Tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 

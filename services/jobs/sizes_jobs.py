@@ -27,8 +27,8 @@ from stream_dp.release.published_tables import Provenance
 from stream_dp.release.sizes_certificate import LevelCertificate, SizesCertificate
 from stream_dp.study import SizesRelease, Study
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from .job_inputs import Tables
 from .table_results import OTHER_RELEASE
 

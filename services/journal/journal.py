@@ -9,12 +9,15 @@ at once or after a crash, only copies them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp import __version__
 from stream_dp.continual.stored_design import StoredDesign, unpacked_designs
@@ -30,7 +33,6 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
 from ..jobs.job_records import Job, SnapshotFile
-from .closed_input import ClosedInput
 from .journal_heads import (
     ChargeHead,
     CloseHead,
@@ -47,18 +49,50 @@ from .journal_parts import PUBLIC, entry_parts, record_of, state_name, state_of
 DESIGN = "design"  # the part of genesis with the study's design
 
 
+class Counted(Protocol):
+    """The counts of a closed period, to be read after the noise is drawn."""
+
+    @property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """By release, the counts that its mechanism measures."""
+
+
+@dataclass(frozen=True)
+class ClosedInput:
+    """The input of a closed period in its journal entry.
+
+    number: the period's number.
+    cut: by partition, the position where the period's input ends.
+    marks: by partition, the last period that a marker below the cut closes.
+    closed: the counts.
+    accounting: the outcome of all cells since the study began.
+    snapshot: name and SHA-256 of the population's snapshot.
+    jobs: the batch jobs that the close begins; their snapshots are written.
+    marked: by partition, when the marker was appended, in milliseconds.
+    read_as: how the records were read; None for plain reports.
+    """
+
+    number: int
+    cut: Positions
+    marks: dict[int, int]
+    closed: Counted
+    accounting: CellCounts
+    snapshot: tuple[str, str]
+    jobs: tuple[Job, ...] = ()
+    marked: dict[int, int] = field(default_factory=dict)
+    read_as: ReadAs | None = None
+
+
 @dataclass(frozen=True)
 class Entry:
     """A journal entry: the typed head of its message, and the contents of its parts.
 
-    message: without its parts if `complete` and `fetch` read them.
-    complete: reads the message with its parts, to be kept in memory only during their use.
-    fetch: reads a part by name.
+    message: without its parts if they are read from a log, to be in memory only during their use.
+    log: the log with the parts; None for a message with its parts.
     """
 
     message: Message
-    complete: Callable[[], Message] | None = field(default=None, compare=False)
-    fetch: Callable[[str], bytes] | None = field(default=None, compare=False)
+    log: Log | None = field(default=None, compare=False)
 
     @cached_property
     def head(self) -> Head:
@@ -168,11 +202,15 @@ class Entry:
 
     def read(self) -> Message:
         """The message with its parts. Raises Inconsistent for parts of another hash."""
-        return self.message if self.complete is None else self.complete()
+        if self.log is None:
+            return self.message
+        return read_parts(self.log, JOURNAL, self.message, "journal")
 
     def part(self, name: str) -> bytes:
         """A part of the message. Raises Inconsistent for a part of another hash."""
-        return self.message.part(name) if self.fetch is None else self.fetch(name)
+        if self.log is None:
+            return self.message.part(name)
+        return read_part(self.log, JOURNAL, self.message, name, label="journal")
 
     def state(self, release: str) -> bytes:
         """The period's addition to the state of a release's mechanism."""
@@ -274,16 +312,7 @@ def read_heads(log: Log) -> list[Entry]:
 
     Raises Inconsistent for a gap, a damaged head or a broken chain.
     """
-    return _in_order(
-        [
-            Entry(
-                link,
-                partial(read_parts, log, JOURNAL, link, "journal"),
-                partial(read_part, log, JOURNAL, link, label="journal"),
-            )
-            for link in read_chain(log, JOURNAL, "journal")
-        ]
-    )
+    return _in_order([Entry(link, log) for link in read_chain(log, JOURNAL, "journal")])
 
 
 def _in_order(entries: list[Entry]) -> list[Entry]:

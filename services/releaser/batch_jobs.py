@@ -15,8 +15,8 @@ from stream_dp.log.log import Log
 from stream_dp.population import Population
 from stream_dp.study import Study
 
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
+from ..groups.roster import Members
 from ..jobs.board import JobBoard
 from ..jobs.job_families import everybodys_tables
 from ..jobs.job_inputs import write_inputs

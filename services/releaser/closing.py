@@ -12,7 +12,7 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
-from ..journal.closed_input import ClosedInput
+from ..journal.journal import ClosedInput
 from ..process.events import Event
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs

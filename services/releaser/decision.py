@@ -26,8 +26,7 @@ from stream_dp.study.topics import RELEASES
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import Job, Result
 from ..journal import journal
-from ..journal.closed_input import ClosedInput
-from ..journal.journal import Entry
+from ..journal.journal import ClosedInput, Entry
 
 _ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
 

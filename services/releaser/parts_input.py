@@ -20,8 +20,7 @@ from ..aggregator.orders import Order, OrderBoard, order_record
 from ..intake.markers import FoundMarkers, MarkerSearch
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import SnapshotFile
-from ..journal.closed_input import ClosedInput
-from ..journal.journal import Entry
+from ..journal.journal import ClosedInput, Entry
 from ..process.events import Event
 from ..process.output import UNAVAILABLE
 from ..storage.snapshots import Snapshots

@@ -16,9 +16,8 @@ from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS, topics_of
 
 from ..aggregator.manifests import newest_files, read_population
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
-from ..groups.roster import Roster
+from ..groups.roster import Members, Roster
 from ..groups.table_topic import bound_table
 from ..intake.binding import bind
 from ..intake.markers import FoundMarkers

@@ -33,9 +33,8 @@ from stream_dp.privacy.noise import NoiseSource, SystemNoise
 from stream_dp.study.topics import RELEASES, REPORTS
 
 from ..aggregator.manifests import newest_files
-from ..groups.members import Members
 from ..groups.place_table import PlacesTable
-from ..groups.roster import Roster
+from ..groups.roster import Members, Roster
 from ..jobs.job_records import Job, Result
 from ..journal import journal, journal_checks
 from ..journal.journal import Entry

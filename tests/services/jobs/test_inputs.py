@@ -20,7 +20,7 @@ from stream_dp.log.log import Stored
 from stream_dp.population import Population
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.groups.members import Members
+from stream_dp.services.groups.roster import Members
 from stream_dp.services.jobs import job_inputs
 from stream_dp.services.jobs.household_jobs import joined_tables
 from stream_dp.services.jobs.job_families import everybodys_tables
