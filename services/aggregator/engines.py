@@ -38,6 +38,18 @@ class CloseContext:
     due: tuple[str, ...]
     members: Sequence[MembersOfPart | None]
 
+    def closing(self, order: Order, index: int, room: int | None) -> Closing:
+        """The task of closing a part, without the cells. room: see `Closing`."""
+        return Closing(
+            part=Part(index, order.parts),
+            number=order.number,
+            previous_file=None if self.previous_files is None else self.previous_files[index],
+            blobs=[],
+            room=room,
+            due=self.due,
+            members=self.members[index],
+        )
+
 
 class Input(Protocol):
     """The input of an order. Its properties are known once parts were closed."""
@@ -123,7 +135,6 @@ class _OnDisk:
         return sum((spilled.decoded.rejected for spilled in self.spilled), Tally())
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
-        previous_files, members = self.context.previous_files, self.context.members
         files = [spilled for spilled in self.spilled if spilled.file]
         names = tuple(spilled.file for spilled in files)
         ends = np.array([spilled.ends for spilled in files]).reshape(
@@ -131,15 +142,7 @@ class _OnDisk:
         )
         tasks = [
             SpilledPart(
-                closing=Closing(
-                    part=Part(index, self.order.parts),
-                    number=self.order.number,
-                    previous_file=None if previous_files is None else previous_files[index],
-                    blobs=[],
-                    room=rooms[index],
-                    due=self.context.due,
-                    members=members[index],
-                ),
+                self.context.closing(self.order, index, rooms[index]),
                 files=names,
                 spans=ends[:, index : index + 2],
             )

@@ -69,7 +69,7 @@ class PlacesTable:
         return list(chain(*(split_part(name, ipc_stream(rows)) for name, rows in tables.items())))
 
     @classmethod
-    def of_tables(cls, table: Callable[[str], pa.Table | None]) -> PlacesTable:
+    def of_tables(cls, table: Callable[[str], pa.Table]) -> PlacesTable:
         """The table of places from the tables of `message_parts`. table: reads a table by name."""
         regions, place_rows, counts = (table(name) for name in ("regions", "places", "counts"))
         columns = tuple(regions.column_names[:-1])

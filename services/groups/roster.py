@@ -109,7 +109,7 @@ class Roster:
         ]
 
     @classmethod
-    def of_tables(cls, table: Callable[[str], pa.Table | None]) -> Roster:
+    def of_tables(cls, table: Callable[[str], pa.Table]) -> Roster:
         """The table of groups from the tables of `message_parts`. table: reads a table by name."""
         attributes, members = table("groups"), table("members")
         return cls(

@@ -79,7 +79,7 @@ def read_table(kind: type[_Table], log: Log) -> _Table | None:
     return table
 
 
-def _rows(message: Message, name: str) -> pa.Table | None:
+def _rows(message: Message, name: str) -> pa.Table:
     data = message.part(name)
     return pa.ipc.open_stream(data).read_all() if data else None
 

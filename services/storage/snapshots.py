@@ -42,7 +42,8 @@ class Snapshots:
 
     def __init__(self, location: str, base: Path, keys: Keyring | None = None) -> None:
         self._files = file_store(location, base, "run.snapshots")
-        self._owner, self._keys, self._tell = "", keys, ignore
+        self._owner, self._keys = "", keys
+        self._tell: Tell = ignore
 
     def of(self, owner: str, tell: Tell = ignore) -> Snapshots:
         """The same folder for a journal.

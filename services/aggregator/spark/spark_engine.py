@@ -122,10 +122,10 @@ class Failing(Exception):
 
 @dataclass
 class _Input:
-    """Input that stays with Spark; its properties are known once parts were closed.
+    """Input that stays with Spark; its properties are known after the parts' close.
 
-    read_as: how to read it; None for plain reports.
-    settled: whether every aggregator reads it so.
+    read_as: the schemas of the reports; None for plain reports.
+    settled: whether the schemas are the same for every aggregator.
     """
 
     spark: Spark
@@ -169,9 +169,10 @@ class _Input:
             if part_members is not None
         }
         decoder = RangeDecoder(self.source, ranges, frozenset(rooms), members)
-        closer = PartCloser(
-            self.source, order.number, order.parts, context.previous_files, context.due, dict(rooms)
-        )
+        closings = {
+            i: replace(context.closing(order, i, room), members=None) for i, room in rooms.items()
+        }
+        closer = PartCloser(self.source, closings)
         at_once = session.sparkContext.defaultParallelism
         tasks = min(len(rooms), _TASKS_EACH * at_once)
         session.conf.set("spark.sql.shuffle.partitions", str(tasks))

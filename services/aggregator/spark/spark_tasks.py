@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,10 +20,8 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Unavailable
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
-from stream_dp.population.split import Part
 
 from ..close_tasks import Closing, Decoded, MembersOfPart, Range, Source, Written, close, decode
-from ..manifests import PartFile
 
 ROWS = "part int, content binary, members binary"
 COUNTED, FAILED = -1, -2  # part numbers of rows without a part
@@ -99,20 +97,10 @@ class RangeDecoder:
 
 @dataclass(frozen=True)
 class PartCloser:
-    """Closes parts.
-
-    count: the number of parts.
-    previous_files: their files at the last close; None at the first close.
-    due: names of the data sets that the close begins.
-    rooms: by part, how many newcomers it may admit; None for all of them.
-    """
+    """Closes parts. tasks: by part, the task without cells and members."""
 
     source: Source
-    number: int
-    count: int
-    previous_files: Sequence[PartFile] | None
-    due: tuple[str, ...]
-    rooms: Mapping[int, int | None]
+    tasks: Mapping[int, Closing]
 
     def closed(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
         """Closes a part and returns the result as a row; rows without a part stay unchanged."""
@@ -123,13 +111,9 @@ class PartCloser:
 
     def _closed(self, index: int, rows: pa.Table) -> pa.RecordBatch:
         members = [data for data in rows.column("members").to_pylist() if data is not None]
-        task = Closing(
-            part=Part(index, self.count),
-            number=self.number,
-            previous_file=None if self.previous_files is None else self.previous_files[index],
+        task = replace(
+            self.tasks[index],
             blobs=[blob for blob in rows.column("content").to_pylist() if blob],
-            room=self.rooms[index],
-            due=self.due,
             members=received(members[0], MembersOfPart) if members else None,
         )
         return _batch([(index, sent(close(self.source, task)), None)])
