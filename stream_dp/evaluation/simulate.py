@@ -50,7 +50,7 @@ def facts() -> NDArray[np.float64]:
 
 
 def fact_values(months: Symbols) -> NDArray[np.bool_]:
-    """Marks the 26 properties that each history (rows, 12) has: (rows, 26)."""
+    """Marks the 26 properties of histories (rows, 12): (rows, 26)."""
     poor = months.astype(bool)
     columns = []
     for start in range(0, MONTHS, 3):

@@ -153,7 +153,7 @@ def _run(leaves: Sequence[Sizes], plan: SizesPlan, true: Levels, seed: int) -> _
 
 
 def _naive(leaves: Sequence[Sizes], plan: SizesPlan, noise: SeededNoise) -> Levels | None:
-    """Projects histograms with noise of the same budget. Returns None for too large ones."""
+    """Projects histograms with noise of the same budget. Returns None for too large histograms."""
     levels = tuple(replace(level, methods=("histogram",)) for level in plan.levels)
     histograms = replace(plan, levels=levels)
     if any(histograms.entries(i, "histogram") > _MOST_NAIVE for i in range(len(levels))):

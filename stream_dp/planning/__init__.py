@@ -1,1 +1,1 @@
-"""Errors to expect of a study before it has any data, and what smaller ones cost."""
+"""Expected errors of a study before any data, and the cost of smaller errors."""

@@ -1,4 +1,4 @@
-"""Other declarations of a release that answer the same query, at the same cost."""
+"""Alternative declarations of a release for the same query, at the same cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stream_dp.study import (
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.faults import contradictions
 
-from .expected import asked_query
+from .expected import parsed_query
 from .horizon import MOST_PERIODS, over_periods
 from .needed import Goal, needed_budget
 from .plan import plan_study
@@ -40,11 +40,11 @@ _SHARED = ("name", "attribute", "rho", "failure", "where", "first", "last", "row
 class Alternative:
     """A release by itself in the study.
 
-    words: how it is declared
-    periods: over how many it runs
-    waves: how many groups of people follow each other, each of whom report in `periods` alone
-    error: the largest half-width over its periods, at the rho of the release; of one wave
-    rho: what the goal needs; None where no error is asked for, or it is out of reach
+    words: the declaration
+    periods: the number of periods of the release
+    waves: the number of groups of people in turn; a group reports in `periods` alone
+    error: the largest half-width over the periods, at the rho of the release; of a wave
+    rho: the needed budget for the goal; None without a goal, or out of reach
     """
 
     words: str
@@ -56,7 +56,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class _Variant:
-    """A declaration to try. people: those that a share is of; None for what the goal says."""
+    """A declaration to try. people: the base of shares, or None for the goal's."""
 
     study: Study
     release: Release
@@ -69,27 +69,27 @@ def alternatives(
 ) -> list[Alternative]:
     """The declarations that can answer a query of a release, the most precise first.
 
-    goal: how errors are measured, and the error that `rho` reaches; what it asks is not read
+    goal: the measure of errors, and the error that `rho` reaches; its queries are not read
     reach: whether to compute `rho`
 
-    Each is planned without the study's other releases, from which its answers would gain: other
-    kinds, widths and counters over the same periods; the release as it is over half and twice as
-    many; and in waves of people, each with periods and a budget of its own, as a person is in one
-    wave alone. Those that the study does not allow are left out. Raises UserError where the release
-    cannot answer.
+    The variants are planned without the study's other releases, although their answers would gain
+    from them: other kinds, widths and counters over the same periods; the release over half and
+    twice as many periods; and waves of people, with periods and a budget of their own, because a
+    person is in a single wave. Variants against the rules of the study are left out. Raises
+    UserError if the release cannot answer.
     """
-    asked = asked_query(study, name, query)
+    parsed = parsed_query(study, name, query)
     rows: dict[tuple[str, int, int], Alternative] = {}
     release = study.release(name)
-    same = (_Variant(study, other) for other in _variants(release, asked))
+    same = (_Variant(study, variant) for variant in _variants(release, parsed))
     for variant in (*same, *_horizons(study, release), *_waves(study, release, goal.people)):
-        alone = _alone(variant)
-        if alone is None:
+        single = _single_release(variant)
+        if single is None:
             continue
-        of = goal.people if variant.people is None else variant.people
-        own = replace(goal, asked=[(name, query)], people=of)
+        people = goal.people if variant.people is None else variant.people
+        variant_goal = replace(goal, queries=[(name, query)], people=people)
         try:
-            row = _alternative(alone, own, waves=variant.waves, reach=reach)
+            row = _alternative(single, variant_goal, waves=variant.waves, reach=reach)
         except UserError:
             if variant.study is study:
                 raise
@@ -98,62 +98,60 @@ def alternatives(
     return sorted(rows.values(), key=lambda row: row.error)
 
 
-def _alternative(alone: Study, goal: Goal, *, waves: int, reach: bool) -> Alternative:
-    """The row of a study with one release. Raises UserError where that has no answer."""
-    release = alone.releases[0]
-    first, last = alone.span(release)
-    words, error, rho = _words(alone, release), goal.worst(alone), None
+def _alternative(study: Study, goal: Goal, *, waves: int, reach: bool) -> Alternative:
+    """The row of a study with a single release. Raises UserError without an answer."""
+    release = study.releases[0]
+    first, last = study.span(release)
+    declaration, error, rho = _declaration(study, release), goal.worst(study), None
     if reach:
         with suppress(UserError):
-            rho = needed_budget(alone, goal).study.releases[0].rho
-    return Alternative(words, periods=last - first + 1, waves=waves, error=error, rho=rho)
+            rho = needed_budget(study, goal).study.releases[0].rho
+    return Alternative(declaration, periods=last - first + 1, waves=waves, error=error, rho=rho)
 
 
-def _alone(variant: _Variant) -> Study | None:
-    """The study with this release alone, None where that is not possible."""
+def _single_release(variant: _Variant) -> Study | None:
+    """The study with only this release, or None if not possible."""
     release = variant.release
-    fields = {name: getattr(variant.study, name) for name in Study.model_fields}
-    alone = Study(**{**fields, "releases": (release,), "batches": None, "rho": release.rho})
-    if contradictions(alone):
+    study = variant.study.revised(releases=(release,), batches=None, rho=release.rho)
+    if contradictions(study):
         return None
     try:
-        plan_study(alone)
+        plan_study(study)
     except UserError:
         return None
-    return alone
+    return study
 
 
 def _horizons(study: Study, release: Release) -> Iterator[_Variant]:
-    """The release over half and twice as many periods, where it runs to the end of the study."""
+    """The release over half and twice as many periods, for releases over the whole study."""
     count = study.periods.count
-    for other in (count // 2, 2 * count):
-        if 0 < other <= MOST_PERIODS and release.first is None and release.last is None:
-            yield _Variant(over_periods(study, other), release)
+    for periods in (count // 2, 2 * count):
+        if 0 < periods <= MOST_PERIODS and release.first is None and release.last is None:
+            yield _Variant(over_periods(study, periods), release)
 
 
 def _waves(study: Study, release: Release, people: int | None) -> Iterator[_Variant]:
-    """The release in 2 and 3 waves, one after the other, of equally many people."""
+    """The release in 2 and 3 waves in turn, of equally many people."""
     people = people or study.size or release.rows
     if people is None or release.where or release.first or release.last or study.groups:
         return
     name = next(n for n in ("wave", "wave-2", "wave-3") if n not in study.attributes)
-    fields = {field: getattr(study, field) for field in Study.model_fields}
     for waves in _WAVES:
-        length, each = study.periods.count // waves, math.ceil(people / waves)
+        length, members = study.periods.count // waves, math.ceil(people / waves)
         if length < 1:
             continue
         wave = Attribute(values=tuple(range(1, waves + 1)), missing=ABSENT, fixed=True)
         span = {"first": study.periods.labels[0], "last": study.periods.labels[length - 1]}
-        update = {"where": {name: 1}, "rows": each, **span}
-        divided = Study(**{**fields, "attributes": {**study.attributes, name: wave}})
-        yield _Variant(divided, release.model_copy(update=update), waves, each)
+        update = {"where": {name: 1}, "rows": members, **span}
+        divided = study.revised(attributes={**study.attributes, name: wave})
+        yield _Variant(divided, release.model_copy(update=update), waves, members)
 
 
-def _variants(release: Release, asked: Query) -> Iterator[Release]:
-    """Every declaration to try, whether the study allows it or not."""
+def _variants(release: Release, query: Query) -> Iterator[Release]:
+    """Every declaration to try, allowed by the study or not."""
     shared = {name: getattr(release, name) for name in _SHARED}
     yield release
-    if isinstance(asked, TotalQuery):
+    if isinstance(query, TotalQuery):
         assert has_totals(release)
         size_share = release.size_share if release.kind is Kind.CUMULATIVE else None
         for counter in CounterKind:
@@ -165,7 +163,7 @@ def _variants(release: Release, asked: Query) -> Iterator[Release]:
                 **shared,
             )
     else:
-        for width in range(asked.width, asked.width + _WIDER + 1):
+        for width in range(query.width, query.width + _WIDER + 1):
             for strategy in Strategy:
                 yield WindowRelease(kind=Kind.WINDOW, width=width, strategy=strategy, **shared)
     if release.kind is Kind.JOINT:
@@ -173,15 +171,15 @@ def _variants(release: Release, asked: Query) -> Iterator[Release]:
             yield release.model_copy(update={"window_share": share})
 
 
-def _words(study: Study, release: Release) -> str:
-    """How a release is declared, with what is chosen for it."""
+def _declaration(study: Study, release: Release) -> str:
+    """The declaration of a release, with chosen parameters, in words."""
     chosen = mechanism(study, release)
     window, totals = patterns_part(chosen), totals_part(chosen)
-    words = [str(release.kind)]
+    terms = [str(release.kind)]
     if window is not None:
-        words += [f"width {window.width}", window.strategy]
+        terms += [f"width {window.width}", window.strategy]
     if window is not None and totals is not None:
-        words.append(f"window_share {sum(window.charges) / release.rho}")
+        terms.append(f"window_share {sum(window.charges) / release.rho}")
     if totals is not None:
-        words.append(f"counter {totals.counter}")
-    return ", ".join(words)
+        terms.append(f"counter {totals.counter}")
+    return ", ".join(terms)

@@ -1,8 +1,8 @@
-"""The standard errors that `estimate` will state, from the declaration alone.
+"""The future standard errors of `estimate`, from the declaration alone.
 
-Weights of the best linear unbiased estimates depend on the variances of the noise and not on what
-is measured. So the same system (`answers/system.py`) with every measurement 0 gives the errors of
-all answers at any publication.
+Weights of the best linear unbiased estimates depend on the variances of the noise and not on the
+measured values. So the same system (`answers/system.py`) with zeros as measurements gives the
+errors of all answers at any publication.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ExpectedError:
     final_share: float | None
 
     def measure(self, *, count: bool) -> float:
-        """The error as a number of people, or as a share. Raises UserError where there is none."""
+        """The error of a count, or of a share. Raises UserError without a number of people."""
         if count:
             return self.count
         if self.share is None:
@@ -57,12 +57,12 @@ class ExpectedError:
 
 
 def first_publication(study: Study, declared: Release) -> int:
-    """The number of the first period at whose close anything of the release is published."""
+    """The number of the first period with a publication of the release at the close."""
     return study.span(declared)[0] + declared.history - 1
 
 
 def planned_stream(study: Study, stream: str, through: int) -> StreamMeasurements:
-    """The measurements of a stream up to a period, each 0, with the variances of their noise."""
+    """The measurements of a stream up to a period: zeros with the variances of the noise."""
     messages: dict[str, list[PeriodMeasurements]] = {}
     for declared in study.releases:
         if declared.stream != stream:
@@ -82,21 +82,21 @@ def _silent(number: int, demand: Sequence[tuple[Fraction, int]]) -> PeriodMeasur
     return PeriodMeasurements(number, values.astype(float), errors**2)
 
 
-def asked_query(study: Study, name: str, query: str) -> Query:
-    """The parsed query. Raises UserError where the release cannot answer it."""
+def parsed_query(study: Study, name: str, query: str) -> Query:
+    """The parsed query. Raises UserError if the release cannot answer."""
     declared = study.release(name)
-    asked = release_query(study, declared, query)
-    if not isinstance(asked, TotalQuery):
+    parsed = release_query(study, declared, query)
+    if not isinstance(parsed, TotalQuery):
         stream = planned_stream(study, declared.stream, first_publication(study, declared))
         release = next(r for r in stream.releases if r.declared.name == name)
-        query_weights(asked, release)
-    return asked
+        query_weights(parsed, release)
+    return parsed
 
 
 def expected_errors(
     study: Study, name: str, query: str, *, people: int | None = None
 ) -> list[ExpectedError]:
-    """The errors of a query of a release, at every period at which it has an answer.
+    """The errors of a query of a release, at every period with an answer.
 
     study: as declared
     name: of the release
@@ -106,19 +106,19 @@ def expected_errors(
     Raises UserError.
     """
     declared = study.release(name)
-    asked = asked_query(study, name, query)
+    parsed = parsed_query(study, name, query)
     start, (first, last) = first_publication(study, declared), study.span(declared)
-    begin = first + asked.threshold - 1 if isinstance(asked, TotalQuery) else start
+    begin = first + parsed.threshold - 1 if isinstance(parsed, TotalQuery) else start
     numbers = range(begin, last + 1)
-    final = list(_errors(study, declared, asked, numbers, study.periods.count, people))
+    final = list(_errors(study, declared, parsed, numbers, study.periods.count, people))
     labels, rows = study.periods.labels, []
     for number, (final_count, final_share) in zip(numbers, final, strict=True):
         through = max(number, start)
-        ((count, share),) = _errors(study, declared, asked, [number], through, people)
+        ((count, share),) = _errors(study, declared, parsed, [number], through, people)
         rows.append(
             ExpectedError(
                 release=name,
-                query=asked.text,
+                query=parsed.text,
                 period=labels[number - 1],
                 count=count,
                 share=share,
@@ -131,12 +131,12 @@ def expected_errors(
 
 def last_error(study: Study, name: str, query: str) -> ExpectedError:
     """The errors of a query at the release's last period. Raises UserError."""
-    asked, declared = asked_query(study, name, query), study.release(name)
+    parsed, declared = parsed_query(study, name, query), study.release(name)
     number = study.span(declared)[1]
-    ((count, share),) = _errors(study, declared, asked, [number], number, None)
+    ((count, share),) = _errors(study, declared, parsed, [number], number, None)
     return ExpectedError(
         release=name,
-        query=asked.text,
+        query=parsed.text,
         period=study.periods.labels[number - 1],
         count=count,
         share=share,
@@ -148,17 +148,17 @@ def last_error(study: Study, name: str, query: str) -> ExpectedError:
 def _errors(
     study: Study,
     declared: Release,
-    asked: Query,
+    parsed: Query,
     numbers: Sequence[int],
     through: int,
     people: int | None,
 ) -> Iterator[tuple[float, float | None]]:
-    """The standard errors of the count and the share at each period, as published by `through`."""
+    """The standard errors of the count and the share at each period, published by `through`."""
     stream = planned_stream(study, declared.stream, through)
     release = next(r for r in stream.releases if r.declared.name == declared.name)
     best = StreamEstimator(stream, release)
     for number in numbers:
-        query = PanelQuery(best, asked, number)
+        query = PanelQuery(best, parsed, number)
         size = people or study.size
         noisy = None if stream.size is not None else query.people
         value = stream.answers([query.question()])
@@ -172,7 +172,7 @@ def _errors(
 
 
 def _largest(value: Answers, people: Answers) -> float:
-    """The largest standard error of value - s people for s from 0 to 1: at one of these ends."""
+    """The largest standard error of value - s people for s from 0 to 1: at either end."""
     together = float(value.covariance(people)[0, 0])
     at_one = value.variance - 2 * together + people.variance
     return math.sqrt(max(value.variance, at_one))

@@ -1,4 +1,4 @@
-"""The same study over another number of periods."""
+"""A study over a new number of periods."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ MOST_PERIODS = 1000  # of a study that is planned over more of them than it decl
 
 
 def over_periods(study: Study, count: int) -> Study:
-    """The study over `count` periods, at the same rho. It may contradict itself then."""
+    """The study over `count` periods, at the same rho, possibly with contradictions."""
     periods = {name: getattr(study.periods, name) for name in Periods.model_fields}
-    fields = {name: getattr(study, name) for name in Study.model_fields}
-    return Study(**{**fields, "periods": Periods(**{**periods, "count": count})})
+    return study.revised(periods=Periods(**periods | {"count": count}))
 
 
 def study_over(study: Study, count: int) -> Study:
-    """The study over `count` periods, at the same rho. Raises UserError where that is no study."""
+    """The study over `count` periods, at the same rho. Raises UserError for contradictions."""
     if not 0 < count <= MOST_PERIODS:
         raise UserError(f"--periods: write a number from 1 to {MOST_PERIODS}")
     longer = over_periods(study, count)

@@ -1,4 +1,4 @@
-"""The budget that an error needs.
+"""The budget for an error.
 
 Variances of the noise fall as 1 / rho, so standard errors fall as 1 / sqrt(rho), but for the
 rounding of the noise to integers. The budget that follows is rounded up, planned again, and raised
@@ -28,33 +28,35 @@ _LEAST, _MOST = Fraction(1, 10**12), 10**6  # of a declared rho
 
 @dataclass(frozen=True)
 class Goal:
-    """The error that some answers may have at most, at each period when it is published.
+    """The largest permitted error of answers at each period, on publication.
 
-    asked: releases and their queries
+    queries: releases with a query
     error: half of the interval's width
     quantile: half-width over standard error
     count: whether it is a number of people, not a share
     people: as in `expected_errors`
     """
 
-    asked: Sequence[Asked]
+    queries: Sequence[Asked]
     error: float
     quantile: float
     count: bool = False
     people: int | None = None
 
     def worst(self, study: Study) -> float:
-        """The largest half-width of all that is asked. Raises UserError."""
+        """The largest half-width of the answers. Raises UserError."""
         rows: list[ExpectedError] = []
-        for name, query in self.asked:
+        for name, query in self.queries:
             rows += expected_errors(study, name, query, people=self.people)
         return self.quantile * max(row.measure(count=self.count) for row in rows)
 
 
 @dataclass(frozen=True)
 class NeededBudget:
-    """study: with the rho of each panel and the total that the goal needs
-    error: the largest half-width that it then has
+    """The least budget for a goal.
+
+    study: with the needed rho of each panel and the needed total
+    error: the largest half-width in this study
     """
 
     study: Study
@@ -71,7 +73,7 @@ class NeededBudget:
 
 
 def needed_budget(study: Study, goal: Goal) -> NeededBudget:
-    """The study with the least budget that reaches a goal, to 3 digits of every rho.
+    """The study with the least budget for a goal, to 3 digits of every rho.
 
     The releases of panels keep their shares of it; what data sets cost stays as it is. Raises
     UserError.
@@ -90,7 +92,7 @@ def needed_budget(study: Study, goal: Goal) -> NeededBudget:
 
 
 def _scaled(study: Study, factor: Fraction) -> Study:
-    """The study with the rho of every panel times a factor, and the total that all cost."""
+    """The study with the rho of every panel times a factor, and the resulting total."""
     releases = []
     for release in study.releases:
         rho = _rounded_up(release.rho * factor)
@@ -100,13 +102,11 @@ def _scaled(study: Study, factor: Fraction) -> Study:
                 f" {float(_LEAST):g} to {_MOST:g}"
             )
         releases.append(release.model_copy(update={"rho": rho}))
-    fields = {name: getattr(study, name) for name in Study.model_fields}
-    spacious = Study(**{**fields, "releases": tuple(releases), "rho": Fraction(_MOST)})
-    return Study(**{**fields, "releases": tuple(releases), "rho": plan_study(spacious).total})
+    spacious = study.revised(releases=tuple(releases), rho=Fraction(_MOST))
+    return spacious.revised(rho=plan_study(spacious).total)
 
 
 def _rounded_up(rho: Fraction) -> Fraction:
     """The next number of 3 significant digits."""
-    place = Decimal(float(rho)).adjusted() - (_DIGITS - 1)
-    unit = Fraction(10) ** place
+    unit = Fraction(10) ** (Decimal(float(rho)).adjusted() - (_DIGITS - 1))
     return math.ceil(rho / unit) * unit

@@ -70,7 +70,7 @@ class PlannedDataSets:
 
     @cached_property
     def facts(self) -> Facts:
-        """The mechanism, and how many data sets of what attributes there are, by name."""
+        """The mechanism, the number of data sets and the attributes, by name."""
         return _data_set_facts(self.study, self.release)
 
 
@@ -79,7 +79,7 @@ PlannedRelease = PlannedPanel | PlannedDataSets
 
 @dataclass(frozen=True)
 class Plan:
-    """The cost of each release of a study in every period, and its errors in theory.
+    """The costs of the releases of a study in every period, and their errors in theory.
 
     study: as declared
     stored: by release, what was computed when the study began; None before, when it is computed
@@ -108,8 +108,8 @@ class Plan:
 
     @property
     def design(self) -> bytes:
-        """What another machine may compute otherwise, as a journal stores it."""
-        return packed_designs({name: own.as_stored() for name, own in self.mechanisms.items()})
+        """The designs in floating point, which differ between machines, for the journal."""
+        return packed_designs({name: m.as_stored() for name, m in self.mechanisms.items()})
 
     def check(self) -> None:
         """Raises UserError unless the plan fits the declared total, and its noise its panels."""
@@ -128,7 +128,7 @@ class Plan:
         return composed_cost(self.study.strata, costs)
 
     def ledger(self) -> Ledger:
-        """A ledger of the study in which nothing is spent yet."""
+        """A ledger of the study before any charge."""
         return Ledger(self.study.rho, self.study.strata)
 
     def charges(self, period: int) -> tuple[Charge, ...]:
@@ -141,7 +141,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line for each declaration that makes the guarantee weak."""
+        """A line for every declaration that weakens the guarantee."""
         study, lines = self.study, []
         eps = epsilon(study.rho, study.delta)
         if eps > _MOST_EPSILON:
@@ -220,14 +220,14 @@ def _round(value: str | int | float) -> str:
 
 
 def plan_study(study: Study) -> Plan:
-    """The plan of a study. Raises UserError if it does not fit the declared total."""
+    """The plan of a study. Raises UserError for costs over the declared total."""
     plan = Plan(study)
     plan.check()
     return plan
 
 
 def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
-    """Raises UserError for noise or panels so large that a step could fail after its draw."""
+    """Raises UserError for so large noise or panels that a step could fail after the draw."""
     rows = release.rows or study.size or 0
     deviation = math.sqrt(chosen.worst_variance)
     window = patterns_part(chosen)
@@ -244,16 +244,16 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
 
 
 def _batch(study: Study, batch: DataSetRelease) -> PlannedDataSets:
-    """Each data set costs the release's rho, charged at the close of the period that it is due."""
-    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
-    return PlannedDataSets(study, batch, tuple(batch.rho if x else Fraction(0) for x in due))
+    """Every data set costs the release's rho, charged at the close of its period."""
+    due, numbers = study.due_periods(batch), range(1, study.periods.count + 1)
+    charges = tuple(batch.rho if number in due else Fraction(0) for number in numbers)
+    return PlannedDataSets(study, batch, charges)
 
 
 def _data_set_facts(study: Study, batch: DataSetRelease) -> Facts:
-    due = [batch in study.due(number) for number in range(1, study.periods.count + 1)]
     return {
         "mechanism": "; or, as noisy counts decide, ".join(planned_titles(study, batch)),
-        "data_sets": sum(due),
+        "data_sets": len(study.due_periods(batch)),
         "rho_of_each": str(batch.rho),
         "attributes": _ATTRIBUTES[batch.family](study, batch),
     }

@@ -1,4 +1,4 @@
-"""What people ask of a study before it begins: who is protected, how much, how precise."""
+"""A study in short before the beginning: who is protected, how much, how precise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Summary:
     data_sets: tuple[PlannedDataSet, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """The plan for machines, with the typical answers and what the budget means."""
+        """The plan for machines, with typical answers and the meaning of the budget."""
         study = self.plan.study
         rows = [
             {
@@ -121,16 +121,16 @@ class Summary:
 def summary(plan: Plan) -> Summary:
     """The summary of a plan, with the errors to expect of three typical answers."""
     study = plan.study
-    answers = tuple(last_error(study, *asked) for asked in typical_queries(study))
+    answers = tuple(last_error(study, *query) for query in typical_queries(study))
     data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
     return Summary(plan, answers, data_sets)
 
 
 def typical_queries(study: Study) -> list[tuple[str, str]]:
-    """Three releases with a query each; several of one release where there are less than three."""
-    asked = [[(release.name, q) for q in _telling(study, release)] for release in study.releases]
-    in_turn = chain.from_iterable(zip_longest(*asked))
-    return list(islice((one for one in in_turn if one is not None), _TYPICAL))
+    """Three releases with their queries; several queries of a release if releases are few."""
+    queries = [[(release.name, q) for q in _telling(study, release)] for release in study.releases]
+    in_turn = chain.from_iterable(zip_longest(*queries))
+    return list(islice((query for query in in_turn if query is not None), _TYPICAL))
 
 
 def _telling(study: Study, release: Release) -> Sequence[str]:

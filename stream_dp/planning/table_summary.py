@@ -1,4 +1,4 @@
-"""What a release of data sets will measure, under which promise, before there is any data."""
+"""The planned measurements of a release of data sets, before any data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_dp.study.families import TABLES
 
 @dataclass(frozen=True)
 class PlannedDataSet:
-    """One release. number: how many data sets it has; phases: of each one's fit."""
+    """A planned release. number: of data sets; phases: of every fit."""
 
     study: Study
     release: DataSetRelease
@@ -23,14 +23,13 @@ class PlannedDataSet:
 
     def as_dict(self) -> dict[str, object]:
         release, kind = self.release, self.release.synthesizer
-        every = self.release.rho * self.number
         return {
             "name": release.name,
             "kind": release.kind,
             "data_sets": self.number,
             "rho_of_each": str(release.rho),
             "epsilon_of_each": str(epsilon(release.rho, self.study.delta)),
-            "epsilon_of_all": str(epsilon(every, self.study.delta)),
+            "epsilon_of_all": str(epsilon(release.rho * self.number, self.study.delta)),
             "looks_at": LOOKED_AT[release.family],
             "relations_proved": list(kind.relations),
             "settings": release.model_dump(mode="json", include=set(kind.settings)),
@@ -39,12 +38,12 @@ class PlannedDataSet:
         }
 
     def lines(self, *, exact: bool) -> Iterator[str]:
-        """In words. exact: with what the kind declares of itself."""
+        """In words. exact: with the properties of the kind."""
         release, kind, delta = self.release, self.release.synthesizer, self.study.delta
-        each = float(epsilon(release.rho, delta))
+        eps = float(epsilon(release.rho, delta))
         yield (
             f"data set {release.name} ({release.kind}): {self.number} of them, each with"
-            f" rho = {float(release.rho):.6g}, eps = {each:.3g} at delta = {float(delta):g}"
+            f" rho = {float(release.rho):.6g}, eps = {eps:.3g} at delta = {float(delta):g}"
         )
         yield from (f"  {phase.text}" for phase in self.phases)
         if exact:
@@ -59,6 +58,6 @@ class PlannedDataSet:
 
 
 def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
-    """Raises UserError for a workload that is too large."""
-    number = sum(release in study.due(n) for n in range(1, study.periods.count + 1))
+    """Raises UserError for too large a workload."""
+    number = len(study.due_periods(release))
     return PlannedDataSet(study, release, number, planned_phases(study, release))

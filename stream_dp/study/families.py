@@ -9,7 +9,7 @@ family stand in its entry of `KINDS`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Generic, Literal, TypeVar
 
@@ -152,6 +152,22 @@ class DeclaredKind:
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
 _PICKED = ("rounds", "per_round", "ways", "candidates", "relations")
 _GROUPS = "groups.workload.planned_groups"
+_PEOPLE = Synthesizer(
+    fit="people.people_synthesizer:fit_people",
+    planned="people.planned_people:planned_people",
+    titles="people.planned_people:people_titles",
+    relations=RELATIONS,
+    measured=Measured.RESIDUALS,
+    settings=("rounds", "per_round", "derived"),
+)
+_HPD = Synthesizer(
+    fit="groups.hpd.hpd_synthesizer:fit_mixture",
+    planned=f"{_GROUPS}:planned_groups",
+    relations=("replace_in_place",),
+    measured=Measured.MARGINALS,
+    settings=(*_PICKED, "rows"),
+    roles=True,
+)
 KINDS: Registry[Kind, DeclaredKind] = Registry(
     "kinds of releases",
     Kind,
@@ -169,29 +185,14 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
             Family.PEOPLE,
             "residuals of people's columns, a mixture of products of blocks",
             "A table of people with listed values; pairs of columns are measured.",
-            Synthesizer(
-                fit="people.people_synthesizer:fit_people",
-                planned="people.planned_people:planned_people",
-                titles="people.planned_people:people_titles",
-                relations=RELATIONS,
-                measured=Measured.RESIDUALS,
-                settings=("rounds", "per_round", "derived"),
-            ),
+            _PEOPLE,
         ),
         Kind.RAP: DeclaredKind(
             Family.PEOPLE,
             "residuals of people's columns, numbers in public bins, a mixture of products of"
             " blocks",
             "A table of people with listed values and numbers, labels and linear thresholds.",
-            Synthesizer(
-                fit="people.people_synthesizer:fit_people",
-                planned="people.planned_people:planned_people",
-                titles="people.planned_people:people_titles",
-                relations=RELATIONS,
-                measured=Measured.RESIDUALS,
-                settings=("labels", "linear", "rounds", "per_round", "derived"),
-                numbers=True,
-            ),
+            replace(_PEOPLE, settings=("labels", "linear", *_PEOPLE.settings), numbers=True),
         ),
         Kind.MATCH: DeclaredKind(
             Family.PEOPLE,
@@ -255,27 +256,13 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
             Family.HOUSEHOLDS,
             "hierarchical product distributions, fixed (HPD-Fixed)",
             "Groups and members as a mixture of products, whose logits are fitted.",
-            Synthesizer(
-                fit="groups.hpd.hpd_synthesizer:fit_mixture",
-                planned=f"{_GROUPS}:planned_groups",
-                relations=("replace_in_place",),
-                measured=Measured.MARGINALS,
-                settings=(*_PICKED, "rows"),
-                roles=True,
-            ),
+            _HPD,
         ),
         Kind.HPD_GEN: DeclaredKind(
             Family.HOUSEHOLDS,
             "hierarchical product distributions, generated (HPD-Gen)",
             "Groups and members as a mixture of products that a network makes.",
-            Synthesizer(
-                fit="groups.hpd.hpd_synthesizer:fit_mixture",
-                planned=f"{_GROUPS}:planned_groups",
-                relations=("replace_in_place",),
-                measured=Measured.MARGINALS,
-                settings=(*_PICKED, "rows"),
-                roles=True,
-            ),
+            _HPD,
         ),
     },
 )

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -224,6 +224,10 @@ class Study(StudyKeys):
     batches: tuple[AnyDataSet, ...] | None = None
     """`[[releases]]` of data sets, of people, of groups with their members, or of sizes."""
 
+    def revised(self, **fields: Any) -> Study:
+        """The study with new values of these fields."""
+        return Study(**{name: getattr(self, name) for name in Study.model_fields} | fields)
+
     @property
     def size(self) -> int | None:
         """The declared number of units, or None if the number is private."""
@@ -248,6 +252,10 @@ class Study(StudyKeys):
     def declared(self, name: str) -> Release | DataSetRelease | None:
         """The release of a panel or of data sets with this name, or None."""
         return next((r for r in self.releases if r.name == name), None) or self.batch(name)
+
+    def due_periods(self, batch: DataSetRelease) -> list[int]:
+        """The numbers of the periods at whose close a data set begins."""
+        return [n for n in range(1, self.periods.count + 1) if batch in self.due(n)]
 
     def due(self, number: int) -> tuple[DataSetRelease, ...]:
         """The batch releases at the close of period `number`."""

@@ -9,7 +9,7 @@ from stream_dp.answers.examples import example_queries
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.planning.alternatives import Alternative, alternatives
-from stream_dp.planning.expected import ExpectedError, asked_query, expected_errors
+from stream_dp.planning.expected import ExpectedError, expected_errors, parsed_query
 from stream_dp.planning.horizon import study_over
 from stream_dp.planning.needed import Asked, Goal, NeededBudget, needed_budget
 from stream_dp.privacy.zcdp import epsilon
@@ -183,7 +183,7 @@ def _release_queries(study: Study, request: PlanRequest) -> list[Asked]:
         refusals, accepted = [], len(release_queries)
         for name in names:
             try:
-                asked_query(study, name, query)
+                parsed_query(study, name, query)
                 release_queries.append((name, query))
             except UserError as error:
                 refusals += [f"release '{name}': {line}" for line in error.lines]

@@ -50,7 +50,7 @@ class FormErrors:
     quantities: tuple[AnswerErrors, ...]
 
     def quantity(self, query: str, answer: str) -> AnswerErrors:
-        """Returns the errors of an answer to the query whose text begins with `query`."""
+        """Returns the errors of an answer to the query with a text that begins with `query`."""
         return next(q for q in self.quantities if q.query.startswith(query) and q.answer == answer)
 
 

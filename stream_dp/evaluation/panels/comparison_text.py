@@ -1,4 +1,4 @@
-"""Writes a comparison as text: for each release its forms, over all cells, then by query.
+"""Writes a comparison as text: the forms of releases, over all cells, then by query.
 
 CONFIDENTIAL like the numbers that it prints; the first line says so.
 """
@@ -110,7 +110,7 @@ def _query_columns(errors: AnswerErrors | None) -> list[str]:
 
 
 def _aligned(rows: list[list[str]]) -> str:
-    """Lays out rows as a table whose first two columns are aligned to the left."""
+    """Lays out rows as a table with two columns on the left."""
     width = max(len(row[0]) for row in rows)
     joined = [[f"{form.ljust(width)}  {answer}", *rest] for form, answer, *rest in rows]
     return plain_table(joined[0], joined[1:])

@@ -47,7 +47,7 @@ def write_panel_figures(
 
 
 def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
-    """Draws every figure for which the result has data. Returns the figures by name."""
+    """Draws every figure with data in the result. Returns the figures by name."""
     if isinstance(result, Sweep):
         return {"error-by-rho": error_by_rho(result)}
     figures = {}
@@ -129,7 +129,7 @@ def count_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
 
 
 def error_by_width(result: Evaluation, errors: ReleaseErrors) -> Figure:
-    """Draws the error through time of queries as wide as, narrower and wider than the window."""
+    """Draws the error through time of queries of the window's width, narrower and wider."""
     with styled():
         width = errors.width or 1
         lines = [x for x in errors.lines if x.answer == "panel" and x.kind != "bin"]
@@ -216,7 +216,7 @@ class _SharePoints:
 
 
 def _draw_shares(axes: Axes, points: _SharePoints, line: QueryErrors, look: _Look) -> None:
-    """Draws mean shares with bars that hold 95% of the repetitions."""
+    """Draws mean shares with bars of 95% of the repetitions."""
     mean = [100 * line.mean[i] / points.people for i in points.rows]
     reach = [100 * BAND * line.deviation[i] / points.people for i in points.rows]
     axes.errorbar(

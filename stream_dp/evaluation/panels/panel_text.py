@@ -119,7 +119,7 @@ def _heading(errors: ReleaseErrors) -> str:
 
 
 def text_table(rows: Sequence[SummaryRow]) -> str:
-    """Writes the rows of a release as a table: a line for each query, its answers side by side."""
+    """Writes the rows of a release as a table: lines of queries with answers side by side."""
     has_plain_share = any(row.answer == "undebiased" for row in rows)
     head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
     head += ["undebiased RMSE"] if has_plain_share else []

@@ -72,8 +72,7 @@ def sweep(
 def scaled(study: Study, scale: Fraction) -> Study:
     """Multiplies every rho of a study, the total's too, by `scale`."""
     releases = tuple(r.model_copy(update={"rho": r.rho * scale}) for r in study.releases)
-    fields = {name: getattr(study, name) for name in Study.model_fields}
-    return Study(**{**fields, "rho": study.rho * scale, "releases": releases})
+    return study.revised(rho=study.rho * scale, releases=releases)
 
 
 def _evaluations(

@@ -28,7 +28,7 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 
 @dataclass(frozen=True, eq=False)
 class SeededPlan:
-    """A plan and the entropy from which the seeds of its repetitions derive."""
+    """A plan and the entropy for the seeds of its repetitions."""
 
     plan: TrialPlan
     entropy: tuple[int, ...]
@@ -38,7 +38,7 @@ class SeededPlan:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Repetitions of the plan at a position, one for each seed."""
+    """Repetitions of the plan at a position, by seed."""
 
     position: int
     seeds: list[int]
@@ -47,7 +47,7 @@ class _Chunk:
 def run_repetitions(
     plans: Sequence[SeededPlan], repetitions: int, *, jobs: int | None, progress: bool
 ) -> list[tuple[Trial, ...]]:
-    """Returns, for each plan, the sum of its repetitions for each of its judges.
+    """Returns the sums of the repetitions, by plan and judge.
 
     jobs: processes; None for one per core.
     progress: whether to show a bar, which appears on a terminal only.
@@ -123,7 +123,7 @@ def _results(
 
 @contextmanager
 def _pool(plans: list[TrialPlan], jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Starts processes with the plans; an interrupt drops work that has not begun."""
+    """Starts processes with the plans; an interrupt drops work before its begin."""
     context = multiprocessing.get_context("spawn")
     with _safe_path():
         pool = ProcessPoolExecutor(jobs, context, initializer=_set_plans, initargs=(plans,))
@@ -135,7 +135,7 @@ def _pool(plans: list[TrialPlan], jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Starts processes without the current folder, whose files may hide Python's modules.
+    """Starts processes without the current folder: files there may hide Python's modules.
 
     Once they run, their path becomes that of this process.
     """

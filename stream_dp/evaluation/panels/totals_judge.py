@@ -103,7 +103,7 @@ def at_least(totals: Ints, t: int) -> Ints:
 def total_increments(
     symbols: Symbols, events: Iterable[int], absent: int | None
 ) -> tuple[Ints, ...]:
-    """Counts, at each period, the people whose total reached b, b = 1..T, and the entries.
+    """Counts, by period, the people who reached the total b, b = 1..T, and the entries.
 
     symbols: the panel, (people, T).
     events: the codes of the event.

@@ -109,7 +109,7 @@ def named_symbol(study: Study, release: Release) -> int:
 
 
 def is_open(release: Release, absent: int | None) -> bool:
-    """Tells whether the population is open, so that permanent absence is not judged."""
+    """Tells whether the population is open: permanent absence is not judged."""
     return absent is not None and release.rows is not None
 
 

@@ -115,7 +115,7 @@ def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Ite
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
-    """Yields the paper's two panels with all of rho, ours with half of it, and one panel."""
+    """Yields the paper's two panels with all of rho, ours with half of rho, and a joint panel."""
     common = {name: getattr(release, name) for name in _COMMON}
     private = study.neighbours == "add_remove"
     rows = symbols.shape[0] if private and release.rows is None else release.rows
@@ -180,6 +180,5 @@ def _copied(release: Any, **fields: Any) -> Any:
 
 def _closed(study: Study, size: int) -> Study:
     """Makes a study under replacement with a declared number of people, always present."""
-    fields = {name: getattr(study, name) for name in Study.model_fields}
     population = study.population.model_copy(update={"size": size})
-    return Study(**{**fields, "neighbours": "replace_one", "population": population})
+    return study.revised(neighbours="replace_one", population=population)

@@ -1,7 +1,6 @@
-"""Baselines for data sets. CONFIDENTIAL like all that needs the truth.
+"""Baselines for data sets, which need no method, at the same rho. CONFIDENTIAL.
 
-Each baseline is what one could do without the method and with the same rho. For people alone that
-is every column by itself; for groups and members:
+For people alone the baseline is every column by itself; for groups and members:
 - people without households: every person, with the attributes of their group as attributes of
   their own, is one row of a flat table. The table is fitted by the same adaptive measurements, and
   rows with the same group attributes and size are put into groups at random;
@@ -49,7 +48,7 @@ class Flat:
     fitted: AdaptiveFit[Workload, Hierarchy]
 
     def sample(self, seed: int) -> Hierarchy:
-        """As many groups as the rows fill; the rows of a kind that are left over are dropped."""
+        """Fills as many groups as possible with rows of their kind; drops the remaining rows."""
         rows = self.fitted.sample(seed).people
         rng = np.random.default_rng([seed, 1])
         rows = rows[rng.permutation(len(rows))].astype(np.int64)
@@ -61,8 +60,8 @@ class Flat:
         size = rows[:, group_columns - 1] + 1
         rank = np.arange(len(rows)) - first
         count = np.searchsorted(key, key, side="right") - first
-        kept = rank < count // size * size
-        rows, rank, size = rows[kept], rank[kept], size[kept]
+        full = rank < count // size * size
+        rows, rank, size = rows[full], rank[full], size[full]
         heads = rank % size == 0
         return Hierarchy(
             self.domain,
@@ -81,7 +80,7 @@ def without_households(
     source: NoiseSource,
     progress: ProgressCallback,
 ) -> Flat:
-    """A flat table fitted with plan.rho-zCDP for one person under `replace_in_place`.
+    """A flat table fitted with plan.rho-zCDP for a person under `replace_in_place`.
 
     A person of the hierarchy changes one row of the flat table, and of that only the person's own
     columns: the squared L2 norm of a marginal's change is 2 at most, as for people. Group columns
@@ -98,8 +97,8 @@ def without_households(
 
     flat = flattened(hierarchy)
     names = [column.name for column in flat.domain.person]
-    every = all_marginals(flat.domain, min(ways, len(names)), [PERSON], names)
-    marginals = [marginal for marginal in every if marginal.size <= MOST_CELLS]
+    candidates = all_marginals(flat.domain, min(ways, len(names)), [PERSON], names)
+    marginals = [marginal for marginal in candidates if marginal.size <= MOST_CELLS]
     opening = all_marginals(flat.domain, 1, [PERSON], names)
     workload = marginal_workload(marginals, opening)
     phases = plan.phases(workload)
@@ -110,30 +109,32 @@ def without_households(
 
 
 def flattened(hierarchy: Hierarchy) -> Hierarchy:
-    """Everybody in a group alone, with the attributes and size of their group as their own.
+    """People in groups of one, with the attributes and sizes of their groups as columns.
 
     Raises ValueError for a domain with roles.
     """
     domain = hierarchy.domain
     if domain.roles is not None:
         raise ValueError("people who are put together at random are in no relation")
-    own = (*domain.group_columns[:-1], Column(_SIZE, domain.group_columns[-1].values))
+    columns = (*domain.group_columns[:-1], Column(_SIZE, domain.group_columns[-1].values))
     people = np.concatenate([hierarchy.groups[hierarchy.group_of], hierarchy.people], axis=1)
     groups = np.zeros((hierarchy.N, 1), np.int64)
-    return Hierarchy(Domain((), (*own, *domain.person), 1), groups, people, np.arange(hierarchy.N))
+    return Hierarchy(
+        Domain((), (*columns, *domain.person), 1), groups, people, np.arange(hierarchy.N)
+    )
 
 
 def independent_attributes(
     hierarchy: Hierarchy, rho: Fraction, source: NoiseSource, seed: int
 ) -> Hierarchy:
-    """The true households with their sizes and roles, and independent values of all other columns.
+    """The true households, sizes and roles, with independent values of the remaining columns.
 
     Each of those has its own noisy counts, rho-zCDP together; sizes and roles are not protected.
     """
     domain, rng = hierarchy.domain, np.random.default_rng(seed)
     groups, people = hierarchy.groups.copy(), hierarchy.people.copy()
-    others = [column for i, column in enumerate(people.T) if i != domain.role_column]
-    columns = [*groups.T[:-1], *others]
+    personal = [column for i, column in enumerate(people.T) if i != domain.role_column]
+    columns = [*groups.T[:-1], *personal]
     values = [*domain.group_values[:-1], *np.delete(domain.person_values, domain.role_column)]
     noise = source.draw([(len(columns) / rho, int(n)) for n in values]).noise
     for column, n, added in zip(columns, values, noise, strict=True):
@@ -154,7 +155,7 @@ def independent_people(people: People, rho: Fraction, source: NoiseSource, seed:
     if rows is None:
         rows = max(0, round(float(np.mean([counts.sum() for counts in noisy]))))
     columns = [systematic_draw(rng, counts, rows) for counts in noisy]
-    numbers = {c: drawn_numbers(rng, columns[c], of) for c, of in people.domain.numbers.items()}
+    numbers = {c: drawn_numbers(rng, columns[c], n) for c, n in people.domain.numbers.items()}
     return People(people.domain, np.stack(columns, axis=1), numbers)
 
 

@@ -1,4 +1,4 @@
-"""Logistic regression on columns of codes, to judge what can be learnt from a table of people.
+"""Logistic regression on columns of codes: what can be learnt from a table of people.
 
 Multinomial, on indicators of values, with half the squared norm of all weights but the intercepts
 as penalty, minimised by L-BFGS from 0 (Liu and Nocedal 1989). Deterministic.
@@ -19,19 +19,19 @@ _STEPS = 60
 
 
 def indicators(codes: Codes, sizes: Sequence[int]) -> csr_matrix:
-    """(rows, sum of sizes) a 1 for each column's value, and a last column of ones.
+    """Indicators of values, (rows, sum of sizes + 1); the last column is ones.
 
     codes: (rows, columns).
-    sizes: how many values each column has.
+    sizes: the numbers of values of the columns.
     """
     rows, columns = codes.shape
     starts = np.cumsum([0, *sizes], dtype=np.int64)
-    places = np.concatenate(
+    positions = np.concatenate(
         [codes.astype(np.int64) + starts[:-1], np.full((rows, 1), starts[-1])], axis=1
     )
     ends = np.arange(rows + 1) * (columns + 1)
     shape = (rows, int(starts[-1]) + 1)
-    return csr_matrix((np.ones(places.size), places.reshape(-1), ends), shape)
+    return csr_matrix((np.ones(positions.size), positions.reshape(-1), ends), shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +46,21 @@ class Classifier:
 
 
 def fitted_classifier(features: csr_matrix, labels: Codes, classes: int) -> Classifier:
-    """Learns labels, codes of `classes` classes, from features whose last one is constant."""
+    """Learns labels, codes of `classes` classes, from features; the last feature is constant."""
     shape = (features.shape[1], classes)
-    wanted = np.zeros((features.shape[0], classes))
-    wanted[np.arange(len(wanted)), labels] = 1
+    targets = np.zeros((features.shape[0], classes))
+    targets[np.arange(len(targets)), labels] = 1
     across = features.T.tocsr()
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = flat.reshape(shape)
         scores = np.asarray(features @ weights)
         likely = _softmax(scores)
-        own = likely[np.arange(len(wanted)), labels]
+        of_labels = likely[np.arange(len(targets)), labels]
         penalised = weights.copy()
         penalised[-1] = 0
-        value = -np.log(np.maximum(own, 1e-300)).sum() + np.square(penalised).sum() / 2
-        return float(value), (np.asarray(across @ (likely - wanted)) + penalised).reshape(-1)
+        value = -np.log(np.maximum(of_labels, 1e-300)).sum() + np.square(penalised).sum() / 2
+        return float(value), (np.asarray(across @ (likely - targets)) + penalised).reshape(-1)
 
     end = minimize(loss, np.zeros(shape).reshape(-1), jac=True, method="L-BFGS-B",
                    options={"maxiter": _STEPS})  # fmt: skip
@@ -77,6 +77,6 @@ def macro_f1(true: Codes, predicted: Codes) -> float:
     """The mean over classes, true or predicted, of the harmonic mean of precision and recall."""
     scores = []
     for label in np.union1d(true, predicted):
-        both = int(((true == label) & (predicted == label)).sum())
-        scores.append(2 * both / (int((true == label).sum()) + int((predicted == label).sum())))
+        correct = int(((true == label) & (predicted == label)).sum())
+        scores.append(2 * correct / (int((true == label).sum()) + int((predicted == label).sum())))
     return float(np.mean(scores))

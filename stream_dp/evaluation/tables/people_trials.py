@@ -92,7 +92,7 @@ def _another_sample(people: People, seed: int) -> People:
 def _noisy_shares(
     fit: object, known: tuple[Known, ...]
 ) -> Callable[[Columns], NDArray[np.float64]] | None:
-    """The function that gives the noisy shares of a marginal that a fit measured."""
+    """The function from a measured marginal of a fit to noisy shares, or None."""
     if isinstance(fit, MatchFit):
         return fit.shares
     if isinstance(fit, AdaptiveFit) and isinstance(fit.workload, Residuals):

@@ -36,23 +36,23 @@ _STYLES = {DATA_SET: "-o", MODEL: "--s", MEASURED: ":^"}
 def write_quality_figures(
     reports: Iterable[DataSetReport], folder: Path, formats: Sequence[str] = ("svg",)
 ) -> list[Path]:
-    """Saves a figure for each release to `folder`, in each format; creates the folder."""
+    """Saves the figures of releases to `folder`, in all formats; creates the folder."""
     with styled():
         figures = {f"{report.release}-quality": draw_quality_figure(report) for report in reports}
         return save_all(figures, folder, formats)
 
 
 def draw_quality_figure(report: DataSetReport) -> Figure:
-    """The figure of one release."""
+    """The figure of a release."""
     with styled():
         means = averaged(report.qualities)
-        classes = sorted(dict.fromkeys(q.queries for q in means), key=_place)
+        classes = sorted(dict.fromkeys(q.queries for q in means), key=_rank)
         figure, grid = axes_grid(2, len(classes), 3.3, 2.7)
-        for place, axes in enumerate(grid):
-            row, column = divmod(place, len(classes))
-            measure, title = (("greatest", "largest error"), ("mean", "mean error"))[row]
-            own = [q for q in means if q.queries == classes[column]]
-            _panel(axes, report, own, measure)
+        for index, axes in enumerate(grid):
+            row, column = divmod(index, len(classes))
+            title = ("largest error", "mean error")[row]
+            errors = [(q, (q.greatest, q.mean)[row]) for q in means if q.queries == classes[column]]
+            _panel(axes, report, errors)
             axes.set_title(f"{classes[column]}, {title}")
             if column == 0:
                 axes.set_ylabel("error, percentage points")
@@ -61,28 +61,27 @@ def draw_quality_figure(report: DataSetReport) -> Figure:
         return figure
 
 
-def _place(name: str) -> tuple[int, str]:
-    """Where a class stands: those of groups in their order, those of people by columns."""
+def _rank(name: str) -> tuple[int, str]:
+    """The rank of a class: classes of groups in their order, then classes of people."""
     return (CLASSES.index(name), "") if name in CLASSES else (len(CLASSES), name)
 
 
-def _panel(axes: Axes, report: DataSetReport, own: Sequence[Quality], measure: str) -> None:
-    """Draws a line for each method and answer; with a single budget a point, side by side.
+def _panel(axes: Axes, report: DataSetReport, errors: Sequence[tuple[Quality, float]]) -> None:
+    """Draws lines by method and answer; for a single budget, points side by side.
 
-    own: the errors of one class of queries.
-    measure: which of them is drawn, "greatest" or "mean".
+    errors: of a class of queries, with their rows.
     """
     methods = list(dict.fromkeys(q.method for q in report.qualities))
-    lines = list(dict.fromkeys((q.method, q.answer) for q in own))
-    has_errors = any(getattr(q, measure) > 0 for q in own)
-    for place, (method, answer) in enumerate(lines, 1):
+    lines = list(dict.fromkeys((q.method, q.answer) for q, _ in errors))
+    has_errors = any(error > 0 for _, error in errors)
+    for position, (method, answer) in enumerate(lines, 1):
         points = sorted(
-            (float(report.rhos[q.budget]), 100 * float(getattr(q, measure)))
-            for q in own
+            (float(report.rhos[q.budget]), 100 * error)
+            for q, error in errors
             if (q.method, q.answer) == (method, answer)
         )
-        across = [rho for rho, _ in points] if len(report.rhos) > 1 else [float(place)]
-        # An error of 0 has no place on a logarithmic axis: the line has a gap.
+        across = [rho for rho, _ in points] if len(report.rhos) > 1 else [float(position)]
+        # An error of 0 has no height on a logarithmic axis: the line has a gap.
         heights = [nan if has_errors and height == 0 else height for _, height in points]
         colour = _COLOURS[methods.index(method) % len(_COLOURS)]
         label = f"{method}: {answer}"

@@ -1,4 +1,4 @@
-"""Errors of a table of people against the true one. CONFIDENTIAL: computed from true data.
+"""Errors of a table of people against the true table. CONFIDENTIAL: computed from true data.
 
 Queries are all cells of marginals of one to MOST_WAYS columns, as shares of people: of each number
 of columns at most MOST_SETS marginals, chosen by a fixed seed among those of at most MOST_CELLS
@@ -29,7 +29,7 @@ PMSE, F1 = "pMSE", "macro F1"
 
 
 def judged_sets(domain: PeopleDomain) -> tuple[Columns, ...]:
-    """The sets of columns whose marginals are judged."""
+    """The sets of columns with judged marginals."""
     columns, chosen = range(len(domain.columns)), list[Columns]()
     for ways in range(1, min(MOST_WAYS, len(columns)) + 1):
         sets = [s for s in itertools.combinations(columns, ways) if domain.cells(s) <= MOST_CELLS]
@@ -80,23 +80,23 @@ class TableJudge:
             scores[f"TV of {_ways(ways)}"] = float(np.mean(variations))
             scores[f"worst TV of {_ways(ways)}"] = max(variations)
         rng = np.random.default_rng(seed)
-        real, other = (_learnt_rows(rng, table.codes) for table in (self.people, synthetic))
+        real, rows = (_learnt_rows(rng, table.codes) for table in (self.people, synthetic))
         sizes = self.people.domain.sizes
-        if len(other):
-            scores[PMSE] = pmse(real, other, sizes)
+        if len(rows):
+            scores[PMSE] = pmse(real, rows, sizes)
             targets = range(len(sizes))
-            scores[F1] = float(np.mean([target_f1(other, real, sizes, t) for t in targets]))
+            scores[F1] = float(np.mean([target_f1(rows, real, sizes, t) for t in targets]))
         return scores
 
 
-def pmse(true: NDArray[np.integer], other: NDArray[np.integer], sizes: Sequence[int]) -> float:
+def pmse(true: NDArray[np.integer], synthetic: NDArray[np.integer], sizes: Sequence[int]) -> float:
     """The success of a logistic regression in telling true from synthetic rows, 0 to 1/4.
 
     The mean squared distance of probabilities from the share of true rows, on the training rows
     (Woo, Reiter, Oganian, Karr 2009). Features are the values of columns and of pairs of columns.
     So even two samples of the same people are not at 0.
     """
-    rows = np.concatenate([true, other]).astype(np.int64)
+    rows = np.concatenate([true, synthetic]).astype(np.int64)
     pairs = [
         (a, b)
         for a, b in itertools.combinations(range(len(sizes)), 2)
@@ -105,9 +105,9 @@ def pmse(true: NDArray[np.integer], other: NDArray[np.integer], sizes: Sequence[
     features = [rows, *(rows[:, [a]] * sizes[b] + rows[:, [b]] for a, b in pairs)]
     feature_sizes = (*sizes, *(sizes[a] * sizes[b] for a, b in pairs))
     matrix = indicators(np.concatenate(features, axis=1), feature_sizes)
-    labels = np.repeat([0, 1], [len(true), len(other)])
+    labels = np.repeat([0, 1], [len(true), len(synthetic)])
     likely = fitted_classifier(matrix, labels, 2).probabilities(matrix)[:, 1]
-    return float(np.square(likely - len(other) / len(rows)).mean())
+    return float(np.square(likely - len(synthetic) / len(rows)).mean())
 
 
 def target_f1(

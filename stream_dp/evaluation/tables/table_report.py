@@ -64,7 +64,7 @@ def qualities(errors: ClassErrors, method: str, budget: str, answer: str) -> lis
 
 
 def averaged(rows: Iterable[Row]) -> list[Row]:
-    """The means over repetitions: a row for each combination of the fields that are text."""
+    """The means over repetitions: a row for each combination of the text fields."""
     repetitions: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         key = tuple(value for value in vars(row).values() if isinstance(value, str))
@@ -83,7 +83,7 @@ def _mean(rows: Sequence[Row]) -> Row:
 
 @dataclass(frozen=True)
 class DataSetReport:
-    """The errors of one batch release on its population at one period's close."""
+    """The errors of a batch release on the population at a period's close."""
 
     study: str
     release: str
@@ -105,22 +105,22 @@ class DataSetReport:
 
     @property
     def population(self) -> str:
-        """How many there are, in words."""
+        """The numbers of groups and people, in words."""
         groups = f"{self.groups:,} groups, " if self.groups else ""
         return f"{groups}{self.people:,} people"
 
     @property
     def about(self) -> str:
-        words = (
+        text = (
             f"study {self.study}, {self.release} ({self.kind}) at {self.period}: "
             f"{self.population}, repetitions: {self.repetitions}, seed {self.seed}"
         )
         if self.panels:
-            words += f"\nfitted with what {', '.join(self.panels)} would publish, simulated too"
-        return words
+            text += f"\nfitted with what {', '.join(self.panels)} would publish, simulated too"
+        return text
 
     def as_dict(self) -> Json:
-        """As JSON values: under `quality` the means over repetitions, under `each` every one."""
+        """As JSON values: `quality` has the means over repetitions, `each` all repetitions."""
         values = asdict(self)
         rhos, rows, scores = (values.pop(name) for name in ("rhos", "qualities", "scores"))
         return {

@@ -60,9 +60,9 @@ class ThresholdJudge:
     @cached_property
     def _others(self) -> tuple[Projection, ...]:
         seeded = (Linear(random=HELD_OUT, seed=MOST_SUM),)
-        other = self.release.model_copy(update={"linear": seeded})
+        held_out = self.release.model_copy(update={"linear": seeded})
         with suppress(UserError):  # scales that differ too much have none
-            return declared_projections(self.people.domain, other)
+            return declared_projections(self.people.domain, held_out)
         return ()
 
     @cached_property
@@ -103,8 +103,8 @@ class ThresholdJudge:
         """By class, and by listed column and number or sum, (values, thresholds) shares."""
         numbers = people.domain.numbers
         result: dict[str, dict[Columns, Floats]] = {}
-        for number, of in numbers.items():
-            starts = np.array(of.starts)
+        for number, declared in numbers.items():
+            starts = np.array(declared.starts)
             middles = ((starts[:-1] + starts[1:]) // 2)[np.diff(starts) > 1]
             for name, ends in ((EDGES, starts[1:-1]), (WITHIN, middles)):
                 cells = np.searchsorted(ends, people.numbers[number], side="right")
