@@ -108,12 +108,10 @@ class OrderBoard:
     Records of another format are skipped.
 
     last: the order that was appended last, the only order in work.
-    order_ids: the ids of all orders.
     """
 
     log: Log
     last: Order | None = None
-    order_ids: set[str] = field(default_factory=set)
     _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
     _readings: dict[str, ReadAs] = field(default_factory=dict)  # by order
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
@@ -138,7 +136,6 @@ class OrderBoard:
 
     def _read_order(self, record: Stored) -> None:
         self.last = msgspec.json.decode(record.value or b"", type=Order)
-        self.order_ids.add(self.last.id)
 
     def _read_answer(self, record: Stored) -> None:
         if (record.key or b"").endswith(_READING):

@@ -16,13 +16,14 @@ import pyarrow as pa
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.json_object import Json
 from stream_dp.log.log import Log, LogError, Missing, Writer
-from stream_dp.log.message import START, Message, build_message, message_records, read_messages
+from stream_dp.log.message import START, Message, build_message, read_messages
 from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
 
 from ..deployment import Deployment
 from ..intake.binding import bind
 from ..journal import journal
+from ..journal.journal_parts import study_records
 from .place_table import PlacesTable
 from .roster import Roster
 
@@ -110,14 +111,12 @@ def commit_table(log: Log, study: Study, table: Roster | PlacesTable) -> bool:
         bound = _bound(log)
         if bound in {None, table.hash}:
             head = {"type": _message_type(type(table)), "hash": table.hash}
-            _append(writer, study.name, sent, head=head, message_parts=table.message_parts())
+            _append(writer, study, sent, head, table.message_parts())
             bound = _bound(log)
             if bound not in {None, table.hash}:
                 # The study began meanwhile, with a table from before: that one stays the last.
                 for earlier in [message for message in sent if message.head["hash"] == bound][:1]:
-                    _append(
-                        writer, study.name, sent, head=earlier.head, message_parts=earlier.parts
-                    )
+                    _append(writer, study, sent, earlier.head, earlier.parts)
     if bound not in {None, table.hash}:
         raise UserError(
             f"{table.name}: the study has begun with another table; {_STAYS[table.name]}"
@@ -135,25 +134,16 @@ def _bound(log: Log) -> str | None:
 
 def _append(
     writer: Writer,
-    study: str,
+    study: Study,
     chain: list[Message],
-    *,
     head: Json,
     message_parts: Sequence[tuple[str, bytes]],
 ) -> None:
     """Commits a message at the end of `chain`, and appends the message to `chain`."""
     index, previous_hash = (chain[-1].index + 1, chain[-1].hash) if chain else (0, START)
     chain.append(build_message(index, previous_hash, head, message_parts))
-    writer.commit(
-        message_records(
-            chain[-1],
-            GROUPS,
-            kind=str(head["type"]),
-            source=f"stream-dp/{study}",
-            content="application/octet-stream",
-            time=None,
-        )
-    )
+    kind, content = str(head["type"]), "application/octet-stream"
+    writer.commit(study_records(chain[-1], GROUPS, study, kind, content))
 
 
 def _last_message(log: Log) -> Message | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from stream_dp import __version__
 from stream_dp.log.log import TopicInfo
-from stream_dp.log.message import START, Message, build_message, message_records, split_part
+from stream_dp.log.message import START, Message, build_message, split_part
 from stream_dp.log.signing import SigningKey
 from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.study import Study
@@ -16,7 +16,7 @@ from stream_dp.study.topics import RELEASES
 
 from .journal import DESIGN
 from .journal_heads import GenesisHead, ReportsTopic
-from .journal_parts import entry_parts
+from .journal_parts import entry_parts, study_records
 
 
 def genesis(
@@ -46,15 +46,7 @@ def genesis(
         **({} if signer is None else {"signer": signer.public}),
     }
     declared = build_message(0, START, manifest, [])
-    public = message_records(
-        declared,
-        RELEASES,
-        kind=STUDY_TYPE,
-        source=f"stream-dp/{study.name}",
-        content="application/json",
-        time=None,
-        signer=signer,
-    )
+    public = study_records(declared, RELEASES, study, STUDY_TYPE, signer=signer)
     head = GenesisHead(
         number=0,
         study_hash=study.hash,

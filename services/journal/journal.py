@@ -25,7 +25,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.log import Log, Positions, Record
-from stream_dp.log.message import Message, build_message, message_records, read_messages
+from stream_dp.log.message import Message, build_message, read_messages
 from stream_dp.population import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.privacy.ledger import Charge
@@ -44,7 +44,14 @@ from .journal_heads import (
     ResultHead,
     head_of,
 )
-from .journal_parts import PUBLIC, entry_parts, record_of, state_name, state_of
+from .journal_parts import (
+    PUBLIC,
+    entry_parts,
+    record_of,
+    state_name,
+    state_of,
+    study_records,
+)
 
 DESIGN = "design"  # the part of genesis with the study's design
 
@@ -292,14 +299,8 @@ def next_message(previous: Message, head: Head, message_parts: list[tuple[str, b
 
 
 def journal_records(entry: Message, study: Study) -> list[Record]:
-    return message_records(
-        entry,
-        JOURNAL,
-        kind="stream-dp.decision",
-        source=f"stream-dp/{study.name}",
-        content="application/octet-stream",
-        time=None,
-    )
+    kind, content = "stream-dp.decision", "application/octet-stream"
+    return study_records(entry, JOURNAL, study, kind, content)
 
 
 def read(log: Log) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""The parts of journal entries: states and public records, compressed."""
+"""The parts of journal entries: states and public records, compressed; a study's records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import msgspec
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record
-from stream_dp.log.message import split_part
+from stream_dp.log.message import Message, message_records, split_part
+from stream_dp.log.signing import SigningKey
+from stream_dp.study import Study
 
 PUBLIC = "public/"  # begins the names of parts that are public records
 _FAST = 1  # a panel's column of 10^8 rows takes a second
@@ -48,3 +50,20 @@ def _decompressed(data: bytes, subject: str) -> bytes:
         return zlib.decompress(data)
     except zlib.error:
         raise Inconsistent(f"journal: {subject} is damaged; restore a backup") from None
+
+
+def study_records(
+    message: Message,
+    topic: str,
+    study: Study,
+    kind: str,
+    content: str = "application/json",
+    *,
+    time: float | None = None,
+    signer: SigningKey | None = None,
+) -> list[Record]:
+    """The records of a study's message, see `message_records`."""
+    source = f"stream-dp/{study.name}"
+    return message_records(
+        message, topic, kind=kind, source=source, content=content, time=time, signer=signer
+    )

@@ -13,7 +13,7 @@ from typing import Any, overload
 from stream_dp.continual import AnyMechanism
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record
-from stream_dp.log.message import MAX_PART, Message, build_message, message_records
+from stream_dp.log.message import MAX_PART, Message, build_message
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.planning.plan import Plan
@@ -27,6 +27,7 @@ from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import Job, Result
 from ..journal import journal
 from ..journal.journal import ClosedInput, Entry
+from ..journal.journal_parts import study_records
 
 _ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
 
@@ -237,13 +238,6 @@ def _records(
     study: Study, message: Message, name: str, kind: str, number: int, signer: SigningKey | None
 ) -> list[Record]:
     """The records of a release's public message, each key ending with the release's name."""
-    records = message_records(
-        message,
-        RELEASES,
-        kind=kind,
-        source=f"stream-dp/{study.name}",
-        content="application/vnd.apache.arrow.stream",
-        time=study.periods.release_time(number),
-        signer=signer,
-    )
+    time, content = study.periods.release_time(number), "application/vnd.apache.arrow.stream"
+    records = study_records(message, RELEASES, study, kind, content, time=time, signer=signer)
     return [replace(r, key=(r.key or b"") + f"/{name}".encode()) for r in records]

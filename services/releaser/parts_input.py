@@ -84,8 +84,7 @@ class InParts:
         count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
         self._child: Child | None = None  # the aggregator beside this process
         if aggregation.command is not None:
-            self._child = Child(aggregation.command, "the aggregator")
-            stack.callback(self._child.stop)
+            self._child = stack.enter_context(Child(aggregation.command, "the aggregator"))
         nobody = Population(study, Part(0, 1)).close()
         # By release, bytes of its counts.
         self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}

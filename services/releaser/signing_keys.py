@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stream_dp import __version__
 from stream_dp.errors import UserError
-from stream_dp.log.message import Message, build_message, message_records
+from stream_dp.log.message import Message, build_message
 from stream_dp.log.signing import SigningKey
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.study import Study
@@ -15,7 +15,7 @@ from stream_dp.study.topics import RELEASES
 from ..journal import journal
 from ..journal.journal import Entry
 from ..journal.journal_heads import KeyHead
-from ..journal.journal_parts import entry_parts
+from ..journal.journal_parts import entry_parts, study_records
 
 
 def key_entry(
@@ -56,15 +56,7 @@ def key_entry(
         "code_version": __version__,
     }
     public = build_message(len(hashes), hashes[-1], manifest, [])
-    records = message_records(
-        public,
-        RELEASES,
-        kind=KEY_TYPE,
-        source=f"stream-dp/{study.name}",
-        content="application/json",
-        time=None,
-        signer=replaced,
-    )
+    records = study_records(public, RELEASES, study, KEY_TYPE, signer=replaced)
     head = KeyHead(
         number=entries[-1].number,
         signer=signer.public,
