@@ -129,10 +129,7 @@ def _opened(source: Source) -> Workplace:
 
 
 def first_entry(log: Log) -> Entry:
-    """Returns the journal's first entry.
-
-    Raises Inconsistent for an empty journal, Missing without a journal.
-    """
+    """The journal's first entry. Raises Inconsistent for an empty journal, Missing without one."""
     first = next(read_messages(log, JOURNAL, "journal"), None)
     stop_following(log, JOURNAL)
     if first is None:

@@ -1,10 +1,9 @@
 """Cells on disk between decoding and closing, so that memory does not grow with a period's reports.
 
-Each task that decodes writes a file, the cells of each part behind one another; each task that
-closes a part reads its range of every file. The files are confidential and lie with the files of
-the parts, named by their hashes, so that a task may run twice. They are not durable: an aggregator
-that begins an order anew writes them again. They go when the order is answered, at the latest when
-the releaser removes obsolete files.
+A task of decoding writes a file with the cells of one part after another; a task of closing a part
+reads its range of every file. The files are confidential, lie beside the files of the parts, and
+have their hashes as names, so that a task may run twice. They are not durable: an aggregator that
+repeats an order writes them again. They are removed after the order's answer.
 """
 
 from __future__ import annotations

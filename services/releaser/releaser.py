@@ -64,21 +64,21 @@ _POLL, _SOON = 0.5, 0.1
 class Releaser:
     """Runs a study on two logs.
 
-    plan, log, public, snapshots: the plan, the confidential and the public log, the snapshots.
+    log, public: the confidential and the public log.
     partitions: how many partitions the reports topic has.
     file: the name of the study file, for messages to the operator.
     worker, worker_retries: the interpreter's arguments for a worker that starts when a batch job
-        is due, or None, and how often a job resumes after its worker was killed.
-    moved: whether the operator states that the logs' files were moved or restored and that no
-        other copy of them is in use.
+        is due, or None, and the number of kills after which a job resumes.
+    moved: whether the operator states that the logs' files were moved or restored, and that no
+        other copy is in use.
     source: draws the privacy noise.
     clock, steady: see `Clocks`.
     tell: called with events for the operator.
     at: called with the name of every step, for tests that stop there.
     stop: ends the run at the next safe point when set.
-    signer, signer_before: the key that signs what is published, and the key that it replaces.
+    signer, signer_before: the key of signatures, and the key before it.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
-    aggregation: how periods are closed in parts; None where they are closed in this process.
+    aggregation: how periods are closed in parts; None to close them in this process.
     """
 
     plan: Plan
@@ -107,12 +107,12 @@ class Releaser:
         self.facts = Facts(self.plan.study)
 
     def run(self, *, until_idle: bool = False) -> bool:
-        """Runs to the end of the horizon, until `stop` is set, or until nothing is left to do.
+        """Runs until `stop` is set or the horizon ends; returns whether the horizon has ended.
 
         until_idle: whether to return when there is nothing to do now, instead of waiting.
 
-        Once fenced, it takes the roles again when the other releaser has ended. Returns True at
-        the end of the horizon. Raises Inconsistent, Busy, Fenced, UnknownCommit.
+        A fenced releaser takes the roles again after the end of the other releaser. Raises
+        Inconsistent, Busy, Fenced, UnknownCommit.
         """
         self._clocks = Clocks(self.clock, self.steady)
         while True:
@@ -184,8 +184,8 @@ class Releaser:
     def _recover(self, stack: ExitStack, until_idle: bool) -> Recovered | None:
         """Takes the roles of both logs' writer and recovers the state from the logs.
 
-        Entries that are decided and not published are published first. None if the releaser is
-        to stop, or until_idle not to wait, before their time.
+        Decided entries are published first. None if the releaser is to stop, or until_idle not to
+        wait, before their time.
         """
         parts = self.aggregation is not None
         recovery.make_topics(self.plan.study, self.log, self.public, self.partitions, parts=parts)

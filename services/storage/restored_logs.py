@@ -38,7 +38,7 @@ class Mark:
 
     @classmethod
     def read(cls, content: bytes) -> Mark | None:
-        """Parses the content of a mark; returns None for an empty or damaged mark."""
+        """Parses a mark; returns None for an empty or damaged mark."""
         index, _, digest = content.partition(b" ")
         if index.isdigit() and len(digest) == 64 and digest.isalnum():
             return cls(int(index), digest.decode())
@@ -52,7 +52,7 @@ class Mark:
 def moved_entry(
     entries: Sequence[Entry], log: Log, public: Log, *, published: bool, moved: bool, file: str
 ) -> Message | None:
-    """The entry that notes new identities in the journal; None if no identity has changed.
+    """The entry that notes new identities in the journal, or None without changes.
 
     published: whether the public log has messages.
     moved: whether the operator states that the logs were moved and no other copy is in use.

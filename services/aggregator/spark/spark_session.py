@@ -45,7 +45,7 @@ def check_engine(deployment: Deployment) -> None:
 
 
 def check_master(settings: dict[str, str]) -> None:
-    """Raises UserError for a cluster whose machines other users could read or join.
+    """Raises UserError for a cluster that is open to other users.
 
     settings: of Spark. A master in this process alone needs none.
     """
