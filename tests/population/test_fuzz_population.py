@@ -205,26 +205,8 @@ def check_against_model(study, decoder, stream, data, *, saving=True):
     return population
 
 
-@pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
-@settings(max_examples=120)
-@given(stream=streams, data=st.data())
-def test_the_population_is_what_a_dictionary_would_be(study, stream, data):
-    check_against_model(study, Decoder(study, KEY), stream, data)
-
-
-@pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
-@settings(
-    max_examples=60,
-    suppress_health_check=SHARED,
-)
-@given(stream=streams, data=st.data(), size=st.integers(1, 6))
-def test_merging_what_waits_changes_nothing(monkeypatch, study, stream, data, size):
-    monkeypatch.setattr(cells_module, "_COMPACT", size)
-    check_against_model(study, Decoder(study, KEY), stream, data)
-
-
 class Colliding(Decoder):
-    """Everybody's hash begins with the same 64 bits, or with one of two."""
+    """Everybody's hash begins with the same 64 bits, or with one of a few."""
 
     kinds = 1
 
@@ -235,17 +217,15 @@ class Colliding(Decoder):
 
 
 @pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
-@pytest.mark.parametrize("kinds", [1, 2])
-@settings(
-    max_examples=60,
-    suppress_health_check=SHARED,
-)
-@given(stream=streams, data=st.data(), size=st.sampled_from([3, 1 << 20]))
-def test_half_a_hash_in_common_neither_merges_nor_loses(
+@pytest.mark.parametrize("kinds", [None, 1, 2], ids=["hashes", "half in common", "two halves"])
+@settings(max_examples=60, suppress_health_check=SHARED)
+@given(stream=streams, data=st.data(), size=st.sampled_from([*range(1, 7), 1 << 20]))
+def test_the_population_is_what_a_dictionary_would_be(
     monkeypatch, study, kinds, stream, data, size
 ):
+    """Whenever what waits is merged, and whatever hashes have in common."""
     monkeypatch.setattr(cells_module, "_COMPACT", size)
-    decoder = Colliding(study, KEY)
+    decoder = (Decoder if kinds is None else Colliding)(study, KEY)
     decoder.kinds = kinds
     check_against_model(study, decoder, stream, data)
 
