@@ -118,13 +118,16 @@ class Case:
         """(period number, rows on histories, variances) of every message of a release."""
         stepper = mechanism(self.study, declared)
         first, last = self.study.span(declared)
-        by_number = {}
+        by_number, steps = {}, {}  # a step for each beginning of the counts
         for i, history in enumerate(self.histories):
-            state = stepper.init()
+            state, seen = stepper.init(), ()
             for number in range(first, last + 1):
                 counts = self._counts(declared, history, number)
-                draw = Quiet().draw(stepper.demand(number - first + 1))
-                state, step = stepper.step(state, counts, draw)
+                seen = *seen, counts.tobytes()
+                if seen not in steps:
+                    draw = Quiet().draw(stepper.demand(number - first + 1))
+                    steps[seen] = stepper.step(state, counts, draw)
+                state, step = steps[seen]
                 if step is not None:
                     measurements = step.measurements
                     zeros = np.zeros((len(measurements.values), len(self.histories))), None
@@ -195,15 +198,11 @@ class Case:
     def _responses(self):
         """How the blocks' data and the equalities' gaps follow each measurement."""
         count = sum(m.values.size for own in self.messages.values() for m in own)
+        start = self._data(np.zeros(count))
+        data, gaps = zip(*(self._data(row) for row in np.eye(count)), strict=True)
         return [
-            np.stack(parts, axis=1)
-            for parts in zip(
-                *(
-                    tuple(a - b for a, b in zip(self._data(row), self._data(0 * row), strict=True))
-                    for row in np.eye(count)
-                ),
-                strict=True,
-            )
+            np.stack(own, axis=1) - none[:, None]
+            for own, none in zip((data, gaps), start, strict=True)
         ]
 
     def _data(self, values):

@@ -4,7 +4,7 @@ Errors are arrays (repetitions, ...). A right one fails a check at `z` standard 
 of about 2e-9 for z = 6, where noise has a seed, and of 1e-15 for z = 8, for the system's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 
 from stream_dp.privacy.noise import Draw, NoiseSource
 
+Demand = tuple[tuple[Fraction, int], ...]
 SMALL, RIGHT, LARGE = Fraction(95, 100), Fraction(1), Fraction(105, 100)
 SCALES = (SMALL, RIGHT, pytest.param(LARGE, marks=pytest.mark.slow))
 
@@ -26,6 +27,29 @@ class Scaled:
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
         return self._source.draw([(variance * self._scale**2, size) for variance, size in demand])
+
+
+class DrawnAhead:
+    """A source that draws for many repetitions at once: a call costs more than its values."""
+
+    simulated = True
+
+    def __init__(self, source: NoiseSource, repetitions: int) -> None:
+        self._source, self._repetitions = source, repetitions
+        self._ahead: dict[Demand, Iterator[Draw]] = {}
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        key = tuple(demand)
+        draw = next(self._ahead.get(key, iter(())), None)
+        if draw is None:
+            self._ahead[key] = self._drawn(key)
+            draw = next(self._ahead[key])
+        return draw
+
+    def _drawn(self, demand: Demand) -> Iterator[Draw]:
+        many = self._source.draw([(v, size * self._repetitions) for v, size in demand])
+        parts = [noise.reshape(self._repetitions, -1) for noise in many.noise]
+        return (Draw(tuple(p[i] for p in parts), many.coins) for i in range(self._repetitions))
 
 
 def spread_is(errors: np.ndarray, variance: float, z: float = 6) -> bool:

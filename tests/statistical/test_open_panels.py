@@ -123,7 +123,7 @@ def careers(people, periods):
     return np.stack(columns, axis=1)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in (2, 3))])
 def test_a_run_over_reports_publishes_as_many_people_as_there_are(seed):
     truth = careers(3000, 8)
     release = {"attribute": "x", "name": "pairs", "rho": "1/20"}

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from kit.walks import window_releases
-from spread import RIGHT, SCALES, Scaled, spread_is, unbiased
+from spread import RIGHT, SCALES, DrawnAhead, Scaled, spread_is, unbiased
 
 from stream_dp.continual import FixedWindow
 from stream_dp.evaluation.simulate import poverty
@@ -37,6 +37,7 @@ def repeat(mechanism, truth, source, repetitions):
     width, bins = mechanism.width, mechanism.bins
     estimates = np.zeros((repetitions, mechanism.releases, mechanism.measured.size))
     panel = np.zeros((repetitions, mechanism.releases, bins))
+    source = DrawnAhead(source, repetitions)
     for r in range(repetitions):
         for t, step, counts in window_releases(mechanism, truth, source):
             estimates[r, t - width] = step.estimates.values - truth[t - 1, mechanism.measured]
