@@ -24,7 +24,7 @@ Values = Mapping[str, Sequence[int | str]]
 
 @dataclass(frozen=True)
 class FittedTables:
-    """What `fit_tables` learned. model: with its title, its noisy answers and its notes."""
+    """The result of `fit_tables`. model: with its title, its noisy answers and its notes."""
 
     model: FittedModel[Hierarchy]
 

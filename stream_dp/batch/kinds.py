@@ -1,4 +1,4 @@
-"""The synthesizers of kinds of data sets, which `stream_dp.study.families` lists.
+"""The synthesizers of the kinds of data sets in `stream_dp.study.families`.
 
 A synthesizer's module is imported on first use, so that JAX is imported only for a kind that needs
 it.
@@ -34,7 +34,7 @@ LOOKED_AT: Registry[Family, InputData] = Registry(
 
 
 def require_available(kinds: Iterable[str]) -> None:
-    """Raises UserError unless this installation can fit these kinds. Imports no module."""
+    """Raises UserError unless this installation can fit `kinds`. Imports no module."""
     for kind in kinds:
         entry = _entry(kind)
         module = entry.fit.partition(":")[0]
@@ -45,13 +45,13 @@ def require_available(kinds: Iterable[str]) -> None:
 
 
 def planned_phases(study: Study, release: DataSetRelease) -> tuple[PlannedPhase, ...]:
-    """What a release will measure, from its declaration. Raises UserError if it is too large."""
+    """The future measurements of a declared release. Raises UserError for a release too large."""
     phases = _loaded(release.synthesizer.planned)(study, release)
     return cast("tuple[PlannedPhase, ...]", phases)
 
 
 def planned_titles(study: Study, release: DataSetRelease) -> tuple[str, ...]:
-    """The mechanisms that a certificate of the release may name; noisy answers decide if several.
+    """The mechanisms for a certificate of the release; noisy answers decide between several.
 
     The fit asks the same rule. Raises UserError if the release is too large.
     """
@@ -69,7 +69,7 @@ def check_limits(release: DataSetRelease, domain: Domain) -> None:
 
 
 def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:
-    """The synthesizer of a kind. Raises UserError unless this installation can fit it."""
+    """The synthesizer of a kind. Raises UserError unless this installation can fit the kind."""
     require_available([kind])
     return cast(Synthesizer[Any, Any], _loaded(_entry(kind).fit))
 
@@ -81,6 +81,6 @@ def _entry(kind: str) -> declared.Synthesizer:
 
 
 def _loaded(name: str) -> Callable[..., object]:
-    """The function that a kind's entry names, as MODULE:FUNCTION below this package."""
+    """The function of a kind's entry, MODULE:FUNCTION below this package."""
     module, _, function = name.partition(":")
     return cast(Callable[..., object], getattr(import_module(f"{__package__}.{module}"), function))

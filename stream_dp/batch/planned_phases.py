@@ -1,4 +1,4 @@
-"""What a data set will measure, from its declaration alone: candidates, cells and their noise."""
+"""The future measurements of a declared data set: candidates, cells and their noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rounds.phases import Candidates, Everything, Phase, Rounds
 
 @dataclass(frozen=True)
 class PlannedPhase:
-    """A phase of a fit, or one that noisy answers may choose.
+    """A phase of a fit, certain or a choice of noisy answers.
 
     title: what it measures, in words.
     rho: its part of the budget.
@@ -55,23 +55,23 @@ class PlannedPhase:
     @property
     def text(self) -> str:
         """In words."""
-        some = f"{self.picked:,} of " if self.picked < self.candidates else ""
+        share = f"{self.picked:,} of " if self.picked < self.candidates else ""
         spread = f"{self.least:.1f}"
         if f"{self.most:.1f}" != spread:
             spread += f" to {self.most:.1f}"
         return (
-            f"{self.title}: {some}{_several(self.candidates, 'candidate', 'candidates')},"
+            f"{self.title}: {share}{_several(self.candidates, 'candidate', 'candidates')},"
             f" {_several(self.queries, 'query', 'queries')};"
             f" standard deviation of a cell {spread}"
         )
 
 
-def _several(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _several(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def counted_phases(phases: Sequence[Phase], workload: Candidates) -> tuple[PlannedPhase, ...]:
-    """Phases that measure counts as they are."""
+    """The phases of measured counts."""
     planned = []
     for phase in phases:
         variances = phase.variances(workload)

@@ -45,7 +45,7 @@ class FitTranscript(Protocol):
         """The rounds recorded so far, from round 0 on."""
 
     def record(self, number: int, data: bytes) -> bytes:
-        """Records round `number` and returns what is recorded for it, durably.
+        """Records round `number` durably and returns the recorded bytes.
 
         Where another worker recorded the round first, that is the other worker's data. The caller
         uses only what is returned, never `data` itself.
@@ -75,7 +75,7 @@ class MemoryTranscript:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a fit works with besides its data.
+    """The surroundings of a fit, besides the data.
 
     source: draws the privacy noise.
     transcript: keeps the rounds; by default in memory.
@@ -95,7 +95,7 @@ _SEED = 32  # bytes
 
 
 def begun_rounds(context: FitContext) -> list[bytes]:
-    """Returns the rounds recorded so far; draws round 0, a seed and FORMAT, if there is none.
+    """Returns the recorded rounds; draws round 0, a seed and FORMAT, if none is recorded.
 
     Raises UserError if round 0 states another format.
     """
@@ -135,7 +135,7 @@ class FittedModel(Protocol[S]):
 
 
 class Synthesizer(Protocol[D, R]):
-    """Fits a model: `release.rho`-zCDP for one person, under the relation of what it looks at.
+    """Fits a model: `release.rho`-zCDP for one person, under the data's relation.
 
     A hierarchy is protected under `replace_in_place`, people under the relation of their domain.
     """
@@ -165,7 +165,7 @@ def declared_domain(
 
 
 def roles_domain(groups: Groups) -> Domain:
-    """The domain of members of whom only the role is known. The groups must declare roles."""
+    """The domain of members with a known role and nothing else. The groups must declare roles."""
     declared = groups.roles
     assert declared is not None
     roles = Roles(

@@ -202,7 +202,6 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
             Synthesizer(
                 fit="people.match_synthesizer:fit_match",
                 planned="people.planned_people:planned_match",
-                titles="people.planned_people:match_titles",
                 relations=RELATIONS,
                 measured=Measured.TWO_PHASES,
                 settings=(

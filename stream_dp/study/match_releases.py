@@ -73,6 +73,11 @@ class MatchRelease(PeopleRelease):
         return {name: composites.get(name, (name,)) for name in names}
 
     @property
+    def chosen(self) -> bool:
+        """Whether no marginal of two columns or more is declared."""
+        return all(len(marginal.of) < 2 for marginal in self.asked)
+
+    @property
     def asked(self) -> tuple[Marginal, ...]:
         """The listed marginals with their weights."""
         listed = self.marginals or ()

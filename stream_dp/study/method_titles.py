@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry
 from .place_releases import SizesRelease
-from .table_releases import DataSetRelease
+from .table_releases import DataSetRelease, PeopleRelease
 
 # Of tables of people whose pairs are picked in rounds, whatever their kind.
 PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
@@ -28,8 +28,11 @@ def possible_titles(release: DataSetRelease) -> tuple[str, ...]:
     return _POSSIBLE[release.family](release)
 
 
-def _people_titles(release: DataSetRelease) -> tuple[str, ...]:
-    return kind_title(release.kind), PICKED_TITLE
+def _people_titles(release: PeopleRelease) -> tuple[str, ...]:
+    """Rounds, sums or marginals are declared, or else noisy numbers may choose."""
+    if release.chosen:
+        return kind_title(release.kind), PICKED_TITLE
+    return (PICKED_TITLE if release.declared_rounds else kind_title(release.kind),)
 
 
 def _households_titles(release: DataSetRelease) -> tuple[str, ...]:

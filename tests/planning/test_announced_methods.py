@@ -91,6 +91,8 @@ def compare_announced_and_done(study, size):
     if study.neighbours != "add_remove" and release.kind != "match":
         assert len(announced) == 1
     assert set(announced) <= set(possible_titles(release))
+    if not release.chosen or release.kind == "match":
+        assert announced == possible_titles(release)
     (planned,) = plan_study(study).releases
     assert planned.facts["mechanism"] == "; or, as noisy counts decide, ".join(announced)
     phases = planned_phases(study, release)

@@ -48,13 +48,13 @@ class Column:
             raise UserError(f"column '{self.name}': missing must be one of its values")
 
     def code(self, value: int | str) -> int:
-        """The code of a value. Raises UserError unless it is one of the values."""
+        """The code of a value. Raises UserError for a value that is not declared."""
         if value not in self.values:
             raise UserError(f"column '{self.name}': {value} is none of its declared values")
         return self.values.index(value)
 
     def codes(self, cells: pa.Array) -> Int64Array:
-        """(n,) codes of an array of text; -1 for a cell that is none of the values."""
+        """(n,) codes of an array of text; -1 for a cell without a declared value."""
         if self.missing is not None:
             cells = cells.fill_null(str(self.missing))
         index = pc.index_in(cells, pa.array([str(v) for v in self.values], pa.string()))
@@ -198,19 +198,19 @@ class Hierarchy:
 def role_faults(
     domain: Domain, people: NDArray[np.integer], group_of: Int64Array, groups: int
 ) -> Iterator[tuple[str, Int64Array]]:
-    """Each fault of the roles in words, with the groups that have it."""
+    """Yields the faults of the roles in words, with the faulty groups."""
     if domain.roles is None:
         return
     role = people[:, domain.role_column]
     heads, spouses, children = (
         np.bincount(group_of[role == code], minlength=groups) for code in domain.role_codes
     )
-    most = domain.roles.children
+    limit = domain.roles.children
     for text, wrong in (
         ("no head", heads < 1),
         ("more than one head", heads > 1),
         ("more than one spouse", spouses > 1),
-        (f"more than {most} children", children > most),
+        (f"more than {limit} children", children > limit),
     ):
         if wrong.any():
             yield text, np.flatnonzero(wrong)

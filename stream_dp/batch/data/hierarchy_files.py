@@ -16,7 +16,7 @@ from .hierarchy_tables import missing_columns
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
-    """These columns of a .csv file, as text, or of a .parquet file. Raises UserError."""
+    """Reads columns of a .csv file, as text, or of a .parquet file. Raises UserError."""
     columns = list(dict.fromkeys(columns))
     lines = missing_columns(str(path), column_names(path), columns)
     if lines:
@@ -38,7 +38,7 @@ def read_table(path: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def column_names(path: Path) -> list[str]:
-    """The column names of a file. Raises UserError unless it can be read."""
+    """The column names of a file. Raises UserError for an unreadable file."""
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     try:

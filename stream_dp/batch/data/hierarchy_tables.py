@@ -113,7 +113,7 @@ def to_tables(hierarchy: Hierarchy) -> tuple[pa.Table, pa.Table]:
 
 
 def text_column(table: pa.Table, name: str) -> pa.Array:
-    """A column as text, empty cells null. Raises UserError unless it holds text or numbers."""
+    """A column as text, empty cells null. Raises UserError for neither text nor numbers."""
     return _filled(cell_text(table.column(name), name))
 
 
@@ -139,10 +139,10 @@ def integer_column(table: pa.Table, name: str) -> pa.Array:
 
 
 def missing_columns(table: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """A line for each needed column that a table lacks or has more than once."""
-    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    """A line for every needed column that is missing in a table or repeated."""
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return [
-        f"{table}: no column '{n}'; there are {some}"
+        f"{table}: no column '{n}'; there are {listed}"
         if n not in names
         else f"{table}: more than one column '{n}'"
         for n in needed

@@ -1,1 +1,1 @@
-"""Synthesizers of people: one table, a row for each person."""
+"""Synthesizers of people: a table with a row a person."""

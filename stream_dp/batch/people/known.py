@@ -1,4 +1,4 @@
-"""Interactions of columns that other releases have published already: a fit has them at no cost."""
+"""Interactions of columns published by other releases, at no cost for a fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """One of them, of the people whom the fit looks at.
+    """An interaction of the people whom the fit looks at.
 
     columns: in increasing order; of none the value is the number of people.
     values: one axis for each column, numbers of people, which sum to 0 along every axis.

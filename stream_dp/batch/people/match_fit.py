@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ class MatchFit:
 
     encoding: Encoding
     compression: Compression
-    first: AdaptiveFit[Residuals, Never]
+    first: AdaptiveFit[Residuals, People]
     second: AdaptiveFit[Residuals, People]
     known: tuple[Known, ...]
     dropped: tuple[str, ...]
@@ -50,15 +49,15 @@ class MatchFit:
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
-        own, later = self.first.notes, self.second.notes
-        added = {name: int(own[name]) + int(later[name]) for name in _COUNTED}
+        earlier, later = self.first.notes, self.second.notes
+        added = {name: int(earlier[name]) + int(later[name]) for name in _COUNTED}
         columns = zip(self.encoding.names, self.compression.columns, strict=True)
         merged = [f"{column.merged} of {name}" for name, column in columns if column.merged]
-        more = {"values_merged": ", ".join(merged) or "none"}
+        extra = {"values_merged": ", ".join(merged) or "none"}
         if self.dropped:
-            more["triples_too_large"] = "; ".join(self.dropped)
+            extra["triples_too_large"] = "; ".join(self.dropped)
         error = {name: later[name] for name in ("error_on_measurements",) if name in later}
-        return {**added, **error, **more}
+        return {**added, **error, **extra}
 
     def sample(self, seed: int) -> People:
         groups = self.second.sample(seed)
@@ -67,31 +66,33 @@ class MatchFit:
 
     @property
     def measured(self) -> frozenset[Columns]:
-        """The sets of the table's columns of which all that their marginal says was measured."""
-        single = {(place,) for place in range(len(self.encoding.names))}
+        """The sets of the table's columns whose marginal was measured completely."""
+        single = {(column,) for column in range(len(self.encoding.names))}
         unmerged = [p for (p,) in single if self.compression.columns[p].identity]
         later = {self.second.workload.sets[i] for i in self.second.answers.candidates}
         sets = single | {a for a in later if {*a} <= {*unmerged}}
         return frozenset(
-            part
+            subset
             for a in sets
-            for columns in [sorted(c for place in a for c in self.encoding.parts[place])]
+            for columns in [sorted(c for column in a for c in self.encoding.parts[column])]
             for ways in range(1, len(columns) + 1)
-            for part in combinations(columns, ways)
+            for subset in combinations(columns, ways)
         )
 
     def shares(self, columns: Columns) -> NDArray[np.float64]:
-        """The noisy shares of a marginal of `measured`, one axis for each column."""
-        of = {c: place for place, own in enumerate(self.encoding.parts) for c in own}
-        places = tuple(sorted({of[c] for c in columns}))
-        if len(places) == 1:
-            noisy = self.compression.columns[places[0]].noisy
+        """The noisy shares of a marginal of `measured`, an axis a column."""
+        column_of = {
+            c: column for column, composite in enumerate(self.encoding.parts) for c in composite
+        }
+        measured = tuple(sorted({column_of[c] for c in columns}))
+        if len(measured) == 1:
+            noisy = self.compression.columns[measured[0]].noisy
             values = noisy.counts() / max(noisy.people, 1)
         else:
             targets = Targets.of(self.second.workload, self.second.answers, self.known)
-            values = targets.marginal(places)
-        parts = [c for place in places for c in self.encoding.parts[place]]
-        values = values.reshape([self.encoding.source.sizes[c] for c in parts])
-        values = values.sum(axis=tuple(i for i, c in enumerate(parts) if c not in columns))
-        kept = [c for c in parts if c in columns]
-        return np.transpose(values, [kept.index(c) for c in columns])
+            values = targets.marginal(measured)
+        sources = [c for column in measured for c in self.encoding.parts[column]]
+        values = values.reshape([self.encoding.source.sizes[c] for c in sources])
+        values = values.sum(axis=tuple(i for i, c in enumerate(sources) if c not in columns))
+        order = [c for c in sources if c in columns]
+        return np.transpose(values, [order.index(c) for c in columns])

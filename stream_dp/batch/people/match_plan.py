@@ -142,7 +142,7 @@ class MatchPlan:
     def picked(
         self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
     ) -> PeoplePlan | None:
-        """The second phase if it picks pairs in rounds, one at least; None if it picks none."""
+        """The second phase if pairs are picked in rounds, at least a pair; else None."""
         people = max(1, people)
         if people >= self.fewest_at_once(domain):
             return None
@@ -174,13 +174,13 @@ class MatchPlan:
 
     @cached_property
     def pairs(self) -> list[Columns]:
-        """The pairs that are measured by default: those of fewest values, before any is merged."""
+        """The pairs to measure by default: the pairs with the fewest values, before merging."""
         source = self.encoding.domain
         pairs = combinations(range(len(source.columns)), 2)
         return sorted(sorted(pairs, key=lambda a: (source.cells(a), a))[:PAIRS])
 
     def triples(self, domain: PeopleDomain) -> list[Columns]:
-        """The triples that may be measured by default, whose pairs are measured as well."""
+        """The triples to measure by default: all of their pairs are measured as well."""
         pairs, triples = {*self.pairs}, combinations(range(len(domain.columns)), 3)
         return smallest_triples(
             domain, [a for a in triples if pairs.issuperset(combinations(a, 2))]
@@ -197,7 +197,7 @@ class MatchPlan:
         return weights
 
     def dropped(self, domain: PeopleDomain) -> tuple[str, ...]:
-        """The declared triples that are too large to be measured: their pairs are."""
+        """The declared triples too large to be measured; only their pairs are measured."""
         names = self.encoding.names
         return tuple(", ".join(names[c] for c in a) for a in self._large_triples(domain))
 
@@ -208,7 +208,7 @@ class MatchPlan:
     def measured(
         self, domain: PeopleDomain, weights: Mapping[Columns, Fraction], people: int
     ) -> tuple[Residuals, Everything]:
-        """The second phase if it measures interactions of two columns and three at once.
+        """The second phase if interactions of two columns and three are measured at once.
 
         weights: by interaction.
         """

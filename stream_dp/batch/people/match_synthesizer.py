@@ -66,7 +66,7 @@ def _unmerged(
 
 
 def _partly(context: FitContext, before: int = 0, after: int = 0) -> FitContext:
-    """The context of one phase. before, after: the rounds before the phase and after it."""
+    """The context of a phase. before, after: the rounds before the phase and after the phase."""
 
     def progress(done: int, rounds: int, error: float) -> None:
         context.progress(before + done, before + rounds + after, error)

@@ -1,4 +1,4 @@
-"""The plan of a table of people: one type, which `check`, the fit and the certificate all ask.
+"""The plan of a table of people, for `check`, the fit and the certificate.
 
 A table of people is fitted in four steps.
 
@@ -50,7 +50,7 @@ MANY_PEOPLE = 1 << 62  # more than there are: what is measured of them is the mo
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The measurements that follow the number of people, and the model that learns.
+    """The measurements after the number of people, and the model.
 
     title: the mechanism in words; a certificate says it, and `check`.
     phases: of single columns, then of pairs or listed marginals.
@@ -66,7 +66,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class PeoplePlan:
-    """The phases of a fit, and the model that learns.
+    """The phases of a fit, and the model.
 
     workload: all that may be measured.
     known: what others have published of the same columns.
@@ -85,7 +85,7 @@ class PeoplePlan:
 
     @property
     def supposed(self) -> tuple[int, ...]:
-        """Numbers of people that have all steps there may be, each with the most rounds."""
+        """Numbers of people that lead to every possible list of steps, at its longest."""
         if self.people is not None:
             return (self.people,)
         return (MANY_PEOPLE, self.fewest - 1) if self.fewest > 1 else (MANY_PEOPLE,)
@@ -107,12 +107,12 @@ class PeoplePlan:
         return max(1, int(answers.values[0]) if self.people is None else self.people)
 
     def phases(self, people: int) -> list[Phase]:
-        """The phases of so many people but for the last one, which noisy answers choose."""
+        """All phases for a number of people except the last phase, which noisy answers choose."""
         counting = [] if self.counting is None else [self.counting]
         return [*counting, *self.steps(people).phases]
 
     def phase(self, number: int, answers: NoisyAnswers) -> Phase | None:
-        """The phase of a number, from 0, given all answers so far; None after the last."""
+        """The phase `number`, from 0, given all answers; None after the last phase."""
         if number == 0 and self.counting is not None:
             return self.counting
         people = self.number(answers)
@@ -168,9 +168,9 @@ def _rounds_plan(
     """Single columns, then declared rounds; pairs with a label count more."""
     pairs = ranked_pairs(domain, label_columns(release))
     if max(map(len, pairs.sets)) < 2:
-        least = prod(sorted(domain.sizes)[:2])
+        smallest = prod(sorted(domain.sizes)[:2])
         raise UserError(
-            f"people: the two smallest columns have {least:,} cells together; pairs that are"
+            f"people: the two smallest columns have {smallest:,} cells together; pairs that are"
             f" picked have at most {MOST_PAIR:,}: declare `rounds = 0`"
         )
     base = known_sets(domain, known)
@@ -187,7 +187,7 @@ def _rounds_plan(
 def _chosen_plan(
     domain: PeopleDomain, release: PeopleRelease, known: tuple[Known, ...]
 ) -> PeoplePlan:
-    """What the number of people chooses; from MANY columns on, neither triples nor large pairs."""
+    """The plan by the number of people; from MANY columns on, neither triples nor large pairs."""
     labels, many = label_columns(release), len(domain.columns) >= MANY
     sets = ranked_pairs(domain).sets if many else all_residuals(domain, 3, MOST_TRIPLE).sets
     workload, base = RankedPairs(domain, sets), known_sets(domain, known)

@@ -51,7 +51,7 @@ def fit_plan(
     context: FitContext,
     mixture: Callable[[int], Model[People]] | None = None,
 ) -> AdaptiveFit[Any, People]:
-    """Measures people as a plan says, selects what else to measure, and fits the plan's model.
+    """Measures people by a plan, selects further measurements, and fits the plan's model.
 
     people: by their measured columns. Confidential.
     mixture: from a seed, the model where the plan has no graphical one; by default the mixture of
@@ -95,7 +95,7 @@ class Unlearnt:
         raise NotImplementedError("single columns are learnt before a phase picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[Model[People], float]:
-        """The model that has learnt these answers, and its error."""
+        """Returns the model fitted to these answers, and its error."""
         return self.model(measured).learn(measured) if self.model else (self, float("nan"))
 
     def sample(self, seed: int) -> People:

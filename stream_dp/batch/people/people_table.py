@@ -26,7 +26,7 @@ MOST_CELLS = 1 << 20  # of the marginal of a pair of columns
 
 @dataclass(frozen=True)
 class PeopleDomain:
-    """The declared columns of people, and what one person may change.
+    """The declared columns of people, and the changes by a single person.
 
     columns: their attributes.
     moves: whether one person's row may come or go.
@@ -67,7 +67,7 @@ class PeopleDomain:
         return tuple(len(c.values) for c in self.columns)
 
     def cells(self, columns: tuple[int, ...]) -> int:
-        """How many cells the marginal of some columns has."""
+        """The number of cells of a marginal."""
         return prod(self.sizes[c] for c in columns)
 
 
@@ -78,7 +78,7 @@ def declared_people(
     neighbours: str,
     size: int | None,
 ) -> PeopleDomain:
-    """The columns of a release of people, and what one person may change.
+    """The columns of a release of people, and the changes by a single person.
 
     attributes: of the study, by name.
     neighbours: the study's relation.
@@ -105,15 +105,15 @@ def study_people(study: Study, release: PeopleRelease) -> PeopleDomain:
 
 
 def present_rows(study: Study, release: PeopleRelease, symbols: Mapping[str, Codes]) -> Codes:
-    """(N, columns) codes of those who are present; symbols: by column, of everybody.
+    """(N, columns) codes of people who are present. symbols: by column, of everybody.
 
     Who is absent in every column is no row. Confidential.
     """
     codes = np.stack([symbols[name] for name in release.names], axis=1)
-    here = np.zeros(len(codes), np.bool_)
+    present = np.zeros(len(codes), np.bool_)
     for column, answer in enumerate(release.answers):
-        here |= codes[:, column] != study.attributes[answer.attribute].codes.get(ABSENT, -1)
-    return codes[here]
+        present |= codes[:, column] != study.attributes[answer.attribute].codes.get(ABSENT, -1)
+    return codes[present]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +142,11 @@ class People:
     def of_answers(domain: PeopleDomain, answers: Codes) -> People:
         """People from the codes of their answers, (N, columns). Raises ValueError."""
         codes, numbers = answers.astype(np.int64), dict[int, Codes]()
-        for column, of in domain.numbers.items():
-            numbers[column] = own = codes[:, column].copy()
-            if len(own) and not 0 <= own.min() <= own.max() < len(of):
+        for column, declared in domain.numbers.items():
+            numbers[column] = points = codes[:, column].copy()
+            if len(points) and not 0 <= points.min() <= points.max() < len(declared):
                 raise ValueError("a code lies outside its numbers")
-            codes[:, column] = np.searchsorted(of.starts, own, side="right") - 1
+            codes[:, column] = np.searchsorted(declared.starts, points, side="right") - 1
         return People(domain, codes, numbers)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stream_dp.study import MatchRelease, PeopleRelease, Study
-from stream_dp.study.method_titles import PICKED_TITLE
 
 from ..data.domain import Column
 from ..planned_phases import PlannedPhase
@@ -24,7 +23,7 @@ Precisions = dict[Columns, float]  # by set, of an entry of its measured residua
 
 
 def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
-    """The phases of the kinds `mixture` and `rap`, with all that noisy answers may choose."""
+    """The phases of the kinds `mixture` and `rap`, with all choices of noisy answers."""
     plan = people_plan(study_people(study, release), release)
     planned, precisions = list[PlannedPhase](), Precisions()
     if plan.counting is not None:
@@ -39,7 +38,7 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
 
 
 def _steps(plan: PeoplePlan, people: int, sums: str, precisions: Precisions) -> list[PlannedPhase]:
-    """The phases that follow the number of people. precisions: of what is measured already."""
+    """The phases after the number of people. precisions: of earlier measurements."""
     steps, planned = plan.steps(people), list[PlannedPhase]()
     chooses = plan.people is None and plan.fewest > 1
     is_fewer = chooses and people < plan.fewest
@@ -123,20 +122,10 @@ def people_titles(study: Study, release: PeopleRelease) -> tuple[str, ...]:
     return people_plan(study_people(study, release), release).titles
 
 
-def match_titles(study: Study, release: MatchRelease) -> tuple[str, ...]:
-    """The mechanisms that a certificate may name; see `kinds.planned_titles`.
-
-    The noisy counts of single columns, by which values are merged, decide between the two.
-    """
-    plan = MatchPlan(Encoding.of(study_people(study, release), release), release)
-    titles = plan.first.titles
-    return titles if plan.listed else (*titles, PICKED_TITLE)
-
-
 def _described(
     title: str, residuals: Residuals, phase: Phase, before: Precisions
 ) -> tuple[PlannedPhase, Precisions]:
-    """A phase in words, and the precisions after it. before: the precisions before it."""
+    """A phase in words, and the precisions after the phase. before: the precisions before."""
     precisions = {**before}
     for candidate, variance in phase.variances(residuals).items():
         columns = residuals.sets[candidate]

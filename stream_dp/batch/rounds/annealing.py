@@ -1,4 +1,4 @@
-"""Rounds whose noise falls where one taught nothing, until the budget is spent.
+"""Rounds with falling noise: a round that taught nothing halves the noise of the next.
 
 Source: McKenna, Mullins, Sheldon, Miklau 2022, "AIM: an adaptive and iterative mechanism for
 differentially private synthetic data" (arXiv 2201.12677), "budget annealing". A round picks
@@ -76,7 +76,7 @@ class Annealed(Picking):
         measured: Sequence[int],
         source: NoiseSource,
     ) -> list[int]:
-        """The next round's candidates, one after the other.
+        """The next round's candidates, in the order of picking.
 
         scores: (candidates,) of all candidates.
         measured: the candidates measured so far.
@@ -97,7 +97,7 @@ class Annealed(Picking):
         return 0 < len(new) == len(picked) <= self.picks
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> Annealed | None:
-        """The rounds that remain after one; None after the last."""
+        """The remaining rounds, or None."""
         if self.last:
             return None
         return replace(self, rho=self.rho - self.each * len(picked))

@@ -1,4 +1,4 @@
-"""The loop of all methods: phases of measurements, each decided once, and a model that learns.
+"""The loop of all methods: phases of measurements, decided once, and a model.
 
 Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942),
 section "Adaptive Measurements". This version adds exact discrete noise, entire marginals as
@@ -53,10 +53,10 @@ class Model(Protocol[S]):
     """A distribution of data: a frozen value that sees noisy answers only."""
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        """(n,) expected counts of the workload's rows. Only phases of rounds ask for it."""
+        """(n,) expected counts of the workload's rows, for phases of rounds."""
 
     def learn(self, measured: NoisyAnswers) -> tuple[Model[S], float]:
-        """A model that fits these answers better, and its error on them.
+        """Returns a model fitted to these answers, and the error on the answers.
 
         The error is about 1 if the model misses only the noise.
         """
@@ -66,7 +66,7 @@ class Model(Protocol[S]):
 
 @dataclass(frozen=True)
 class AdaptiveMethod(Generic[W, S]):
-    """What a method brings to the loop.
+    """A method's contribution to the loop.
 
     title: the method in words.
     workload: what may be measured.
@@ -100,7 +100,7 @@ class AdaptiveMethod(Generic[W, S]):
 
 @dataclass(frozen=True)
 class AdaptiveFit(Generic[W, S]):
-    """A fitted model and the rounds that it comes from; see `synthesizer.FittedModel`.
+    """A fitted model and its rounds; see `synthesizer.FittedModel`.
 
     picked: the candidates of each round.
     answers: all that was measured.
@@ -135,7 +135,7 @@ class AdaptiveFit(Generic[W, S]):
 
 
 def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -> AdaptiveFit[W, S]:
-    """Fits a model in phases of measurements, whose parts of rho are its cost.
+    """Fits a model in phases of measurements; the phases' parts of rho are the cost.
 
     Raises UserError where the transcript holds rounds of something else.
     """
@@ -231,7 +231,7 @@ class _Data:
     def measure(
         self, candidates: Sequence[int], variances: Mapping[int, Fraction], phase: Phase
     ) -> bytes:
-        """A round as recorded: the candidates, their noisy answers, and how far noise has fallen.
+        """A round to record: the candidates, their noisy answers, and the level of noise.
 
         Noise is drawn before the counts are read.
         """

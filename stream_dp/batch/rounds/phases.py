@@ -1,4 +1,4 @@
-"""The phases of a fit: what each may measure, its part of rho, and the noise that follows from it.
+"""The phases of a fit: their candidates, their parts of rho, and the noise.
 
 A phase measures all of its candidates at once, with declared weights (`Everything`), or in rounds
 that each pick the candidates that the model answers worst (`Rounds`). A later phase may depend on
@@ -28,7 +28,7 @@ SELECTION = Fraction(1, 10)
 
 
 class Candidates(Protocol):
-    """What may be measured of some data: candidates, each of one or several integer counts.
+    """Candidates for measurement, of one or several integer counts.
 
     starts: (candidates + 1,) candidate i has the counts of rows starts[i] to starts[i + 1].
     domain: what the counts are about.
@@ -41,7 +41,7 @@ class Candidates(Protocol):
 
     @property
     def candidates(self) -> int:
-        """How many there are."""
+        """The number of candidates."""
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
         """The rows of the counts of some candidates, in their order."""
@@ -51,10 +51,10 @@ class Candidates(Protocol):
         """By candidate, the squared L2 sensitivity of its counts alone."""
 
     def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The exact rho of measuring candidates together, with noise of these variances."""
+        """The exact rho of measuring candidates together, with noise of `variances`."""
 
     def counter(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
-        """The function that gives the exact counts of candidates, in their order. Confidential."""
+        """A function from candidates to their exact counts, in this order. Confidential."""
 
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
         """The counts in words."""
@@ -68,7 +68,7 @@ class Ranked(Candidates, Protocol):
         """The largest change of any score by one person."""
 
     def judged(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
-        """The function that gives the exact counts that models answer. Confidential."""
+        """A function from candidates to the exact counts that models answer. Confidential."""
 
     def scores(
         self,
@@ -114,7 +114,7 @@ class NoisyAnswers:
         values: Int64Array,
         variances: Mapping[int, Fraction],
     ) -> NoisyAnswers:
-        """These answers and those of another round."""
+        """Returns all answers with the answers of a further round."""
         sizes = np.diff(workload.starts)[list(candidates)].tolist()
         added = tuple(
             variances[i] for i, n in zip(candidates, sizes, strict=True) for _ in range(n)
@@ -130,7 +130,7 @@ class NoisyAnswers:
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """(n,) exact variances of the noise, which are below those parameters."""
+        """(n,) exact variances of the noise, below the parameters `variances`."""
         exact = {v: exact_variance(v) for v in set(self.variances)}
         return np.array([exact[v] for v in self.variances], np.float64)
 
@@ -166,7 +166,7 @@ class Everything:
         """The phase after this round: none."""
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
-        """Whether a round may measure these candidates after those measured."""
+        """Whether a round may measure `picked` after `measured`."""
         return tuple(picked) == self.candidates
 
     def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
@@ -176,7 +176,7 @@ class Everything:
 
 
 class Picking:
-    """Rounds that pick candidates, each pick and its measurement at the cost `each`.
+    """Rounds of picks; a pick and its measurement cost `self.each`.
 
     rho: the rounds' part of the budget.
     candidates: the numbers of those to pick from.
@@ -194,7 +194,7 @@ class Picking:
         raise NotImplementedError
 
     def variances(self, workload: Candidates) -> dict[int, Fraction]:
-        """By candidate, the variance of its noise in the next round: each costs the same."""
+        """By candidate, the variance of its noise in the next round, at equal costs."""
         measuring = (1 - self.selection) * self.each
         squared = workload.squared
         variances = {s: Fraction(s) / (2 * measuring) for s in set(squared)}
@@ -205,7 +205,7 @@ class Picking:
         return workload.sensitivity**2 / (2 * self.selection * self.each)
 
     def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of the next round if it picks and measures these candidates."""
+        """The rho of the next round with these picks."""
         variances = self.variances(workload)
         measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
         return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
@@ -236,12 +236,12 @@ class Rounds(Picking):
         return self.rho / (self.rounds * self.picks)
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
-        """The rounds that remain after one; None after the last."""
+        """The remaining rounds, or None."""
         rounds = self.rounds - 1
         return replace(self, rounds=rounds, rho=self.each * self.picks * rounds) if rounds else None
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
-        """Whether a round may pick these candidates after those measured."""
+        """Whether a round may pick `picked` after `measured`."""
         new = {*picked} & {*self.candidates} - {*measured}
         return len(new) == len(picked) == self.picks
 

@@ -1,1 +1,1 @@
-"""Step 1: the columns of a table become those that are measured, and back."""
+"""Step 1: the columns of a table become the measured columns, and back."""

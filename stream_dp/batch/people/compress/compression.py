@@ -1,4 +1,4 @@
-"""The compressed domain: values of a column whose noisy count is low become one value.
+"""The compressed domain: a column's values with low noisy counts become a single value.
 
 A value, or a declared group of values such as a coarser bin, stays apart where its noisy count is
 at least `threshold` standard deviations of its own noise; all others of the column become one. All
@@ -36,7 +36,7 @@ SEVERAL = "|"  # between the values of a coarser bin
 
 @dataclass(frozen=True, eq=False)
 class NoisyColumn:
-    """What the first phase says of one column.
+    """The noisy answers of the first phase about a column.
 
     entries: (n,) noisy residual, integers.
     variance: of the noise in an entry.
@@ -51,8 +51,8 @@ class NoisyColumn:
     def scaled(self, values: Sequence[int]) -> int:
         """The noisy count of some values, times n squared."""
         n, m = len(self.entries), len(values)
-        own = sum(self._list[v] for v in values)
-        return n * own - m * self._sum + m * n * self.people
+        total = sum(self._list[v] for v in values)
+        return n * total - m * self._sum + m * n * self.people
 
     def scaled_variance(self, m: int) -> Fraction:
         n = len(self.entries)
@@ -76,7 +76,7 @@ class NoisyColumn:
 
 @dataclass(frozen=True, eq=False)
 class MergedColumn:
-    """The groups of a column's values that the compressed domain tells apart.
+    """The groups of a column's values in the compressed domain.
 
     groups: by group, the codes of its values.
     rest: whether the last group is that of the merged values.
@@ -91,22 +91,22 @@ class MergedColumn:
     def of(
         noisy: NoisyColumn, public: NDArray[np.int64], threshold: Fraction, exempt: bool
     ) -> MergedColumn:
-        """public: (n,) the declared group of each value; exempt: merge only what is too many."""
+        """public: (n,) the declared groups. exempt: merge only values beyond MOST_APART."""
         order = np.argsort(public, kind="stable")
         starts = np.flatnonzero(np.diff(public[order], prepend=-1))
         declared = [tuple(g.tolist()) for g in np.split(order, starts[1:])]
         scaled = [noisy.scaled(group) for group in declared]
-        least = {m: threshold**2 * noisy.scaled_variance(m) for m in set(map(len, declared))}
+        threshold_of = {m: threshold**2 * noisy.scaled_variance(m) for m in set(map(len, declared))}
         high = [
-            exempt or (count >= 0 and count**2 >= least[len(group)])
+            exempt or (count >= 0 and count**2 >= threshold_of[len(group)])
             for count, group in zip(scaled, declared, strict=True)
         ]
         first = sorted(range(len(declared)), key=lambda i: (-scaled[i], i))
-        apart = {first[0], *[i for i in first if high[i]][:MOST_APART]}
-        low = [i for i in range(len(declared)) if i not in apart]
+        separate = {first[0], *[i for i in first if high[i]][:MOST_APART]}
+        low = [i for i in range(len(declared)) if i not in separate]
         if len(low) == 1:  # alone it is what it was
-            apart, low = {*apart, *low}, []
-        groups = [declared[i] for i in sorted(apart)]
+            separate, low = {*separate, *low}, []
+        groups = [declared[i] for i in sorted(separate)]
         if low:
             groups.append(tuple(sorted(v for i in low for v in declared[i])))
         return MergedColumn(tuple(groups), bool(low), noisy)
@@ -133,15 +133,15 @@ class MergedColumn:
         """The column of groups: a value alone, the values of a coarser bin, or the rest."""
         names: list[int | str] = []
         for values in self.groups:
-            alone = source.values[values[0]]
+            single = source.values[values[0]]
             several = SEVERAL.join(str(source.values[v]) for v in values)
-            names.append(alone if len(values) == 1 else several)
+            names.append(single if len(values) == 1 else several)
         if self.rest:
             names[-1] = REST
         return Column(source.name, tuple(names))
 
-    def known(self, place: int) -> Known:
-        """The interaction of the compressed column, number `place`, that its groups' counts say.
+    def known(self, column: int) -> Known:
+        """The interaction of the compressed column number `column`, from its groups' counts.
 
         Its noise differs by group; the variance is that of their mean.
         """
@@ -149,9 +149,9 @@ class MergedColumn:
         sums = np.zeros(count)
         np.add.at(sums, self.group_of, self.noisy.counts())
         m = np.bincount(self.group_of, minlength=count)
-        each = m * (1 - m / n) * float(self.noisy.variance) / n**2
-        variance = float(each.mean()) / (1 - 1 / count)
-        return Known((place,), sums - self.noisy.people / count, variance)
+        variances = m * (1 - m / n) * float(self.noisy.variance) / n**2
+        variance = float(variances.mean()) / (1 - 1 / count)
+        return Known((column,), sums - self.noisy.people / count, variance)
 
     def values(self, groups: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
         """(N,) values drawn for people of these groups."""
@@ -162,8 +162,8 @@ class MergedColumn:
             likely = counts[list(values)]
             if likely.sum() <= 0:
                 likely = np.ones(len(values))
-            (places,) = drawn_cells(rng, likely[None, :], np.array([len(people)]))
-            result[people] = np.array(values)[places]
+            (drawn,) = drawn_cells(rng, likely[None, :], np.array([len(people)]))
+            result[people] = np.array(values)[drawn]
         return result
 
 
@@ -183,7 +183,7 @@ class Compression:
         """The compressed domain."""
         columns = zip(self.columns, self.source.columns, strict=True)
         return PeopleDomain(
-            columns=tuple(merged.column(of) for merged, of in columns),
+            columns=tuple(merged.column(source) for merged, source in columns),
             moves=self.source.moves,
             replaced=self.source.replaced,
             size=self.source.size,

@@ -1,4 +1,4 @@
-"""The columns that are measured: those of the table, composites in place of their parts.
+"""The measured columns: the table's columns, with composites in place of their sources.
 
 Everything here is declared. A composite's values are the pairs of its columns' values, in their
 order; a person's row in the table and among the measured columns say the same.
@@ -25,7 +25,7 @@ JOINT = "&"  # between the values of a composite; no value holds it
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What is measured, and how it comes from the columns of the table.
+    """The measured columns, and their sources in the table.
 
     source: the table's columns.
     names: of the measured columns.
@@ -41,16 +41,16 @@ class Encoding:
     @staticmethod
     def of(source: PeopleDomain, release: MatchRelease) -> Encoding:
         """source: the columns of the release, in its order."""
-        places = {name: place for place, name in enumerate(release.names)}
+        column_of = {name: column for column, name in enumerate(release.names)}
         columns = release.columns
         coarse = {
-            places[name]: np.array(source.numbers[places[name]].coarser(edges), np.int64)
+            column_of[name]: np.array(source.numbers[column_of[name]].coarser(edges), np.int64)
             for name, edges in (release.coarser or {}).items()
         }
         return Encoding(
             source=source,
             names=tuple(columns),
-            parts=tuple(tuple(places[name] for name in own) for own in columns.values()),
+            parts=tuple(tuple(column_of[name] for name in sources) for sources in columns.values()),
             coarse=coarse,
         )
 
@@ -65,32 +65,32 @@ class Encoding:
             most=_MOST,
         )
 
-    def _column(self, name: str, part: tuple[int, ...]) -> Column:
-        values = [self.source.columns[c].values for c in part]
-        if len(part) == 1:
+    def _column(self, name: str, sources: tuple[int, ...]) -> Column:
+        values = [self.source.columns[c].values for c in sources]
+        if len(sources) == 1:
             return Column(name, values[0])
         return Column(name, tuple(JOINT.join(map(str, cell)) for cell in product(*values)))
 
-    def _sizes(self, part: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self.source.sizes[c] for c in part)
+    def _sizes(self, sources: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self.source.sizes[c] for c in sources)
 
     def public_groups(self, column: int) -> NDArray[np.int64]:
-        """(values,) the group that each value of a measured column is in, from 0, of coarser bins.
+        """(values,) the group of every value of a measured column, from 0, by coarser bins.
 
         Without coarser bins each value is a group of its own.
         """
         groups = np.zeros(1, np.int64)
         for c in self.parts[column]:
-            own = self.coarse.get(c, np.arange(self.source.sizes[c]))
-            groups = (groups[:, None] * (int(own.max()) + 1) + own).reshape(-1)
+            coarse = self.coarse.get(c, np.arange(self.source.sizes[c]))
+            groups = (groups[:, None] * (int(coarse.max()) + 1) + coarse).reshape(-1)
         return groups
 
     def coded(self, people: People) -> People:
         """People by their measured columns. Confidential where they are."""
         columns = []
-        for part in self.parts:
-            codes = tuple(people.codes[:, c].astype(np.int64) for c in part)
-            columns.append(np.ravel_multi_index(codes, self._sizes(part)))
+        for sources in self.parts:
+            codes = tuple(people.codes[:, c].astype(np.int64) for c in sources)
+            columns.append(np.ravel_multi_index(codes, self._sizes(sources)))
         return People(self.domain, np.stack(columns, axis=1))
 
     def decoded(self, codes: Codes, rng: np.random.Generator) -> People:

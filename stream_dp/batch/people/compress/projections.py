@@ -40,7 +40,7 @@ _LEAST_WEIGHT = 1000  # what a weight of one standard deviation is for the wides
 
 @dataclass(frozen=True)
 class Projection:
-    """A sum of numbers and where it is cut.
+    """A sum of numbers and its thresholds.
 
     weights: by column that is a number, in increasing order.
     thresholds: increasing; cell k holds the sums above k of them.
@@ -52,7 +52,7 @@ class Projection:
     def sums(
         self, domain: PeopleDomain, answers: Mapping[int, Codes]
     ) -> tuple[Int64Array, NDArray[np.bool_]]:
-        """(N,) the sums, and whether one of their numbers is absent.
+        """(N,) the sums, and whether a number of a sum is absent.
 
         answers: by column that is a number, (N,) codes.
         """
@@ -66,20 +66,20 @@ class Projection:
         return total, absent
 
     def cells(self, domain: PeopleDomain, answers: Mapping[int, Codes]) -> Int64Array:
-        """(N,) the cell of each person; who is absent has the last one."""
+        """(N,) the cell of each person; absent people have the last cell."""
         total, absent = self.sums(domain, answers)
         cells = np.searchsorted(np.array(self.thresholds, np.int64), total, side="left")
         return np.where(absent, len(self.thresholds) + 1, cells).astype(np.int64)
 
     def column(self, domain: PeopleDomain) -> Column:
         """The cells as a column: '2*age-3*income' with '..100', '101..200', '201..'."""
-        words = [f"{w}*{domain.columns[c].name}" for c, w in self.weights]
+        terms = [f"{w}*{domain.columns[c].name}" for c, w in self.weights]
         starts = ["", *(str(t + 1) for t in self.thresholds)]
         cells = [f"{a}..{b}" for a, b in zip(starts, (*self.thresholds, ""), strict=True)]
         numbers = (domain.numbers[c] for c, _ in self.weights)
         if any(number.absent for number in numbers):
             cells.append(ABSENT)
-        return Column("+".join(words).replace("+-", "-"), tuple(cells))
+        return Column("+".join(terms).replace("+-", "-"), tuple(cells))
 
 
 def declared_projections(domain: PeopleDomain, release: PeopleRelease) -> tuple[Projection, ...]:
@@ -88,53 +88,53 @@ def declared_projections(domain: PeopleDomain, release: PeopleRelease) -> tuple[
         column: _reference(domain.columns[column].name, numbers)
         for column, numbers in sorted(domain.numbers.items())
     }
-    places = {domain.columns[c].name: c for c in reference}
+    column_of = {domain.columns[c].name: c for c in reference}
     projections = []
-    for one in release.linear or ():
-        for own in _weights(one, places, reference):
-            weights = tuple(sorted(own.items()))
-            thresholds = one.thresholds or _quantiles(domain, weights, reference)
+    for linear in release.linear or ():
+        for weight_of in _weights(linear, column_of, reference):
+            weights = tuple(sorted(weight_of.items()))
+            thresholds = linear.thresholds or _quantiles(domain, weights, reference)
             projections.append(Projection(weights, thresholds))
     return tuple(projections)
 
 
 def linear_residuals(domain: PeopleDomain, release: PeopleRelease) -> Residuals:
-    """The residuals of columns, of projections, and of each projection with each label."""
+    """The residuals of columns, of projections, and of every projection with every label."""
     projections = declared_projections(domain, release)
-    own, first = all_residuals(domain, 3, MOST_TRIPLE).sets, len(domain.columns)
+    unwidened, first = all_residuals(domain, 3, MOST_TRIPLE).sets, len(domain.columns)
     added = range(first, first + len(projections))
-    sets: list[Columns] = [*own, *((p,) for p in added)]
+    sets: list[Columns] = [*unwidened, *((p,) for p in added)]
     sets += [(label, p) for label in sorted(label_columns(release)) for p in added]
     return Residuals(widened_domain(domain, projections), tuple(sets))
 
 
 def widened_domain(domain: PeopleDomain, projections: tuple[Projection, ...]) -> PeopleDomain:
-    """The columns, and one more for each projection."""
+    """The columns, and a column for every projection."""
     columns = (p.column(domain) for p in projections)
     return replace(domain, columns=(*domain.columns, *columns), numbers={})
 
 
 def widened(wide: PeopleDomain, people: People, projections: tuple[Projection, ...]) -> People:
-    """The people with a column more for each projection."""
+    """The people with a further column for every projection."""
     cells = [p.cells(people.domain, people.numbers) for p in projections]
     codes = np.concatenate([people.codes.astype(np.int64), np.stack(cells, axis=1)], axis=1)
     return People(wide, codes)
 
 
 def _weights(
-    one: Linear, places: Mapping[str, int], reference: Mapping[int, NDArray[np.int64]]
+    linear: Linear, column_of: Mapping[str, int], reference: Mapping[int, NDArray[np.int64]]
 ) -> Iterator[dict[int, int]]:
-    """By column, the weights of each projection that is declared."""
-    if one.weights is not None:
-        yield {places[name]: weight for name, weight in one.weights.items()}
+    """The weights of each declared projection, by column."""
+    if linear.weights is not None:
+        yield {column_of[name]: weight for name, weight in linear.weights.items()}
         return
     spreads = {column: _deviation(values) for column, values in reference.items()}
     widest = max(spreads.values())
-    for number in range(one.random or 0):
+    for number in range(linear.random or 0):
         weights = {}
-        for name, column in places.items():
-            words = _words(f"projection {one.seed or 0} {number} {name}", "<u2", _NORMAL)
-            normal = sum(words.tolist()) - _NORMAL * ((1 << 16) - 1) // 2
+        for name, column in column_of.items():
+            draws = _words(f"projection {linear.seed or 0} {number} {name}", "<u2", _NORMAL)
+            normal = sum(draws.tolist()) - _NORMAL * ((1 << 16) - 1) // 2
             exact = Fraction(_LEAST_WEIGHT * normal * widest, (1 << 16) * spreads[column])
             weights[column] = round(exact) or 1
         yield weights
@@ -145,17 +145,17 @@ def _quantiles(
     weights: tuple[tuple[int, int], ...],
     reference: Mapping[int, NDArray[np.int64]],
 ) -> tuple[int, ...]:
-    """The thresholds that cut the reference into CELLS parts, as far as they differ."""
+    """The distinct thresholds that cut the reference into CELLS equal parts."""
     ends = [sorted(w * x for x in _ends(domain.numbers[c])) for c, w in weights]
-    least, most = (sum(end) for end in zip(*ends, strict=True))
-    if max(-least, most) > MOST_SUM:
+    smallest, largest = (sum(end) for end in zip(*ends, strict=True))
+    if max(-smallest, largest) > MOST_SUM:
         raise UserError(
             f"linear: a sum may be over {MOST_SUM:,}, for the numbers' scales differ too much;"
             " declare weights"
         )
     values = np.sort(sum((w * reference[c] for c, w in weights), np.zeros(_DRAWS, np.int64)))
     cuts = {int(values[k * _DRAWS // CELLS - 1]) for k in range(1, CELLS)}
-    return tuple(sorted(cut for cut in cuts if cut < most)) or (least,)
+    return tuple(sorted(cut for cut in cuts if cut < largest)) or (smallest,)
 
 
 def _ends(numbers: Numbers) -> tuple[int, int]:
@@ -164,11 +164,11 @@ def _ends(numbers: Numbers) -> tuple[int, int]:
 
 def _reference(name: str, numbers: Numbers) -> NDArray[np.int64]:
     """(_DRAWS,) numbers, of every bin about equally many, uniform within it."""
-    bins, places = _words(f"reference {name}", "<u4", 2 * _DRAWS).reshape(2, _DRAWS)
+    bins, offsets = _words(f"reference {name}", "<u4", 2 * _DRAWS).reshape(2, _DRAWS)
     starts = np.array(numbers.starts, np.int64)
-    own = (bins.astype(np.int64) * (len(starts) - 1)) >> 32
-    width = (starts[1:] - starts[:-1])[own]
-    codes = starts[own] + ((places.astype(np.int64) * width) >> 32)
+    bin_of = (bins.astype(np.int64) * (len(starts) - 1)) >> 32
+    width = (starts[1:] - starts[:-1])[bin_of]
+    codes = starts[bin_of] + ((offsets.astype(np.int64) * width) >> 32)
     points = numbers.scale.points
     result: NDArray[np.int64] = points.start + points.step * codes
     return result
@@ -181,8 +181,8 @@ def _deviation(values: NDArray[np.int64]) -> int:
     return max(1, math.isqrt(square) // len(listed))
 
 
-def _words(of: str, kind: str, count: int) -> NDArray[np.unsignedinteger]:
+def _words(label: str, kind: str, count: int) -> NDArray[np.unsignedinteger]:
     """Public words that follow from a text: SHAKE-256, the same everywhere."""
-    data = hashlib.shake_256(f"stream-dp {of}".encode()).digest(count * np.dtype(kind).itemsize)
-    words: NDArray[np.unsignedinteger] = np.frombuffer(data, kind)
-    return words
+    data = hashlib.shake_256(f"stream-dp {label}".encode()).digest(count * np.dtype(kind).itemsize)
+    result: NDArray[np.unsignedinteger] = np.frombuffer(data, kind)
+    return result

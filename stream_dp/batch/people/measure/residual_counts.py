@@ -1,4 +1,4 @@
-"""Residuals: the interactions of sets of columns, measured as integers, and what that costs.
+"""Residuals: interactions of sets of columns, measured as integers, and their exact costs.
 
 For a set A of columns with n_i values each, and its marginal h_A, the residual is
     v_A = (tensor over i in A of (n_i I - 1 1')) h_A,
@@ -73,21 +73,21 @@ class Residuals:
     @cached_property
     def squared(self) -> tuple[int, ...]:
         """By candidate, the squared L2 sensitivity of its counts alone."""
-        return tuple(self._alone(columns) for columns in self.sets)
+        return tuple(self._squared(columns) for columns in self.sets)
 
-    def _alone(self, columns: Columns) -> int:
-        own = self.squared_norm(columns)
+    def _squared(self, columns: Columns) -> int:
+        norm = self.squared_norm(columns)
         if not self.domain.replaced or not columns:
-            return own if self.domain.moves else 0
-        least = min(self.domain.sizes[c] for c in columns)
-        return 2 * (own + own // (least - 1))
+            return norm if self.domain.moves else 0
+        smallest = min(self.domain.sizes[c] for c in columns)
+        return 2 * (norm + norm // (smallest - 1))
 
     def squared_norm(self, columns: Columns) -> int:
-        """What one person's row adds to the residual, its squared norm."""
+        """The squared norm of a row's contribution to the residual."""
         return prod(n * (n - 1) for n in (self.domain.sizes[c] for c in columns))
 
     def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The exact rho of measuring candidates together, with noise of these variances."""
+        """The exact rho of measuring candidates together, with noise of `variances`."""
         sets = [self.sets[i] for i in candidates]
         costs = [Fraction(0)]
         if self.domain.moves:
@@ -104,8 +104,8 @@ class Residuals:
         columns = sorted({c for a in sets for c in a})
         if len(columns) > MOST_PATTERNS:
             pairs = [(a, v) for a, v in zip(sets, variances, strict=True) if a]
-            alone = (gaussian_rho(self._alone(a), v) for a, v in pairs)
-            return sum(alone, Fraction(0))
+            costs_of_sets = (gaussian_rho(self._squared(a), v) for a, v in pairs)
+            return sum(costs_of_sets, Fraction(0))
         patterns = (np.arange(1 << len(columns))[:, None] >> np.arange(len(columns))) & 1
         agree = dict(zip(columns, patterns.T.astype(bool), strict=True))
         sizes = self.domain.sizes
@@ -116,17 +116,17 @@ class Residuals:
                 alike *= np.where(agree[c], sizes[c] * (sizes[c] - 1), -sizes[c])
             costs += (self.squared_norm(a) - alike) / float(variance)
         # Rounding is far below the margin, so the exact maximum is among these patterns.
-        near = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
+        largest = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
         exact = set[Fraction]()
-        for pattern in near.tolist():
-            same = {c for place, c in enumerate(columns) if pattern >> place & 1}
+        for pattern in largest.tolist():
+            same = {c for bit, c in enumerate(columns) if pattern >> bit & 1}
             exact.add(self._replaced(sets, variances, same))
         return max(exact)
 
     def _replaced(
         self, sets: Sequence[Columns], variances: Sequence[Fraction], same: set[int]
     ) -> Fraction:
-        """The cost of replacing a row by one that agrees with it in these columns alone."""
+        """The cost of replacing a row by one that agrees in `same` columns alone."""
         total, sizes = Fraction(0), self.domain.sizes
         for a, variance in zip(sets, variances, strict=True):
             alike = prod(sizes[c] * (sizes[c] - 1) if c in same else -sizes[c] for c in a)
@@ -134,7 +134,7 @@ class Residuals:
         return total
 
     def counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
-        """The function that gives the exact residuals of candidates. Confidential."""
+        """A function from candidates to their exact residuals. Confidential."""
         return lambda candidates: np.concatenate(
             [residual(data, self.sets[i]).reshape(-1) for i in candidates]
         )
@@ -142,13 +142,13 @@ class Residuals:
     def texts(self, rows: Int64Array) -> tuple[str, ...]:
         """The cells of these rows in words."""
         which = np.searchsorted(self.starts, rows, side="right") - 1
-        words = []
+        result = []
         for number, cell in zip(which.tolist(), (rows - self.starts[which]).tolist(), strict=True):
             columns = [self.domain.columns[c] for c in self.sets[number]]
             codes = np.unravel_index(cell, [len(c.values) for c in columns]) if columns else ()
             values = (f"{c.name}={c.values[k]}" for c, k in zip(columns, codes, strict=True))
-            words.append(", ".join(values) or "people")
-        return tuple(words)
+            result.append(", ".join(values) or "people")
+        return tuple(result)
 
 
 def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:
@@ -156,13 +156,13 @@ def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:
 
     cells: of three columns and more, the largest marginal.
     """
-    every = range(len(domain.columns))
-    sets = (a for k in range(ways + 1) for a in combinations(every, k))
+    columns = range(len(domain.columns))
+    sets = (a for k in range(ways + 1) for a in combinations(columns, k))
     return Residuals(domain, tuple(a for a in sets if len(a) < 3 or domain.cells(a) <= cells))
 
 
 def marginal_counts(people: People, columns: Columns) -> Int64Array:
-    """The marginal of some columns, one axis for each. Confidential."""
+    """The counts of a marginal, one axis a column. Confidential."""
     shape = tuple(people.domain.sizes[c] for c in columns)
     cells = np.zeros(people.N, np.int64)
     for column, size in zip(columns, shape, strict=True):
@@ -172,7 +172,7 @@ def marginal_counts(people: People, columns: Columns) -> Int64Array:
 
 
 def residual(people: People, columns: Columns) -> Int64Array:
-    """The residual v_A of some columns, one axis for each. Confidential."""
+    """The residual v_A of a set of columns, one axis a column. Confidential."""
     values = marginal_counts(people, columns)
     for axis, size in enumerate(values.shape):
         values = size * values - values.sum(axis, keepdims=True)

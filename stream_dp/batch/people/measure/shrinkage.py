@@ -54,14 +54,14 @@ def _scaled(values: Table, variance: float, free: float) -> Shrunk:
 
 def _cells(values: Table, variance: float, free: float) -> Shrunk:
     """Cells of a centred table have a little less noise than before, and are nearly independent."""
-    own = variance * free / values.size
+    noise = variance * free / values.size
     squares = np.square(values)
     best = None
     for t in _THRESHOLDS:
-        above = squares > t * t * own
-        lost = np.where(above, t * t * own / np.where(above, squares, 1), 1)
-        divergence = float(np.where(above, 1 + lost, 0).sum())
-        risk = float((squares * lost**2).sum()) - values.size * own + 2 * own * divergence
+        large = squares > t * t * noise
+        lost = np.where(large, t * t * noise / np.where(large, squares, 1), 1)
+        divergence = float(np.where(large, 1 + lost, 0).sum())
+        risk = float((squares * lost**2).sum()) - values.size * noise + 2 * noise * divergence
         if best is None or risk < best.risk:
             best = Shrunk(values * (1 - lost), risk, divergence)
     assert best is not None
@@ -73,16 +73,16 @@ def _spectral(values: Table, variance: float, free: float) -> Shrunk:
     u, s, v = np.linalg.svd(values, full_matrices=False)
     s = s[: min(m, n)]
     noise = variance**0.5 * (m**0.5 + n**0.5) / 2
-    apart = s[:, None] ** 2 - s[None, :] ** 2
+    gaps = s[:, None] ** 2 - s[None, :] ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(np.abs(apart) > 1e-12 * s[0] ** 2, 1 / apart, 0)
+        inverse = np.where(np.abs(gaps) > 1e-12 * s[0] ** 2, 1 / gaps, 0)
     best = None
     for t in _SPECTRAL * noise:
-        above = s > t
-        safe = np.where(above, s, 1)
-        f = np.where(above, s - t * t / safe, 0)
+        large = s > t
+        safe = np.where(large, s, 1)
+        f = np.where(large, s - t * t / safe, 0)
         divergence = float(
-            np.where(above, 1 + (t / safe) ** 2, 0).sum()
+            np.where(large, 1 + (t / safe) ** 2, 0).sum()
             + abs(m - n) * (f / np.where(s > 0, s, 1)).sum()
             + 2 * ((s * f)[:, None] * inverse).sum()
         )

@@ -1,4 +1,4 @@
-"""From noisy residuals to what a model is fitted to: shares of people, with their noise.
+"""From noisy residuals to a model's targets: shares of people, with their noise.
 
 The residuals of one set of columns, measured once or twice, are combined by their precision. A pair
 is compared with independence, the product of its noisy one-ways, and shrunk by its noise. Where no
@@ -36,7 +36,7 @@ class Interaction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What noisy answers say of the shares of people.
+    """The shares of people by noisy answers.
 
     residuals: what was measured from.
     people: the public or noisy number of people, at least 1.
@@ -49,7 +49,7 @@ class Targets:
 
     @staticmethod
     def of(residuals: Residuals, answers: NoisyAnswers, known: Sequence[Known] = ()) -> Targets:
-        """known: what others have published; it is combined with the answers."""
+        """known: interactions that others have published, combined with the answers."""
         people = residuals.domain.size
         starts = (0, *answers.ends)[:-1]
         sums: dict[Columns, tuple[Table, float]] = {}
@@ -61,16 +61,16 @@ class Targets:
                 continue
             total, precision = sums.get(columns, (np.zeros(end - first), 0.0))
             sums[columns] = (total + measured / variance, precision + 1 / variance)
-        for other in known:
-            if not other.columns:  # the number of people itself
-                people = round(float(other.values))
+        for published in known:
+            if not published.columns:  # the number of people itself
+                people = round(float(published.values))
                 continue
-            cells = residuals.domain.cells(other.columns)
-            total, precision = sums.get(other.columns, (np.zeros(cells), 0.0))
+            cells = residuals.domain.cells(published.columns)
+            total, precision = sums.get(published.columns, (np.zeros(cells), 0.0))
             # As an entry of the residual, which is so many times a cell of the interaction.
-            own = 1 / (other.variance * cells**2)
-            total = total + other.values.reshape(-1) * cells * own
-            sums[other.columns] = (total, precision + own)
+            weight = 1 / (published.variance * cells**2)
+            total = total + published.values.reshape(-1) * cells * weight
+            sums[published.columns] = (total, precision + weight)
         assert people is not None  # it is public, or measured first
         people = max(people, 1)
         interactions = {}
@@ -92,7 +92,7 @@ class Targets:
 
     @cached_property
     def one_ways(self) -> tuple[Table, ...]:
-        """The shares of each column's values, none below 0."""
+        """The shares of each column's values, at least 0."""
         noisy = [1 / n + self.interactions[(c,)].values for c, n in enumerate(self.sizes)]
         return tuple(on_simplex(shares) for shares in noisy)
 
@@ -130,13 +130,8 @@ class Targets:
             result[columns] = (np.square(values).sum() / variance - free) / math.sqrt(2 * free)
         return result
 
-    @property
-    def freedom(self) -> float:
-        """The effective degrees of freedom of all pairs."""
-        return sum(pair.freedom for pair in self.dependence.values())
-
     def pair(self, columns: Columns) -> Table:
-        """The shares of a pair of columns that a model is to have."""
+        """The target shares of a pair of columns."""
         first, second = (self.one_ways[c] for c in columns)
         return np.outer(first, second) + self.dependence[columns].values
 
@@ -145,11 +140,11 @@ class Targets:
         shape = [self.sizes[c] for c in columns]
         shares: Table = np.full(shape, 1 / math.prod(shape))
         for ways in range(1, len(columns) + 1):
-            for part in combinations(columns, ways):
-                own = self.interactions[part].values
-                others = math.prod(self.sizes[c] for c in columns if c not in part)
-                axes = [self.sizes[c] if c in part else 1 for c in columns]
-                shares = shares + own.reshape(axes) / others
+            for subset in combinations(columns, ways):
+                interaction = self.interactions[subset].values
+                spread_over = math.prod(self.sizes[c] for c in columns if c not in subset)
+                axes = [self.sizes[c] if c in subset else 1 for c in columns]
+                shares = shares + interaction.reshape(axes) / spread_over
         return shares
 
 

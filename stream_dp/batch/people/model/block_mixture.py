@@ -32,7 +32,7 @@ _FORGET = 0.99  # Adam's second moment
 
 @dataclass(frozen=True)
 class Layout:
-    """The shape of a mixture and of what it is fitted to; a key of compiled programs.
+    """The shape of a mixture and of its goal; a key of compiled programs.
 
     sizes: the columns' values.
     blocks: of columns, each in increasing order.
@@ -55,7 +55,7 @@ class Layout:
         return tuple(np.cumsum([0, *self.sizes]).tolist())
 
     def inside(self, columns: Columns) -> bool:
-        """Whether these columns lie in one block."""
+        """Whether all `columns` lie in the same block."""
         return len({self.block_of[c] for c in columns}) == 1
 
     @cached_property
@@ -66,7 +66,7 @@ class Layout:
 
     @cached_property
     def split(self) -> dict[Columns, tuple[Columns, int]]:
-        """By triple of two blocks or three, the pair and the single that it is a product of."""
+        """By triple over several blocks, the pair and the single column to be multiplied."""
         result = {}
         for triple in self.triples:
             if self.inside(triple):
@@ -78,7 +78,7 @@ class Layout:
 
     @cached_property
     def pairs(self) -> dict[Columns, int]:
-        """The pairs of `split`, and where each begins among the cells of all of them."""
+        """The pairs of `split`, by the position of their first cell among all cells."""
         result, end = dict[Columns, int](), 0
         for pair, _ in self.split.values():
             if pair not in result:
@@ -92,7 +92,7 @@ class Layout:
 
 
 class Goal(NamedTuple):
-    """What shares are to be, and how much each counts.
+    """The shares to be fitted, and their weights.
 
     ones, ones_weight: (S,) by value of each column.
     outer, outer_weight: (S, S) of pairs of values in different blocks; a pair counts once.
@@ -115,7 +115,7 @@ def name_of(columns: Columns) -> str:
 
 
 def starting_params(layout: Layout, one_ways: tuple[NDArray[np.float64], ...], seed: int) -> Params:
-    """Rows near the noisy one-ways, each tilted a little at random; no shared dependence."""
+    """Rows near the noisy one-ways, tilted a little at random; without shared dependence."""
     rng = np.random.default_rng(seed)
     params: Params = {}
     for c, shares in enumerate(one_ways):
@@ -136,13 +136,13 @@ def row_blocks(layout: Layout, params: Mapping[str, Array]) -> list[jax.Array]:
         shape = (layout.rows, *(layout.sizes[c] for c in block))
         logits = jnp.zeros(shape, jnp.float32)
         for axis, c in enumerate(block):
-            own = [layout.rows] + [1] * width
-            own[axis + 1] = layout.sizes[c]
-            logits += params[f"tilt {c}"].reshape(own)
+            table_shape = [layout.rows] + [1] * width
+            table_shape[axis + 1] = layout.sizes[c]
+            logits += params[f"tilt {c}"].reshape(table_shape)
         for (i, a), (j, b) in combinations(enumerate(block), 2):
-            own = [1] * (width + 1)
-            own[i + 1], own[j + 1] = layout.sizes[a], layout.sizes[b]
-            logits += params[name_of((a, b))].reshape(own)
+            table_shape = [1] * (width + 1)
+            table_shape[i + 1], table_shape[j + 1] = layout.sizes[a], layout.sizes[b]
+            logits += params[name_of((a, b))].reshape(table_shape)
         flat = jax.nn.softmax(logits.reshape(layout.rows, -1), axis=1)
         result.append(flat.reshape(shape))
     return result
@@ -151,8 +151,8 @@ def row_blocks(layout: Layout, params: Mapping[str, Array]) -> list[jax.Array]:
 def _reduced(layout: Layout, blocks: list[jax.Array], columns: Columns) -> jax.Array:
     """(K, values...) of columns of one block."""
     number = layout.block_of[columns[0]]
-    others = [i + 1 for i, c in enumerate(layout.blocks[number]) if c not in columns]
-    return blocks[number].sum(axis=tuple(others))
+    summed = [i + 1 for i, c in enumerate(layout.blocks[number]) if c not in columns]
+    return blocks[number].sum(axis=tuple(summed))
 
 
 def pair_shares(
@@ -180,17 +180,17 @@ def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
     loss = (goal.ones_weight * jnp.square(ones.mean(0) - goal.ones)).sum()
     gram = ones.T @ ones / layout.rows
     loss += (goal.outer_weight * jnp.square(gram - goal.outer)).sum()
-    for asked in layout.inner:
-        apart = _reduced(layout, blocks, asked).mean(0) - goal.inner[name_of(asked)]
-        loss += (goal.inner_weight[name_of(asked)] * jnp.square(apart)).sum()
+    for inner in layout.inner:
+        error = _reduced(layout, blocks, inner).mean(0) - goal.inner[name_of(inner)]
+        loss += (goal.inner_weight[name_of(inner)] * jnp.square(error)).sum()
     if layout.pairs:
         cells = []
         for a, b in layout.pairs:
             if layout.inside((a, b)):
-                both = _reduced(layout, blocks, (a, b))
+                joint = _reduced(layout, blocks, (a, b))
             else:
-                both = singles[a][:, :, None] * singles[b][:, None, :]
-            cells.append(both.reshape(layout.rows, -1))
+                joint = singles[a][:, :, None] * singles[b][:, None, :]
+            cells.append(joint.reshape(layout.rows, -1))
         shares = jnp.concatenate(cells, axis=1).T @ ones / layout.rows
         loss += (goal.product_weight * jnp.square(shares - goal.product)).sum()
     return loss
@@ -207,8 +207,8 @@ def fitted(
         values, moments = carry
         gradient = jax.grad(lambda p: _loss(layout, p, goal))(values)
         along, moments = transform.update(gradient, moments)
-        now = rate * jnp.minimum(1.0, 2.0 * (1 - step / steps))
-        return jax.tree.map(lambda p, d: p - now * d, values, along), moments
+        step_size = rate * jnp.minimum(1.0, 2.0 * (1 - step / steps))
+        return jax.tree.map(lambda p, d: p - step_size * d, values, along), moments
 
     end, _ = jax.lax.fori_loop(0, steps, update, (params, transform.init(params)))
     return end, _loss(layout, end, goal)

@@ -1,4 +1,4 @@
-"""What a mixture of blocks is fitted to: the shares of pairs and triples, and their weights.
+"""The goal of a mixture of blocks: the shares of pairs and triples, and their weights.
 
 A triple's shares are those that its pairs imply, plus its measured interaction. The interaction is
 not shrunk: the model has far fewer parameters than the triples have cells, so the fit averages
@@ -20,13 +20,13 @@ FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
 
 
 def mixture_goal(layout: Layout, targets: Targets) -> Goal:
-    """The goal of one-ways, pairs and the triples that were measured."""
+    """The goal of one-ways, pairs and the measured triples."""
     values, offsets = layout.offsets[-1], layout.offsets
     finest = (FINEST / targets.people) ** 2
-    least = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
+    smallest = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
 
     def weight(columns: Columns) -> np.float32:
-        return np.float32(least / max(targets.interactions[columns].variance, finest))
+        return np.float32(smallest / max(targets.interactions[columns].variance, finest))
 
     def cells(column: int) -> slice:
         return slice(offsets[column], offsets[column + 1])
@@ -42,13 +42,13 @@ def mixture_goal(layout: Layout, targets: Targets) -> Goal:
             inner[name_of(columns)] = np.zeros(shape, np.float32)
             inner_weight[name_of(columns)] = np.float32(0)
             continue
-        wanted = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)
-        inner[name_of(columns)] = wanted.astype(np.float32)
+        shares = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)
+        inner[name_of(columns)] = shares.astype(np.float32)
         inner_weight[name_of(columns)] = weight(columns)
     for columns in targets.dependence:
         if not layout.inside(columns):
-            place = cells(columns[0]), cells(columns[1])
-            outer[place], outer_weight[place] = targets.pair(columns), weight(columns)
+            block = cells(columns[0]), cells(columns[1])
+            outer[block], outer_weight[block] = targets.pair(columns), weight(columns)
     for columns, (pair, single) in layout.split.items():
         order = [columns.index(c) for c in (*pair, single)]
         shares = np.transpose(triple_shares(targets, columns), order)
@@ -69,13 +69,13 @@ def mixture_goal(layout: Layout, targets: Targets) -> Goal:
 
 
 def triple_shares(targets: Targets, columns: Columns) -> Table:
-    """The shares of three columns: those of their pairs, and the interaction as measured."""
+    """The shares of three columns: their pairs' shares, and the measured interaction."""
     sizes = targets.sizes
     shares = targets.interactions[columns].values + 1 / prod(sizes[c] for c in columns)
     for ways, sign in ((1, -1), (2, 1)):
-        for part in combinations(columns, ways):
-            marginal = targets.one_ways[part[0]] if ways == 1 else targets.pair(part)
-            shape = [sizes[c] if c in part else 1 for c in columns]
-            others = prod(sizes[c] for c in columns if c not in part)
-            shares = shares + sign * marginal.reshape(shape) / others
+        for subset in combinations(columns, ways):
+            marginal = targets.one_ways[subset[0]] if ways == 1 else targets.pair(subset)
+            shape = [sizes[c] if c in subset else 1 for c in columns]
+            spread_over = prod(sizes[c] for c in columns if c not in subset)
+            shares = shares + sign * marginal.reshape(shape) / spread_over
     return shares

@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class _Path(NamedTuple):
-    """The cells that are added by joining cliques, and these cliques."""
+    """The cells added by joining cliques, and the cliques."""
 
     cells: int
     cliques: tuple[int, ...]
@@ -96,7 +96,7 @@ class JunctionTree:
         return JunctionTree.joined(self.sizes, maximal)
 
     def growth(self, first: int) -> list[int]:
-        """By column, the most cells that are added if a clique is to hold it and the first.
+        """By column, the most cells added by a clique that holds the column and the first.
 
         The first column joins all cliques between its own ones and the other's; columns that
         nothing ties together get a clique of their own.
@@ -106,7 +106,7 @@ class JunctionTree:
         return [paths[c].cells if c in paths else cells for c, cells in enumerate(pairs)]
 
     def _paths(self, first: int) -> dict[int, _Path]:
-        """By column that hangs together with the first, the cliques that the first joins."""
+        """By column connected with the first, the cliques to be joined by the first."""
         result: dict[int, _Path] = {}
         ready = [(i, _Path(0, ())) for i, c in enumerate(self.cliques) if first in c]
         seen = {i for i, _ in ready}
@@ -125,7 +125,7 @@ class JunctionTree:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
-        """By clique, the parent and children with which it shares a column."""
+        """By clique, the parent and children with a common column."""
         result: list[list[int]] = [[] for _ in self.cliques]
         for child, shared in enumerate(self.separators):
             if shared:
@@ -144,19 +144,19 @@ class JunctionTree:
         return sum(map(prod, self.shapes))
 
     def holder(self, columns: Columns) -> int:
-        """The smallest clique that holds these columns."""
+        """The smallest clique with all `columns`."""
         holders = [i for i, clique in enumerate(self.cliques) if {*columns} <= {*clique}]
         return min(holders, key=lambda i: prod(self.shapes[i]))
 
     @cached_property
     def separators(self) -> tuple[Columns, ...]:
-        """By clique, the columns that it shares with its parent; none for the first."""
+        """By clique, the columns shared with the parent; none for the first clique."""
         pairs = zip(self.cliques[1:], self.parents[1:], strict=True)
         shared = [tuple(c for c in clique if c in self.cliques[parent]) for clique, parent in pairs]
         return ((), *shared)
 
     def spread(self, values: Table, columns: Columns, clique: int) -> Table:
-        """Reshapes a table of `columns` so that it can be added to a clique's table."""
+        """Reshapes a table of `columns` to be added to a clique's table."""
         return values.reshape(self._shape_in(clique, columns))
 
     def reduced(self, table: Table, clique: int, columns: Columns) -> Table:
@@ -168,7 +168,7 @@ class JunctionTree:
         return tuple(self.sizes[c] if c in columns else 1 for c in self.cliques[clique])
 
     def _axes_without(self, clique: int, columns: Columns) -> Axes:
-        """The axes of a clique's table that belong to none of these columns."""
+        """The axes of a clique's table for columns outside `columns`."""
         return tuple(i for i, c in enumerate(self.cliques[clique]) if c not in columns)
 
     @cached_property
@@ -279,7 +279,7 @@ def _grown(
 def grown_tree(
     sizes: tuple[int, ...], base: tuple[Columns, ...], pairs: tuple[Columns, ...]
 ) -> JunctionTree:
-    """The tree of sets to begin with, and of pairs in the order in which they were picked.
+    """The tree of the sets `base` and of pairs, in the order of picking.
 
     Each pair joins the tree before it, or all are put in a new tree where that is smaller: so it
     has room for every pair that `open_pairs` named.
@@ -292,7 +292,7 @@ def grown_tree(
 def open_pairs(
     sizes: tuple[int, ...], base: tuple[Columns, ...], pairs: tuple[Columns, ...], most: int
 ) -> set[Columns]:
-    """The pairs that may be picked next, so that the tree has at most `most` cells."""
+    """The pairs that may be picked next: the tree then has at most `most` cells."""
     tree = grown_tree(sizes, base, pairs)
     result = set[Columns]()
     for first in range(len(sizes)):

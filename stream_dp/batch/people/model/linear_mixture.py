@@ -50,9 +50,9 @@ class LinearMixture:
     def learn(self, measured: NoisyAnswers) -> tuple[LinearMixture, float]:
         targets = Targets.of(self.residuals, measured, self.mixture.known)
         columns = len(self.mixture.residuals.domain.columns)
-        own = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
+        unwidened = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
         mixture, error = self.mixture.fitted_to(
-            Targets(self.mixture.residuals, targets.people, own)
+            Targets(self.mixture.residuals, targets.people, unwidened)
         )
         return replace(self, mixture=mixture, targets=targets), error
 
@@ -73,7 +73,7 @@ class LinearMixture:
         return People(people.domain, people.codes[rows], numbers)
 
     def _histogram(self, wide: NDArray[np.int64], columns: Columns) -> Histogram:
-        """What was measured of a column, or of a projection with a label."""
+        """The measured shares of a column, or of a projection with a label."""
         targets = self.targets
         assert targets is not None
         sizes = [targets.sizes[c] for c in columns]

@@ -57,7 +57,7 @@ def draw_clique(
     table: NDArray[np.float64],
     codes: Int64Array,
 ) -> None:
-    """Draws a clique's columns of people of whom the columns `drawn` are drawn already.
+    """Draws a clique's columns of people, given their columns `drawn`.
 
     table: the clique's distribution, one axis for each column.
     codes: (N, columns) of the people; the clique's new columns are written.
@@ -87,7 +87,7 @@ def drawn_people(rng: np.random.Generator, domain: PeopleDomain, codes: Codes) -
 
 
 def drawn_numbers(rng: np.random.Generator, bins: Codes, numbers: Numbers) -> Codes:
-    """(N,) codes of numbers, uniform on the points of each person's bin; 'absent' stays so."""
+    """(N,) codes of numbers, uniform on the points of a person's bin; 'absent' stays 'absent'."""
     codes = np.empty(len(bins), np.int64)
     for bin_, start in enumerate(numbers.starts):
         people = np.flatnonzero(bins == bin_)

@@ -72,7 +72,7 @@ class TreeModel:
     marginals: tuple[Table, ...] = ()
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
-        """(n,) expected counts of the cells of pairs, numbered as the entries of residuals."""
+        """(n,) expected counts of the cells of pairs, numbered like the residuals' entries."""
         assert self.tree is not None
         residuals = self.residuals
         result = np.zeros(int(rows.max()) + 1)
@@ -172,7 +172,7 @@ class _Dual:
         )
 
     def split(self, vector: Table) -> list[Table]:
-        """By set, its entries of a vector, one axis for each column."""
+        """The entries of a vector by set, one axis a column."""
         pieces = zip(self.sets, np.split(vector, self.ends[:-1]), strict=True)
         return [piece.reshape([self.tree.sizes[c] for c in a]) for a, piece in pieces]
 
@@ -207,14 +207,14 @@ class _Dual:
         return np.concatenate([centred(table).reshape(-1) for table in tables])
 
     def misfit(self, tables: list[Table]) -> float:
-        """Chi squared of what was measured over its degrees of freedom."""
+        """Chi squared of all measurements over their degrees of freedom."""
         squares = np.square(self.interactions(tables) - self.values) / self.variances
         freedom = sum(prod(self.tree.sizes[c] - 1 for c in a) for a in self.sets)
         return reduced_chi_squared(squares.sum(), freedom)
 
 
 def _rough_shares(columns: Columns, interaction: Interaction, singles: Sequence[Table]) -> Table:
-    """About what the shares of a marginal's cells are."""
+    """Rough shares of a marginal's cells."""
     shares = singles[columns[0]]
     for c in columns[1:]:
         shares = np.multiply.outer(shares, singles[c])

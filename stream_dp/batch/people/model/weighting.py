@@ -1,4 +1,4 @@
-"""Weights of synthetic people, so that histograms come nearer to their noisy shares.
+"""Weights of synthetic people that bring histograms nearer to noisy shares.
 
 Of all weights w (shares of people, sum 1) those with the least
     trust * KL(w || even) + sum over cells (share under w - wanted)^2 / (2 variance):
@@ -24,10 +24,10 @@ _STEPS = 200
 
 
 class Histogram(NamedTuple):
-    """cells: (N,) that of each person; wanted: by cell, shares; variance: of each one's noise."""
+    """cells: (N,) by person; target: noisy shares by cell; variance: of the noise in a share."""
 
     cells: Int64Array
-    wanted: Floats
+    target: Floats
     variance: float
 
 
@@ -36,15 +36,15 @@ def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
 
     trust: how many people the even weights are worth; with more they change less.
     """
-    starts = np.cumsum([0, *(len(h.wanted) for h in histograms)])
-    places = [h.cells + start for h, start in zip(histograms, starts[:-1], strict=True)]
-    wanted = np.concatenate([h.wanted for h in histograms])
+    starts = np.cumsum([0, *(len(h.target) for h in histograms)])
+    cells = [h.cells + start for h, start in zip(histograms, starts[:-1], strict=True)]
+    target = np.concatenate([h.target for h in histograms])
     loose = trust * np.repeat([h.variance for h in histograms], np.diff(starts))
 
     def tilted(multipliers: Floats) -> tuple[Floats, float]:
-        tilts = np.zeros(len(places[0]))
-        for own in places:
-            tilts += multipliers[own]
+        tilts = np.zeros(len(cells[0]))
+        for histogram_cells in cells:
+            tilts += multipliers[histogram_cells]
         highest = float(tilts.max())
         weights = np.exp(tilts - highest)
         total = float(weights.sum())
@@ -53,11 +53,11 @@ def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
     def dual(multipliers: Floats) -> tuple[float, Floats]:
         weights, value = tilted(multipliers)
         shares = np.zeros(starts[-1])
-        for own in places:
-            shares += np.bincount(own, weights, minlength=len(shares))
+        for histogram_cells in cells:
+            shares += np.bincount(histogram_cells, weights, minlength=len(shares))
         pull = loose * multipliers
-        value += float(multipliers @ (pull / 2 - wanted))
-        return value, shares - wanted + pull
+        value += float(multipliers @ (pull / 2 - target))
+        return value, shares - target + pull
 
     end = minimize(
         dual, np.zeros(starts[-1]), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
@@ -66,15 +66,15 @@ def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
 
 
 def drawn_rows(rng: np.random.Generator, weights: Floats, order: Int64Array) -> Int64Array:
-    """(N,) rows, each as often as its weight times N, rounded up or down, systematically.
+    """(N,) rows: a row appears weight times N times, rounded up or down systematically.
 
     order: of the rows; neighbours in it make up for each other's rounding.
     """
-    wanted = weights * len(weights)
-    times = np.floor(wanted).astype(np.int64)
+    expected = weights * len(weights)
+    times = np.floor(expected).astype(np.int64)
     missing = len(weights) - int(times.sum())
     if missing > 0:
-        ends = np.cumsum((wanted - times)[order])
+        ends = np.cumsum((expected - times)[order])
         marks = (np.arange(missing) + rng.random()) / missing * ends[-1]
         chosen = np.searchsorted(ends, marks, side="right").clip(max=len(order) - 1)
         np.add.at(times, order[chosen], 1)

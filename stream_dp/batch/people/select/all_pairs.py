@@ -59,7 +59,7 @@ class AllPairs:
     known: tuple[Known, ...] = ()
 
     def sets(self, ways: int) -> list[Columns]:
-        """All sets of so many columns."""
+        """All sets of `ways` columns."""
         return [a for a in self.residuals.sets if len(a) == ways]
 
     @property
@@ -74,12 +74,12 @@ class AllPairs:
         return residual_phase(self.residuals, self.sets(1), ONE_WAYS * self.rho), pairs
 
     def last(self, sets: Sequence[Columns]) -> Everything:
-        """The last phase, if it measures these sets."""
+        """The last phase, if `sets` are measured."""
         spent = NUMBER * self.residuals.domain.moves + ONE_WAYS + PAIRS
         return residual_phase(self.residuals, sets, (1 - spent) * self.rho)
 
     def last_sets(self, people: int, answers: NoisyAnswers) -> list[Columns]:
-        """What the last phase measures: triples, or the pairs that showed a signal."""
+        """The sets of the last phase: triples, or the pairs that showed a signal."""
         triples = self.triples
         if triples:
             variances = self.last(triples).variances(self.residuals)

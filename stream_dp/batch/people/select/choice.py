@@ -32,7 +32,7 @@ ROUNDS = 16
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What rho buys on these columns.
+    """The use of rho on the columns of `domain`.
 
     rho: the budget without what counts people.
     """
@@ -69,7 +69,7 @@ class Choice:
         return min(max(Fraction(percent, 100), least), max(MOST_SINGLES, least))
 
     def picks(self, pairs: Sequence[Columns], rho: Fraction, people: int) -> int:
-        """How many picks rho pays for before noise falls, 0 where there are none."""
+        """The number of picks that rho pays for before noise falls; may be 0."""
         if not pairs:
             return 0
         residuals = Residuals(self.domain, tuple(pairs))
@@ -90,6 +90,6 @@ def most_picks(columns: int) -> int:
 
 
 def divided_picks(picks: int, columns: int) -> tuple[int, int]:
-    """In how many rounds so many picks are made, and how many are made in each."""
+    """The number of rounds for `picks`, and the number of picks in a round."""
     per_round = max(1, min(most_picks(columns), math.ceil(picks / ROUNDS)))
     return max(1, picks // per_round), per_round

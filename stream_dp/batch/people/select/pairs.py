@@ -39,7 +39,7 @@ LABELLED = 4  # how many times the score of a pair counts that holds a label
 
 @dataclass(frozen=True, eq=False)
 class RankedPairs(Residuals):
-    """Pairs as `phases.Ranked` has them.
+    """Ranked pairs: see `phases.Ranked`.
 
     labels: columns that are to be predicted.
     """
@@ -105,7 +105,7 @@ def picking_phase(
     base: tuple[Columns, ...] = (),
     labels: frozenset[int] = frozenset(),
 ) -> Annealed:
-    """Rounds that pick pairs for which the model's tree has room.
+    """Rounds of picks, within the room of the model's tree.
 
     rounds: how many there are if noise does not fall.
     picks: pairs that each round picks, at most.
