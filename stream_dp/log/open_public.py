@@ -21,8 +21,7 @@ def cache_folder(url: str, base: Path) -> Path | None:
     """Returns the folder of the cached factors of a log's estimates.
 
     The folder is beside the log's file, or for a cluster in the user's cache folder. base: the
-    folder
-    that FILE is relative to. Returns None if the user has no cache folder.
+    folder that FILE is relative to. Returns None if the user has no cache folder.
     """
     location, prefix = log_address(url)
     if prefix is None:

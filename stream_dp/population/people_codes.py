@@ -28,8 +28,7 @@ def slots_by_hash(population: Population) -> NDArray[np.int64]:
     """Returns the slots of people in the order of the hashes of their ids, then unclaimed slots.
 
     The parts of a population, concatenated, have the order of the whole population: a part is a
-    range
-    of hashes. The slot that stands for nobody in a part is left out.
+    range of hashes. The slot that stands for nobody in a part is left out.
     """
     slots = min((len(column) for column in population.columns.values()), default=0)
     unclaimed = np.arange(population.nobodies + len(population.index), slots)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from .cells import EMPTY, Cells
 
-MOST_PARTS = 4096
 _CODE = 4  # the column of cells whose type depends on the study
 
 

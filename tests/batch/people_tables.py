@@ -4,6 +4,24 @@ import numpy as np
 
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.privacy.noise import SeededNoise
+
+
+class CountedNoise(SeededNoise):
+    """Notes all demands for noise, and the scale of each pick."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.demands, self.scales = [], []
+
+    def draw(self, demand):
+        self.demands.append(list(demand))
+        return super().draw(demand)
+
+    def top(self, scores, picks, variance):
+        assert picks == 1
+        self.scales.append(variance)
+        return super().top(scores, picks, variance)
 
 
 def domain(*sizes, moves=True, replaced=False, size=None):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.small_groups import Never
-from people_tables import domain, paired
+from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.compress.encoding import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
@@ -80,19 +80,7 @@ def test_what_is_drawn_costs_rho(facts, name):
     people = People(domain(*SIZES, **facts), paired(900).codes)
     norm = {0: 1, 1: 8 * 7, 2: (8 * 7) ** 2}
 
-    class Noted(SeededNoise):
-        demands, scales = [], []
-
-        def draw(self, demand):
-            self.demands.append(list(demand))
-            return super().draw(demand)
-
-        def top(self, scores, picks, variance):
-            self.scales.append(variance)
-            return super().top(scores, picks, variance)
-
-    source = Noted(3)
-    source.demands, source.scales = [], []
+    source = CountedNoise(3)
     fit = fit_people(people, release(BUDGETS[name]), FitContext(source))
     assert isinstance(fit.model, TreeModel)
     drawn = [demand for demand in source.demands if demand]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.small_groups import Never, Silent
 from kit.studies import attribute, small_study
-from people_tables import domain
+from people_tables import CountedNoise, domain
 
 from stream_dp.batch.people.compress.compression import REST, Compression, MergedColumn, NoisyColumn
 from stream_dp.batch.people.compress.encoding import Encoding
@@ -244,18 +244,6 @@ def test_what_is_measured_by_default_follows_from_what_is_declared():
     assert plan.dropped(wide.domain) == ("c0, c1, c2",)
 
 
-class Counted(SeededNoise):
-    """Notes what is asked for."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.demands = []
-
-    def draw(self, demand):
-        self.demands.append(list(demand))
-        return super().draw(demand)
-
-
 def skewed(n, values, columns=3, seed=0):
     rng = np.random.default_rng(seed)
     return np.minimum(rng.geometric(0.2, (n, columns)) - 1, values - 1)
@@ -274,7 +262,7 @@ def test_what_is_drawn_costs_rho_and_is_never_drawn_again(moves):
     codes = skewed(900, 20)
     own = domain(20, 20, 20, moves=moves, replaced=not moves, size=None if moves else 900)
     people, release = People(own, codes), wide_release(marginals=(("c0", "c1"), ("c1", "c2")))
-    source, transcript, seen = Counted(1), MemoryTranscript(), []
+    source, transcript, seen = CountedNoise(1), MemoryTranscript(), []
     context = FitContext(source, transcript, lambda *at: seen.append(at[:2]))
     fit = fit_match(people, release, context)
     rounds = 2 + moves

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from people_tables import domain, paired
+from kit.small_groups import Never
+from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.measure import residual_counts as module
@@ -96,18 +97,6 @@ def test_residuals_are_interactions_and_sum_to_their_marginal():
     assert residual(people, ()) == people.N
 
 
-class Counted(SeededNoise):
-    """Notes what is asked for."""
-
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.demands = []
-
-    def draw(self, demand):
-        self.demands.append(list(demand))
-        return super().draw(demand)
-
-
 @pytest.mark.parametrize(
     "facts",
     [{}, {"moves": False, "replaced": True, "size": 900}, {"replaced": True}],
@@ -118,7 +107,7 @@ def test_what_is_drawn_costs_rho(facts):
     codes, rho = paired(900, 4).codes, Fraction(3, 7)
     people = People(domain(*[4] * 4, **facts), codes)
     release = PeopleRelease(name="p", kind="mixture", attributes=("a", "b"), rho=rho, every=1)
-    source, transcript = Counted(1), MemoryTranscript()
+    source, transcript = CountedNoise(1), MemoryTranscript()
     fit = fit_people(people, release, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) == 3 + people.domain.moves
@@ -131,12 +120,6 @@ def test_what_is_drawn_costs_rho(facts):
     texts = fit.measurements.queries
     assert "c0=0, c2=3" in texts
     assert ("people" in texts) == people.domain.moves
-
-    class Never:
-        simulated = True
-
-        def draw(self, demand):
-            raise AssertionError("a round was drawn again")
 
     again = fit_people(people, release, FitContext(Never(), MemoryTranscript(transcript.recorded)))
     assert (again.sample(3).codes == fit.sample(3).codes).all()

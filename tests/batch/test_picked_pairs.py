@@ -1,7 +1,7 @@
 """Pairs picked in rounds: what one person changes, what rounds cost, and what they learn."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.small_groups import Never
-from people_tables import domain, paired
+from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
@@ -76,27 +76,6 @@ def test_no_score_changes_by_more_than_is_charged(moves, replaced, labels):
     assert largest == pairs.sensitivity == (2 if replaced else 1) * (4 if labels else 1)
 
 
-@dataclass
-class Noted(SeededNoise):
-    """Notes what is asked for."""
-
-    seed: int = 1
-    demands: list = field(default_factory=list)
-    scales: list = field(default_factory=list)
-
-    def __post_init__(self):
-        super().__init__(self.seed)
-
-    def draw(self, demand):
-        self.demands.append(list(demand))
-        return super().draw(demand)
-
-    def top(self, scores, picks, variance):
-        assert picks == 1
-        self.scales.append(variance)
-        return super().top(scores, picks, variance)
-
-
 @pytest.mark.parametrize("facts", RELATIONS.values(), ids=RELATIONS)
 @pytest.mark.parametrize(
     ("seed", "labels"),
@@ -106,7 +85,7 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
     """Rebuilt from the demands for noise; noise 5 % off either way costs something else."""
     codes, rho = paired(900, 4).codes, Fraction(3, 7)
     people = People(domain(*[4] * 4, **facts), codes)
-    source, transcript = Noted(seed), MemoryTranscript()
+    source, transcript = CountedNoise(seed), MemoryTranscript()
     own = release(people).model_copy(update={"kind": "rap", "labels": labels})
     fit = fit_people(people, own, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
