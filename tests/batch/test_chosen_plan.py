@@ -140,6 +140,13 @@ def test_the_less_rho_there_is_the_more_goes_to_single_columns():
     assert people_plan(columns, release(Fraction(10))).steps(900).last is not None
 
 
+def test_many_columns_whose_pairs_are_all_too_large_are_measured_alone():
+    plan = people_plan(domain(*[200] * 24), release(1, 24))
+    (singles,) = plan.steps(900).phases
+    assert len(singles.candidates) == 24
+    assert plan.counting.rho + singles.rho == 1
+
+
 def test_little_budget_invents_no_more_than_single_columns():
     """People without any dependence: the largest dependence of the table is that of a sample."""
     rng = np.random.default_rng(1)
