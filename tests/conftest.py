@@ -1,5 +1,7 @@
 """Property tests repeat exactly: the same examples on every run, however busy the machine is."""
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 from kit.brokers import running_broker, started_broker
@@ -17,6 +19,12 @@ settings.load_profile("repeatable")
 
 def pytest_configure(config):
     config.pluginmanager.register(CpuTable(), "cpu-table")
+
+
+def pytest_unconfigure():
+    """After this pytest collects garbage five times, among all that a long run has left."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -6,10 +6,19 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
-from kit.charts import CHART, DEPLOY, arguments, environment, helm, of_kind, rendered, template
+from kit.charts import (
+    CHART,
+    DEPLOY,
+    arguments,
+    environment,
+    helm,
+    of_kind,
+    rendered,
+    require_valid,
+    template,
+)
 from kit.tools import needs
 
 from stream_dp.errors import UserError
@@ -41,12 +50,12 @@ def test_what_it_renders_is_valid_and_closed(tmp_path: Path, values: dict[str, A
     assert done.returncode == 0, done.stdout
     documents = rendered(tmp_path, values)
     for document in documents.values():
-        kubernetes_validate.validate(document, "1.31", strict=True)
+        require_valid(document, "1.31")
     pods = [pod_of(documents)]
     if values is SPARK:
         executor = yaml.safe_load(documents["ConfigMap", NAME]["data"]["executor.yaml"])
         executor["spec"]["containers"][0]["image"] = "given-by-spark"
-        kubernetes_validate.validate(executor, "1.31", strict=True)
+        require_valid(executor, "1.31")
         pods.append(executor["spec"])
         assert executor["spec"]["automountServiceAccountToken"] is False
     for pod in pods:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
-from kit.charts import DEPLOY, REQUIRED, environment, of_kind, rendered
+from kit.charts import DEPLOY, REQUIRED, environment, of_kind, rendered, require_valid
 from kit.tools import needs
 
 from stream_dp.log.kafka_settings import (
@@ -35,7 +34,7 @@ def test_it_is_there_only_where_it_is_wanted(tmp_path: Path) -> None:
         *("Deployment", "NetworkPolicy", "Service"),
     }
     for document in documents.values():
-        kubernetes_validate.validate(document, "1.31", strict=True)
+        require_valid(document, "1.31")
 
 
 def test_nothing_confidential_is_in_its_pod(tmp_path: Path) -> None:

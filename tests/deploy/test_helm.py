@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from kit.charts import (
@@ -23,6 +22,7 @@ from kit.charts import (
     of_kind,
     pods,
     rendered,
+    require_valid,
     template,
 )
 from kit.tools import needs
@@ -57,7 +57,7 @@ def test_the_chart_is_linted_and_what_it_renders_is_valid(
     for version in VERSIONS:
         for (kind, _), document in rendered(tmp_path, values, version).items():
             if kind not in CUSTOM:
-                kubernetes_validate.validate(document, version.rpartition(".")[0], strict=True)
+                require_valid(document, version.rpartition(".")[0])
 
 
 def test_an_image_is_named_by_its_digest_where_one_is_given(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def rendered(
     return by_name
 
 
+def require_valid(document: Any, version: str) -> None:
+    """Raises an error unless Kubernetes of a version takes the document."""
+    from kubernetes_validate import validate  # reads large grammars when it is imported
+
+    validate(document, version, strict=True)
+
+
 def pods(documents: Mapping[tuple[str, str], Any]) -> list[Any]:
     """The releaser's and, where there is one, the worker's."""
     running = [*of_kind(documents, "StatefulSet"), *of_kind(documents, "Deployment")]

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ STUDY = {
 }
 
 
+@cache
 def sound() -> list[Message]:
     """The messages of a small study: three panels of four periods, and a data set."""
     study = parse_study(copy.deepcopy(STUDY))
