@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
@@ -13,7 +15,8 @@ from stream_dp.log.open_public import public_log
 from ..process.addresses import listen_address
 from ..process.output import Output, say
 
-_EXTRA = "monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'"
+if TYPE_CHECKING:
+    from ..monitor.limits import Application
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -31,36 +34,33 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    if options.operator:
-        _run_operator(options)
-    elif options.token_file or options.proxy_header:
+    if not options.operator and (options.token_file or options.proxy_header):
         raise UserError("monitor: --token-file and --proxy-header are for --operator")
-    else:
-        _run_public(options)
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise UserError("monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'")
+    from ..monitor.serving import serve
+
+    with ExitStack() as stack:
+        application, title = (_operator if options.operator else _public)(options, stack)
+        host, _ = listen_address(options.listen)
+        shown = f"[{host}]" if ":" in host else host
+        serve(application, options.listen, lambda port: say(f"{title}: http://{shown}:{port}"))
     return Output({"ended": True}, "")
 
 
-def _run_operator(options: argparse.Namespace) -> None:
-    try:
-        from ..monitor.access import access_for
-        from ..monitor.operator import operator_monitor
-        from ..monitor.operator_facts import Watch
-        from ..monitor.serving import serve
-    except ImportError:
-        raise UserError(_EXTRA) from None
+def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str]:
     from ..deployment import Deployment  # the public monitor must not load it
+    from ..monitor.access import access_for
+    from ..monitor.operator import operator_monitor
+    from ..monitor.operator_facts import Watch
 
     study = Path(options.source)
     Deployment.load(study)
-    host, _ = listen_address(options.listen)
+    host, _port = listen_address(options.listen)
     access = access_for(host, _token(options.token_file), options.proxy_header)
     watch = Watch(study)
     watch.start()
-    serve(
-        operator_monitor(study, access, watch),
-        options.listen,
-        lambda port: say(f"operator's monitor of {study}: http://{_shown(host)}:{port}"),
-    )
+    return operator_monitor(study, access, watch), f"operator's monitor of {study}"
 
 
 def _token(path: Path | None) -> str | None:
@@ -72,14 +72,12 @@ def _token(path: Path | None) -> str | None:
         raise UserError(f"--token-file: {path} cannot be read") from None
 
 
-def _run_public(options: argparse.Namespace) -> None:
-    try:
-        from ..monitor.follower import Follower
-        from ..monitor.front import public_monitor
-        from ..monitor.public_process import PublicProcess
-        from ..monitor.serving import serve
-    except ImportError:
-        raise UserError(_EXTRA) from None
+def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str]:
+    """Follows a public log until the end of `stack`."""
+    from ..monitor.follower import Follower
+    from ..monitor.front import public_monitor
+    from ..monitor.public_process import PublicProcess
+
     source: str = options.source
     if ":" not in source:
         raise UserError(
@@ -88,18 +86,8 @@ def _run_public(options: argparse.Namespace) -> None:
         )
     with suppress(Missing):  # nothing is published yet: the page says so, until something is
         public_log(source).close()
-    host, _ = listen_address(options.listen)
+    listen_address(options.listen)
     follower = Follower(lambda: public_log(source), lambda: PublicProcess(source))
     follower.start()
-    try:
-        serve(
-            public_monitor(follower),
-            options.listen,
-            lambda port: say(f"monitor of {source}: http://{_shown(host)}:{port}"),
-        )
-    finally:
-        follower.stop()
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    stack.callback(follower.stop)
+    return public_monitor(follower), f"monitor of {source}"

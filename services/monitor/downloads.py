@@ -22,7 +22,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
-from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
+from stream_dp.study.families import PANEL_FAMILIES, Family, Registry
 
 from .public_state import State
 
@@ -57,7 +57,8 @@ def write_download(
     if table == "panel":
         tables = _panel(state, open_log, name, period)
     else:  # in the memory of the monitor
-        tables = iter([_TABLES[_family(state.public, name)](state.public, name, table, period)])
+        _, read = _TABLES[_family(state.public, name)]
+        tables = iter([read(state.public, name, table, period)])
     with out.open("wb") as file:
         if form == "json":
             _write_json(file, tables)
@@ -70,7 +71,7 @@ def write_download(
 
 def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:
     """The names of a release's downloadable tables. Raises UserError."""
-    return _PARTS[_family(public, name)]
+    return _TABLES[_family(public, name)][0]
 
 
 def _family(public: PublicLog, name: str) -> Family:
@@ -96,23 +97,17 @@ def _table_of_panel(public: PublicLog, name: str, table: str, period: str | None
     return public.measurements(name) if table == "measurements" else public.estimates(name)
 
 
-_PARTS: Registry[Family, tuple[str, ...]] = Registry(
+# By family: the names of the tables, and a reader of those that are in the monitor's memory.
+_TABLES: Registry[
+    Family, tuple[tuple[str, ...], Callable[[PublicLog, str, str, str | None], pa.Table]]
+] = Registry(
     "downloads",
     Family,
     {
-        **dict.fromkeys(PANEL_FAMILIES, ("panel", "measurements", "estimates")),
-        Family.PEOPLE: ("people", "measurements"),
-        Family.HOUSEHOLDS: ("groups", "people", "measurements"),
-        Family.SIZES: ("sizes", "measurements"),
-    },
-)
-_TABLES: Registry[Family, Callable[[PublicLog, str, str, str | None], pa.Table]] = Registry(
-    "tables of downloads",
-    Family,
-    {
-        **dict.fromkeys(PANEL_FAMILIES, _table_of_panel),
-        **dict.fromkeys(TABLE_FAMILIES, _table_of_data_set),
-        Family.SIZES: _table_of_sizes,
+        **dict.fromkeys(PANEL_FAMILIES, (("panel", "measurements", "estimates"), _table_of_panel)),
+        Family.PEOPLE: (("people", "measurements"), _table_of_data_set),
+        Family.HOUSEHOLDS: (("groups", "people", "measurements"), _table_of_data_set),
+        Family.SIZES: (("sizes", "measurements"), _table_of_sizes),
     },
 )
 
