@@ -27,8 +27,7 @@ from .published_log import PublishedLog
 from .query import TotalQuery
 from .size_answers import EXAMPLES
 from .tables.conjunction import example_conjunctions
-from .tables.table_answer import answering, table_answers
-from .tables.table_covariances import joint_table_answers
+from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables
 from .tidy_rows import panel_answers
 

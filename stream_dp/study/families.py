@@ -151,7 +151,7 @@ class DeclaredKind:
 
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
 _PICKED = ("rounds", "per_round", "ways", "candidates", "relations")
-_GROUPS = "groups.workload.planned_groups"
+_GROUPS = "groups.workload.groups_plan"
 _PEOPLE = Synthesizer(
     fit="people.people_synthesizer:fit_people",
     planned="people.planned_people:planned_people",

@@ -15,8 +15,13 @@ from stream_dp.answers.tables.conjunction import (
     parse_conjunction,
 )
 from stream_dp.answers.tables.residual_weights import residual_weights
-from stream_dp.answers.tables.table_answer import BOUNDED, NO_ERROR, answering, table_answers
-from stream_dp.answers.tables.table_covariances import joint_table_answers
+from stream_dp.answers.tables.table_answer import (
+    BOUNDED,
+    NO_ERROR,
+    answering,
+    joint_table_answers,
+    table_answers,
+)
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, Marginal
 from stream_dp.errors import UserError
 

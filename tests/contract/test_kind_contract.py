@@ -49,7 +49,7 @@ MODULE = '''"""A synthesizer for a trial: every attribute by itself."""
 from stream_dp.study.method_titles import kind_title
 
 from .independent import Independent, fit_independent
-from .workload.planned_groups import planned_independent
+from .workload.groups_plan import planned_independent
 
 
 class Tried(Independent):

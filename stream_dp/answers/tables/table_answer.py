@@ -8,20 +8,22 @@ measurements has no error, and a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import csr_array
 
 from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
 
-from ..answer import QUANTILE, Answer, Synthetic
+from ..answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
 from ..estimator import fieller_ratios
+from ..joint_answers import JointAnswers
 from ..tidy_rows import Row, answer_table
-from .bounds import bounds, single_columns
 from .conjunction import (
     Conjunction,
     matching_rows,
@@ -31,7 +33,7 @@ from .conjunction import (
 from .marginal_weights import marginal_weights
 from .match_weights import match_weights
 from .residual_weights import people_weights, residual_weights
-from .table_facts import PublishedTables, Weights
+from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
 LINEAR = "linear and unbiased, from measured residuals of the numbers or their sum"
 NO_ERROR = "the synthetic records alone: no measurement says how far off they are"
@@ -41,6 +43,10 @@ BOUNDED = (
 )
 NOT_MEASURED = "no measurement says how far off its answer is"
 NOT_TOGETHER = "its columns were measured each by itself, not together"
+
+
+# The two-sided interval of an answer, given the number of standard deviations to each side.
+Intervals = Callable[[Weights, float], Interval]
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,41 @@ def _measured(
     return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
 
 
+def single_columns(
+    query: Conjunction,
+    published: PublishedTables,
+    weights: Callable[[Conjunction, PublishedTables], Weights | None],
+) -> list[Weights]:
+    """The answers of the single columns; empty if a column has none, or for groups."""
+    if "groups" in published.tables or query.linear:
+        return []
+    candidates = [
+        weights(replace(query, codes={"people": {name: codes}}), published)
+        for name, codes in query.of("people").items()
+    ]
+    measured = [single for single in candidates if single is not None]
+    return measured if len(measured) == len(candidates) else []
+
+
+def bounds(singles: Sequence[Weights], total: Weights, interval_of: Intervals) -> Interval:
+    """The interval of a count of people by columns that were not measured together, from 0 on.
+
+    Of N people let c_i have the values that a query names in column i, for k columns. Then
+        c_1 + ... + c_k - (k - 1) N  <=  c  <=  min c_i
+    for every dependence of the columns (Frechet 1935). Each c_i has an unbiased answer with exact
+    noise. The interval has the upper ends of k one-sided intervals and the lower end of one, each
+    of 1 - (1 - LEVEL) / (k + 1). By Bonferroni's inequality all hold together at LEVEL at least.
+
+    singles: of each column, at least one.
+    total: of the number of people.
+    """
+    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / (len(singles) + 1))
+    high = max(min(interval_of(single, z)[1] for single in singles), 0.0)
+    lower = weighted_sum([*((1.0, single) for single in singles), (1.0 - len(singles), total)])
+    low = max(interval_of(lower, z)[0], 0.0)
+    return min(low, high), high
+
+
 WEIGHTED: Registry[Measured, Conjunctions] = Registry(
     "answers of tables",
     [measured for measured in Measured if measured is not Measured.SIZES],
@@ -181,3 +222,43 @@ def table_answers(published: PublishedTables, head: str) -> pa.Table:
         for a in answering(published).every(published)
     )
     return answer_table(published.study, published.declared.name, rows, head=head)
+
+
+def joint_table_answers(
+    kind: Conjunctions, published: PublishedTables, queries: Sequence[str], *, count: bool
+) -> JointAnswers:
+    """The answers to queries in words about a data set.
+
+    Raises UserError if a query is not measured.
+    """
+    weights, totals = [], []
+    for text in queries:
+        query = parse_conjunction(text, published)
+        measured = kind.measured(query, published)
+        if measured is None:
+            raise UserError(f"query '{query.text}': {NOT_MEASURED}")
+        weights.append(measured)
+        totals.append(kind.total(query, published))
+    answers = tuple(kind.answer(published, text, count=count) for text in queries)
+    values, errors = _with_errors(weights, published)
+    if not count:
+        people, theirs = _with_errors(totals, published)
+        # Shares to the first order: (value - share * people) / people.
+        values = values / people
+        errors = csr_array((errors - theirs * values[:, None]) / people[:, None])
+    covariance = (errors @ errors.T).toarray()
+    return JointAnswers(
+        tuple(replace(a, value=float(v)) for a, v in zip(answers, values, strict=True)), covariance
+    )
+
+
+def _with_errors(
+    answers: Sequence[Weights], published: PublishedTables
+) -> tuple[Floats, csr_array]:
+    """Values, (n,), and their weights on the measurements in units of the noise, (n, rows)."""
+    rows = np.repeat(np.arange(len(answers)), [a.rows.size for a in answers])
+    measured = np.concatenate([a.rows for a in answers])
+    entries = np.concatenate([a.weights for a in answers]) * np.sqrt(published.variances[measured])
+    shape = (len(answers), published.values.size)
+    values = np.array([answer.value(published) for answer in answers])
+    return values, csr_array((entries, (rows, measured.astype(np.int64))), shape=shape)

@@ -108,7 +108,9 @@ def _exact_counts(hierarchy: Hierarchy) -> list[Counts]:
     return [np.bincount(c, minlength=v) for c, v in zip(columns, values, strict=True)]
 
 
-def systematic_draw(rng: np.random.Generator, counts: Counts, size: int) -> Counts:
+def systematic_draw(
+    rng: np.random.Generator, counts: Counts | NDArray[np.float64], size: int
+) -> Counts:
     """(size,) codes in proportion to the positive counts; uniform if no count is positive.
 
     Systematic sampling, in random order: the number of each code differs from its exact share by

@@ -27,9 +27,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .histogram import Estimate, LevelSizes, Sizes
-from .matching import matched
+from .histogram import Estimate, Int64Array, LevelSizes, Sizes
 from .regions import Regions
+from .sizes_plan import MeasuredLevel
 
 
 class Merge(Enum):
@@ -43,21 +43,8 @@ class Merge(Enum):
 _FINE = 16.0  # the largest variance where fractions of a size tell groups apart
 _LEAST = 0.25  # variance of a size that its noise hardly moves
 _CERTAIN = 4.0  # standard deviations of a count: more groups of the root have that size
+_NOWHERE = np.zeros(0, np.int64)
 _BEHIND = 2.0**-10  # what orders a part of a run behind the rest of it
-
-
-@dataclass(frozen=True)
-class LevelEstimate:
-    """The estimates of a level.
-
-    cumulative: whether cumulative counts were measured, and not sizes.
-    variance: of the noise in every value.
-    regions: an estimate for each region.
-    """
-
-    cumulative: bool
-    variance: float
-    regions: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True)
@@ -69,9 +56,9 @@ class _Weighed:
     certain: NDArray[np.bool_]
 
 
-def consistent(regions: Regions, levels: Sequence[LevelEstimate], merge: Merge) -> LevelSizes:
+def consistent(regions: Regions, levels: Sequence[MeasuredLevel], merge: Merge) -> LevelSizes:
     """The sizes of every region of every level, consistent, given the levels' estimates."""
-    level_above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].regions]
+    level_above = [_weighed(estimate, levels[0], 0, merge) for estimate in levels[0].estimates]
     for depth in range(1, regions.depth):
         parents = regions.parents(depth)
         order = np.argsort(parents, kind="stable")
@@ -80,13 +67,13 @@ def consistent(regions: Regions, levels: Sequence[LevelEstimate], merge: Merge) 
         for i, parent in enumerate(level_above):
             family = order[ends[i] : ends[i + 1]].tolist()
             level = levels[depth]
-            children = [_weighed(level.regions[k], level, len(family), merge) for k in family]
+            children = [_weighed(level.estimates[k], level, len(family), merge) for k in family]
             merged |= zip(family, _merged(parent, children, merge), strict=True)
         level_above = [merged[k] for k in range(len(parents))]
     return regions.sums([leaf.estimate.sizes for leaf in level_above])
 
 
-def _weighed(estimate: Estimate, level: LevelEstimate, siblings: int, merge: Merge) -> _Weighed:
+def _weighed(estimate: Estimate, level: MeasuredLevel, siblings: int, merge: Merge) -> _Weighed:
     """An estimate with the variances of a merge. siblings: number of children, 0 for the root."""
     if merge is not Merge.SPREAD:
         rounded = Estimate.of(estimate.sizes)
@@ -161,3 +148,75 @@ def _merged(parent: _Weighed, children: Sequence[_Weighed], merge: Merge) -> lis
         np.logical_or.at(fixed, positions, certain[matched_pairs])
         merged.append(_Weighed(Estimate.of(sizes), smallest, fixed))
     return merged
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Pairs of runs with their number of common groups, each array int64 (pairs,).
+
+    parent: the run of the parent.
+    child: the child.
+    run: the run of that child.
+    groups: the number of groups in both runs.
+    """
+
+    parent: Int64Array
+    child: Int64Array
+    run: Int64Array
+    groups: Int64Array
+
+
+def matched(parent: Estimate, children: Sequence[Estimate]) -> Matching:
+    """Matches the parent's groups with the children's, both in the order of size.
+
+    No other matching has a smaller sum of differences of size. Where several children have groups
+    of equal size, these meet the parent's runs in proportion to their numbers, with largest
+    remainders rounded up. Raises ValueError unless the children have as many groups as the parent.
+
+    Source: Kuo et al. 2018, section 5.2, on runs of groups of equal size.
+    """
+    child = np.repeat(np.arange(len(children)), [len(c.groups) for c in children])
+    run = np.concatenate([np.arange(len(c.groups)) for c in children])
+    value = np.concatenate([c.value for c in children])
+    groups = np.concatenate([c.groups for c in children])
+    order = np.argsort(value, kind="stable")
+    child, run, value, groups = child[order], run[order], value[order], groups[order]
+    if groups.sum() != parent.groups.sum():
+        raise ValueError("a parent's groups are not those of its children")
+    meetings: list[tuple[int, Int64Array, Int64Array]] = []
+    free = parent.groups.tolist()
+    j = start = 0
+    for end in (np.flatnonzero(np.diff(value, append=np.inf)) + 1).tolist():
+        tied, rest = groups[start:end], int(groups[start:end].sum())
+        while rest:
+            j += not free[j]
+            share = min(free[j], rest)
+            meeting = tied if share == rest else in_proportion(tied, share)
+            met = np.flatnonzero(meeting)
+            meetings.append((j, met + start, meeting[met]))
+            tied, rest, free[j] = tied - meeting, rest - share, free[j] - share
+        start = end
+    ordered = np.concatenate([_NOWHERE, *(runs for _, runs, _ in meetings)])
+    return Matching(
+        parent=np.concatenate([_NOWHERE, *(np.full(len(runs), j) for j, runs, _ in meetings)]),
+        child=child[ordered],
+        run=run[ordered],
+        groups=np.concatenate([_NOWHERE, *(shared for _, _, shared in meetings)]),
+    )
+
+
+def in_proportion(counts: Int64Array, share: int) -> Int64Array:
+    """`share` split in whole numbers, in proportion to positive `counts` and at most these.
+
+    Largest remainders are rounded up, the first of equal ones first. `share` is at most the sum.
+    """
+    total = int(counts.sum())
+    if share * int(counts.max()) >> 62:
+        scaled = [share * count for count in counts.tolist()]
+        shares = np.array([product // total for product in scaled], np.int64)
+        remainders = np.array([product % total for product in scaled], np.int64)
+    else:
+        shares, remainders = np.divmod(share * counts, total)
+    up = share - int(shares.sum())
+    shares[np.argsort(-remainders, kind="stable")[:up]] += 1
+    return shares

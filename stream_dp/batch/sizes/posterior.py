@@ -22,86 +22,38 @@ from dataclasses import dataclass
 import numpy as np
 
 from .allocation import allocated, medians
-from .chains import Chain, Counts, Evidence, Floats, Penalty, chain, counts_of, prior_slope
-from .histogram import Estimate, Int64Array, LevelSizes, Sizes
+from .chains import Chain, Counts, Evidence, Floats, chain, counts_of, prior_slope
+from .histogram import Int64Array, LevelSizes, Sizes
 from .regions import Regions
+from .sizes_plan import MeasuredLevel
 
 MOST_CELLS = 1 << 26  # weights of all chains together
 _LEAST_EXPECTED = 1e-4  # groups of a size
 _ROUGH = 0.05  # of the variance of a sum, for its laws are of whole numbers
 
 
-@dataclass(frozen=True)
-class LevelMeasurements:
-    """The measurements of a level.
-
-    cumulative: whether cumulative counts were measured, and not sizes.
-    deviation: of the noise.
-    penalty: minus the log density of the noise, up to a constant.
-    estimates: of each region.
-    values: the noisy values of each region.
-    """
-
-    cumulative: bool
-    deviation: float
-    penalty: Penalty
-    estimates: tuple[Estimate, ...]
-    values: tuple[Int64Array, ...]
-
-    def states(self) -> list[int]:
-        """The number of counts considered at each size of a region, by region.
-
-        Noise of deviation d hides where one size ends and the next begins for some d^2 ranks. Where
-        all counts are fewer they are all considered, up to a power of two.
-        """
-        reach = 5 * self.deviation
-        if not self.cumulative:
-            reach = 3 * self.deviation + 8 * self.deviation**2
-        bound = 2 * (3 + int(np.ceil(reach))) + 1
-        totals = [int(estimate.groups.sum()) for estimate in self.estimates]
-        return [min(bound, 1 << total.bit_length()) for total in totals]
-
-    def supports(self) -> list[int]:
-        """The number of sizes with uncertain counts, by region, from a region's measurements."""
-        beyond = 3 + int(np.ceil(3 * self.deviation))
-        return [
-            int(np.rint(estimate.value[-1])) + beyond if len(estimate.value) else 0
-            for estimate in self.estimates
-        ]
-
-    def chains(self, supports: Sequence[int], states: Sequence[int]) -> list[Chain]:
-        """The regions' chains, given by region the numbers of sizes and of counts at a size."""
-        return [
-            chain(
-                estimate,
-                values,
-                self.penalty,
-                sizes=support if len(estimate.value) else 0,
-                states=considered,
-                cumulative=self.cumulative,
-            )
-            for estimate, values, support, considered in zip(
-                self.estimates, self.values, supports, states, strict=True
-            )
-        ]
-
-
 def posterior_sizes(
-    regions: Regions, levels: Sequence[LevelMeasurements], largest: int
+    regions: Regions, levels: Sequence[MeasuredLevel], largest: int
 ) -> LevelSizes | None:
-    """The consistent sizes of every region of every level; None if over MOST_CELLS."""
-    supports = [level.supports() for level in levels]
+    """The consistent sizes of every region of every level.
+
+    None if the weights are more than MOST_CELLS, or a level has no published values or is a
+    histogram.
+    """
+    if any(level.values is None or level.method == "histogram" for level in levels):
+        return None
+    supports = [_supports(level) for level in levels]
     sizes = min(largest, max(1, *(max(level) for level in supports)))
     # The largest sizes do not show in cumulative counts: fewer groups than their noise have them.
     uncertain = [
         [sizes if level.cumulative else min(sizes, support) for support in level_supports]
         for level, level_supports in zip(levels, supports, strict=True)
     ]
-    states = [level.states() for level in levels]
+    states = [_states(level) for level in levels]
     cells = sum(int(np.dot(*pair)) for pair in zip(uncertain, states, strict=True))
     if cells > MOST_CELLS:
         return None
-    chains = map(LevelMeasurements.chains, levels, uncertain, states)
+    chains = map(_chains, levels, uncertain, states)
     tree = _Tree(regions, sizes)
     leaves = tree.agreed(tree.passed_up(tree.expected(list(chains))))
     return regions.sums(
@@ -110,6 +62,47 @@ def posterior_sizes(
             for cumulative, total in zip(leaves, regions.groups, strict=True)
         ]
     )
+
+
+def _states(level: MeasuredLevel) -> list[int]:
+    """The number of counts considered at each size of a region, by region.
+
+    Noise of deviation d hides where one size ends and the next begins for some d^2 ranks. Where all
+    counts are fewer they are all considered, up to a power of two.
+    """
+    deviation = level.variance**0.5
+    reach = 5 * deviation if level.cumulative else 3 * deviation + 8 * deviation**2
+    bound = 2 * (3 + int(np.ceil(reach))) + 1
+    totals = [int(estimate.groups.sum()) for estimate in level.estimates]
+    return [min(bound, 1 << total.bit_length()) for total in totals]
+
+
+def _supports(level: MeasuredLevel) -> list[int]:
+    """The number of sizes with uncertain counts, by region, from a region's measurements."""
+    beyond = 3 + int(np.ceil(3 * level.variance**0.5))
+    return [
+        int(np.rint(estimate.value[-1])) + beyond if len(estimate.value) else 0
+        for estimate in level.estimates
+    ]
+
+
+def _chains(level: MeasuredLevel, supports: Sequence[int], states: Sequence[int]) -> list[Chain]:
+    """The regions' chains, given by region the numbers of sizes and of counts at a size."""
+    assert level.values is not None
+    penalty = level.plan.penalty(level.method)
+    return [
+        chain(
+            estimate,
+            values,
+            penalty,
+            sizes=support if len(estimate.value) else 0,
+            states=considered,
+            cumulative=level.cumulative,
+        )
+        for estimate, values, support, considered in zip(
+            level.estimates, level.values, supports, states, strict=True
+        )
+    ]
 
 
 @dataclass(frozen=True)

@@ -20,28 +20,14 @@ from stream_dp.privacy.noise import NoiseSource
 
 from ..synthesizer import FitContext
 from .histogram import Estimate, Int64Array, LevelSizes, Sizes, earth_movers_distance
-from .merging import LevelEstimate, Merge, consistent
+from .merging import Merge, consistent
 from .methods import FRACTIONS, METHODS
-from .posterior import LevelMeasurements, posterior_sizes
-from .sizes_plan import LevelPlan, SizesPlan
+from .posterior import posterior_sizes
+from .sizes_plan import LevelPlan, MeasuredLevel, SizesPlan
 
 FORMAT = 1  # of a recorded round
 MOST_PUBLISHED = 1 << 20  # noisy values of a level
 _AT_ONCE = 1 << 20  # numbers of noise for several regions
-
-
-@dataclass(frozen=True)
-class MeasuredLevel:
-    """The measurements of a level.
-
-    method: the name of the method.
-    estimates: of each region.
-    values: the noisy values of each region; None where they are too many to be published.
-    """
-
-    method: str
-    estimates: tuple[Estimate, ...]
-    values: tuple[Int64Array, ...] | None
 
 
 @dataclass(frozen=True)
@@ -61,32 +47,11 @@ class FittedLevels:
 
     def merged(self, merge: Merge = Merge.SPREAD) -> LevelSizes:
         """The sizes of every region of every level, made consistent by a merge."""
-        estimates = [
-            LevelEstimate(
-                cumulative=level.method.startswith("cumulative"),
-                variance=plan.variance(level.method),
-                regions=level.estimates,
-            )
-            for plan, level in zip(self.plan.levels, self.levels, strict=True)
-        ]
-        return consistent(self.plan.regions, estimates, merge)
+        return consistent(self.plan.regions, self.levels, merge)
 
     def _likeliest(self) -> LevelSizes | None:
         """The likeliest sizes; None if values are not published or too many."""
-        measured = []
-        for plan, level in zip(self.plan.levels, self.levels, strict=True):
-            if level.values is None or level.method == "histogram":
-                return None
-            measured.append(
-                LevelMeasurements(
-                    cumulative=level.method.startswith("cumulative"),
-                    deviation=plan.variance(level.method) ** 0.5,
-                    penalty=plan.penalty(level.method),
-                    estimates=level.estimates,
-                    values=level.values,
-                )
-            )
-        return posterior_sizes(self.plan.regions, measured, self.plan.largest)
+        return posterior_sizes(self.plan.regions, self.levels, self.plan.largest)
 
 
 def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) -> FittedLevels:
@@ -198,7 +163,7 @@ class _Level:
             if not published:
                 runs = [array.reshape(2, -1) for array in arrays]
                 estimates = tuple(Estimate(r[0] / (2 * FRACTIONS), r[1]) for r in runs)
-                return MeasuredLevel(method, estimates, None)
+                return MeasuredLevel(self.level, method, estimates, None)
             if [len(array) for array in arrays] != self._entries(method):
                 raise ValueError
         except (msgspec.MsgspecError, ValueError):
@@ -207,7 +172,7 @@ class _Level:
             self._estimate(values, method, groups)
             for values, groups in zip(arrays, self.counts, strict=True)
         )
-        return MeasuredLevel(method, estimates, arrays)
+        return MeasuredLevel(self.level, method, estimates, arrays)
 
 
 # FORMAT, method, whether values are published, the regions' arrays

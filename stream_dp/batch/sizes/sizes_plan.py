@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study.size_changes import geometric_cost, geometric_decay, squared_change
 
+from .histogram import Estimate, Int64Array
 from .methods import METHODS
 from .regions import Regions
 
@@ -92,6 +94,32 @@ class LevelPlan:
         if self.pure:
             return lambda noise: np.abs(noise) * parameter
         return lambda noise: noise.astype(np.float64) ** 2 / (2 * parameter)
+
+
+@dataclass(frozen=True)
+class MeasuredLevel:
+    """The measurements of a level.
+
+    plan: of the level.
+    method: the name of the method.
+    estimates: of each region.
+    values: the noisy values of each region; None where they are too many to be published.
+    """
+
+    plan: LevelPlan
+    method: str
+    estimates: tuple[Estimate, ...]
+    values: tuple[Int64Array, ...] | None
+
+    @property
+    def cumulative(self) -> bool:
+        """Whether cumulative counts were measured."""
+        return self.method.startswith("cumulative")
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the noise in a value."""
+        return self.plan.variance(self.method)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from stream_dp.batch.sizes.histogram import Estimate, Sizes, earth_movers_distance
-from stream_dp.batch.sizes.isotonic import least_absolute, least_squares, on_simplex, rounded
-from stream_dp.batch.sizes.matching import in_proportion, matched
-from stream_dp.batch.sizes.methods import METHODS
+from stream_dp.batch.sizes.merging import in_proportion, matched
+from stream_dp.batch.sizes.methods import (
+    METHODS,
+    least_absolute,
+    least_squares,
+    on_simplex,
+    rounded,
+)
 
 some_sizes = st.lists(st.integers(0, 9), min_size=1, max_size=12).map(lambda x: np.array(x))
 noisy = st.lists(st.integers(-6, 12), min_size=1, max_size=9).map(lambda x: np.array(x))

@@ -31,6 +31,7 @@ from ...data.domain import Hierarchy, Int64Array
 from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phases import NoisyAnswers
 from ...synthesizer import FitContext
+from ..independent import systematic_draw
 from ..workload.candidates import Workload, declared_workload
 from ..workload.exact_counts import queries_by_marginal, relative_pairs
 from ..workload.groups_plan import AdaptivePlan
@@ -99,10 +100,7 @@ class GroupHistogram:
 
     def sample(self, seed: int) -> Hierarchy:
         rng = np.random.default_rng(seed)
-        # Systematic sampling in random order: counts differ from exact shares by less than 1.
-        positions = rng.permutation((np.arange(self.groups) + rng.random()) / self.groups)
-        ends = np.cumsum(self.weights)
-        chosen = np.searchsorted(ends / ends[-1], positions, side="right")
+        chosen = systematic_draw(rng, self.weights, self.groups)
         first = self.types.starts[chosen]
         sizes = self.types.starts[chosen + 1] - first
         group_of = np.repeat(np.arange(self.groups), sizes)

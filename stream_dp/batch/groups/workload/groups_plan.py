@@ -19,10 +19,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from stream_dp.study import Study
 from stream_dp.study.group_releases import RELATIONS, BatchRelease
 
+from ...planned_phases import PlannedPhase, counted_phases
 from ...rounds.phases import SELECTION, Everything, Phase, Rounds
-from .candidates import Workload
+from ...synthesizer import release_domain
+from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals
 from .queries import SPOUSE
 
 OPENING, BASE = Fraction(1, 5), Fraction(1, 2)
@@ -118,3 +121,16 @@ def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) 
     squared = [workload.squared[i] for i in candidates]
     smallest = min(s for s in squared if s)
     return Everything(rho, candidates, tuple(Fraction(s or smallest) for s in squared))
+
+
+def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
+    """The phases of a release: fixed measurements, then rounds that select."""
+    workload = declared_workload(release_domain(study, release), release)
+    return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
+
+
+def planned_independent(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
+    """The phase of the kind `independent`: every one-way marginal."""
+    workload = marginal_workload(one_way_marginals(release_domain(study, release)))
+    candidates = tuple(range(workload.candidates))
+    return counted_phases([equal_costs(release.rho, candidates, workload)], workload)
