@@ -164,36 +164,37 @@ class StreamEstimator:
 def fieller_share(
     value: Answers, people: Answers, z: float
 ) -> tuple[float, float, tuple[float, float]]:
+    """The `fieller_ratio` of two single answers."""
+    together = float(value.covariance(people)[0, 0])
+    return fieller_ratio(
+        value.value, value.variance, people.value, people.variance, together=together, z=z
+    )
+
+
+def fieller_ratio(
+    value: float, variance: float, people: float, of_people: float, *, together: float, z: float
+) -> tuple[float, float, tuple[float, float]]:
     """The share value / people, the first-order standard error, Fieller's interval (1954).
 
     The interval is of all s for which value - s people lies within z of its standard errors of 0.
+
+    variance, of_people, together: the variances of `value` and `people`, and their covariance
+
     Raises UserError where the number of people is not clearly above 0, so that this is no interval.
     """
-    together = value.covariance(people)[0]
-    shares, errors, low, high = fieller_shares(value, people, together, z)
+    shares, errors, low, high = fieller_ratios(
+        values=np.array([value]),
+        variances=np.array([variance]),
+        people=np.array([people]),
+        of_people=np.array([of_people]),
+        together=np.array([together]),
+        z=z,
+    )
     if np.isnan(shares[0]):
         raise UserError(
             "share: the noisy number of people is not clearly positive; ask for --count"
         )
     return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
-
-
-def fieller_shares(
-    values: Answers, people: Answers, together: Floats, z: float
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Shares, standard errors, low and high ends, (n,) each; NaN for shares without an interval.
-
-    values, people: (n,) each
-    together: the covariance of each value with its number of people, (n,)
-    """
-    return fieller_ratios(
-        values=values.values,
-        variances=values.variances,
-        people=people.values,
-        of_people=people.variances,
-        together=together,
-        z=z,
-    )
 
 
 def fieller_ratios(
@@ -205,7 +206,11 @@ def fieller_ratios(
     together: Floats,
     z: float,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """`fieller_shares` from the variances of values and of numbers of people, (n,) each."""
+    """Shares, standard errors, low and high ends, (n,) each; NaN for shares without an interval.
+
+    values, variances, people, of_people: of each value and number of people, (n,) each
+    together: the covariance of each value with its number of people, (n,)
+    """
     vv, nn = variances, of_people
     clear = people > z * np.sqrt(nn)
     v, n = values, np.where(clear, people, np.nan)

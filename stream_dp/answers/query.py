@@ -82,15 +82,13 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
         case ["at-least" | "consecutive" as form, need, "of", "last", width, event] if _number(
             need
         ) and _number(width):
-            return _times_of(
-                text,
-                form,
-                need=int(need),
-                width=int(width),
-                event=event,
-                attribute=attribute,
-                values=values,
-            )
+            value = _event_value(text, event, attribute)
+            times, periods = int(need), int(width)
+            if not 1 <= times <= periods:
+                raise UserError(f"query '{text}': cannot ask for {times} of {periods} periods")
+            hits = np.isin(_all(text, len(values), periods), _codes(text, value, values))
+            count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
+            return WindowQuery(text, periods, np.asarray(count >= times))
         case [event] if "=" in event:
             value = _event_value(text, event, attribute)
             return _pattern(text, [value], values)
@@ -103,24 +101,6 @@ def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Que
 
 def _number(word: str) -> bool:
     return word.isascii() and word.isdigit() and len(word) < 7
-
-
-def _times_of(
-    text: str,
-    form: str,
-    *,
-    need: int,
-    width: int,
-    event: str,
-    attribute: str,
-    values: tuple[int | str, ...],
-) -> WindowQuery:
-    value = _event_value(text, event, attribute)
-    if not 1 <= need <= width:
-        raise UserError(f"query '{text}': cannot ask for {need} of {width} periods")
-    hits = np.isin(_all(text, len(values), width), _codes(text, value, values))
-    count = _run(hits) if form == "consecutive" else hits.sum(axis=1)
-    return WindowQuery(text, width, np.asarray(count >= need))
 
 
 def _event_value(text: str, event: str, attribute: str) -> str:

@@ -24,7 +24,7 @@ from .estimator import (
     Question,
     StreamEstimator,
     StreamMeasurements,
-    fieller_shares,
+    fieller_ratios,
 )
 from .measured_rows import ReleaseMeasurements
 from .query import WindowQuery, parse_query
@@ -202,6 +202,13 @@ def _shares(
         positions = np.array([people.positions[numbers[i]] for i in measured])
         counted, theirs = answers.chosen(measured), people.answers.chosen(positions)
         together = counted.covariance(people.answers)[np.arange(measured.size), positions]
-        shares[:, measured] = fieller_shares(counted, theirs, together, z)
+        shares[:, measured] = fieller_ratios(
+            values=counted.values,
+            variances=counted.variances,
+            people=theirs.values,
+            of_people=theirs.variances,
+            together=together,
+            z=z,
+        )
     value, error, low, high = shares
     return value, error, low, high

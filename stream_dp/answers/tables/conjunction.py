@@ -178,12 +178,9 @@ def _terms(text: str, terms: str, published: PublishedTables) -> list[str]:
     either = "|".join(re.escape(name) for name in columns)
     terms_found = re.split(rf"\s*&\s*|\s*,\s+(?=(?:{either})\s*=)", terms.strip())
     if not all(terms_found):
-        raise UserError(f"query '{text}': write values of columns, such as '{_example(published)}'")
+        example = example_conjunctions(published)[1]
+        raise UserError(f"query '{text}': write values of columns, such as '{example}'")
     return terms_found
-
-
-def _example(published: PublishedTables) -> str:
-    return example_conjunctions(published)[1]
 
 
 def _table_of(text: str, name: str, published: PublishedTables) -> str:

@@ -21,7 +21,7 @@ from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
 
 from ..answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
-from ..estimator import fieller_ratios
+from ..estimator import fieller_ratio
 from ..joint_answers import JointAnswers
 from ..tidy_rows import Row, answer_table
 from .conjunction import (
@@ -130,25 +130,15 @@ def _measured(
     published: PublishedTables,
     count: bool,
     z: float = QUANTILE,
-) -> tuple[float, float, tuple[float, float]]:
+) -> tuple[float, float, Interval]:
     """The answer, the standard error, and the interval of z errors to each side."""
     value, variance = weights.value(published), weights.covariance(weights, published)
     if count:
         error = math.sqrt(variance)
         return value, error, (value - z * error, value + z * error)
-    shares, errors, low, high = fieller_ratios(
-        values=np.array([value]),
-        variances=np.array([variance]),
-        people=np.array([total.value(published)]),
-        of_people=np.array([total.covariance(total, published)]),
-        together=np.array([weights.covariance(total, published)]),
-        z=z,
-    )
-    if np.isnan(shares[0]):
-        raise UserError(
-            "share: the noisy number of people is not clearly positive; ask for --count"
-        )
-    return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
+    people, of_people = total.value(published), total.covariance(total, published)
+    together = weights.covariance(total, published)
+    return fieller_ratio(value, variance, people, of_people, together=together, z=z)
 
 
 def single_columns(

@@ -206,43 +206,6 @@ def fit_sizes(
     if not isinstance(largest, int) or not 1 <= largest <= MOST_SIZE:
         raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
     tree, leaves = counted_regions(arrow_table(counts, "counts"), regions)
-    levels = _levels(
-        tree,
-        neighbours,
-        rho=rho,
-        epsilon=epsilon,
-        methods=methods,
-        parts=parts,
-        choice=choice,
-    )
-    plan = SizesPlan(tree, largest, levels)
-    require_feasible(plan)
-    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
-    return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
-
-
-def require_feasible(plan: SizesPlan) -> None:
-    """Raises UserError where a level has too many values to measure."""
-    for depth, level in enumerate(plan.levels):
-        entries = max(plan.entries(depth, method) for method in level.methods)
-        if entries > MOST_ENTRIES:
-            name = (ALL, *plan.regions.columns)[depth]
-            raise UserError(
-                f"methods: {entries} values to measure at level '{name}'; take 'sorted'"
-            )
-
-
-def _levels(
-    tree: Regions,
-    neighbours: str,
-    *,
-    rho: Numbers | None,
-    epsilon: Numbers | None,
-    methods: Sequence[str | Sequence[str]] | None,
-    parts: Sequence[int] | None,
-    choice: Numbers,
-) -> tuple[LevelPlan, ...]:
-    """The plans of the levels. Raises UserError."""
     if (rho is None) == (epsilon is None):
         raise UserError("rho, epsilon: give one of the two")
     depth = tree.depth
@@ -260,10 +223,25 @@ def _levels(
         raise UserError(f"methods: each must be one of {', '.join(METHODS)}")
     if pure and any(len(m) > 1 for m in chosen):
         raise UserError("methods: a choice among several needs rho in place of epsilon")
-    return tuple(
+    levels = tuple(
         LevelPlan(neighbours, m, total * weight / sum(parts), pure=pure, choice=share)
         for m, weight in zip(chosen, parts, strict=True)
     )
+    plan = SizesPlan(tree, largest, levels)
+    require_feasible(plan)
+    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
+    return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
+
+
+def require_feasible(plan: SizesPlan) -> None:
+    """Raises UserError where a level has too many values to measure."""
+    for depth, level in enumerate(plan.levels):
+        entries = max(plan.entries(depth, method) for method in level.methods)
+        if entries > MOST_ENTRIES:
+            name = (ALL, *plan.regions.columns)[depth]
+            raise UserError(
+                f"methods: {entries} values to measure at level '{name}'; take 'sorted'"
+            )
 
 
 def _number(name: str, value: Numbers | None, kind: Any) -> Fraction:

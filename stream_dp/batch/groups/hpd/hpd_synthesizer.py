@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.study.group_releases import ROWS, BatchRelease
-from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
+from ...rounds.loop import AdaptiveFit, Model
 from ...rounds.phases import Everything, NoisyAnswers, Phase, Rounds
 from ...synthesizer import FitContext
-from ..workload.candidates import Workload, declared_workload
-from ..workload.groups_plan import AdaptivePlan
+from ..workload.candidates import Workload
+from ..workload.groups_plan import fit_workload
 from .adam import AdamSettings, Params
 from .model_arrays import EncodedQueries
 from .product_mixture import HPD, SPREAD, MeasuredQueries
@@ -143,9 +142,9 @@ def fit_mixture(
     settings = SETTINGS[release.kind]
     if release.rows is not None:
         settings = replace(settings, rows=release.rows)
-    workload = declared_workload(hierarchy.domain, release)
-    plan = AdaptivePlan.of(release)
-    phases = plan.phases(workload)
-    start = random_start(hierarchy, workload, settings, phases)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
-    return fit_adaptively(hierarchy, method, context)
+    return fit_workload(
+        hierarchy,
+        release,
+        context,
+        lambda workload, phases: random_start(hierarchy, workload, settings, phases),
+    )

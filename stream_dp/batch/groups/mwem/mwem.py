@@ -25,16 +25,15 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from stream_dp.study.group_releases import BatchRelease
-from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
+from ...rounds.loop import AdaptiveFit, Model
 from ...rounds.phases import NoisyAnswers
 from ...synthesizer import FitContext
 from ..independent import systematic_draw
-from ..workload.candidates import Workload, declared_workload
+from ..workload.candidates import Workload
 from ..workload.exact_counts import queries_by_marginal, relative_pairs
-from ..workload.groups_plan import AdaptivePlan
+from ..workload.groups_plan import fit_workload
 from ..workload.queries import GROUP, PERSON, Marginal, Queries
 from . import grouptypes
 
@@ -215,9 +214,6 @@ def fit_mwem(
 ) -> AdaptiveFit[Workload, Hierarchy]:
     """See `synthesizer.Synthesizer`."""
     grouptypes.require_few_types(hierarchy.domain)
-    workload = declared_workload(hierarchy.domain, release)
-    plan = AdaptivePlan.of(release)
-    start = uniform_start(hierarchy, workload)
-    phases = plan.phases(workload)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
-    return fit_adaptively(hierarchy, method, context)
+    return fit_workload(
+        hierarchy, release, context, lambda workload, phases: uniform_start(hierarchy, workload)
+    )

@@ -149,18 +149,10 @@ def marginal_workload(
     base: Sequence[Marginal] = (),
 ) -> Workload:
     """A workload with marginals of a domain as candidates. Raises ValueError without marginals."""
-    candidates = [*opening, *base, *marginals]
     if not marginals:
         raise ValueError("a workload needs a marginal")
-    return Workload(
-        domain=candidates[0].domain,
-        queries=Queries.joined(m.queries() for m in candidates),
-        starts=np.cumsum([0, *(m.size for m in candidates)]),
-        squared=tuple(squared_sensitivity(m) for m in candidates),
-        change=tuple(error_sensitivity(m) for m in candidates),
-        opening=len(opening),
-        base=len(base),
-    )
+    domain = marginals[0].domain
+    return _workload(domain, [*opening, *base, *marginals], None, len(opening), len(base))
 
 
 def query_workload(
@@ -173,15 +165,23 @@ def query_workload(
     if not len(queries):
         raise ValueError("a workload needs a query")
     queries.check(domain)
-    counts, first = query_sensitivities(domain, queries), [*opening, *base]
+    return _workload(domain, [*opening, *base], queries, len(opening), len(base))
+
+
+def _workload(
+    domain: Domain, marginals: Sequence[Marginal], queries: Queries | None, opening: int, base: int
+) -> Workload:
+    """A workload of marginals, then of single queries."""
+    counts = [] if queries is None else query_sensitivities(domain, queries)
+    blocks = [m.queries() for m in marginals] + ([] if queries is None else [queries])
     return Workload(
         domain=domain,
-        queries=Queries.joined([*(m.queries() for m in first), queries]),
-        starts=np.cumsum([0, *(m.size for m in first), *[1] * len(counts)]),
-        squared=(*(squared_sensitivity(m) for m in first), *(c * c for c in counts)),
-        change=(*(error_sensitivity(m) for m in first), *counts),
-        opening=len(opening),
-        base=len(base),
+        queries=Queries.joined(blocks),
+        starts=np.cumsum([0, *(m.size for m in marginals), *[1] * len(counts)]),
+        squared=(*map(squared_sensitivity, marginals), *(c * c for c in counts)),
+        change=(*map(error_sensitivity, marginals), *counts),
+        opening=opening,
+        base=base,
     )
 
 

@@ -13,7 +13,7 @@ at once cost the same each, but for those that are free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,10 +21,13 @@ import numpy as np
 
 from stream_dp.study import Study
 from stream_dp.study.group_releases import RELATIONS, BatchRelease
+from stream_dp.study.method_titles import kind_title
 
+from ...data.domain import Hierarchy
 from ...planned_phases import PlannedPhase, counted_phases
+from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phases import SELECTION, Everything, Phase, Rounds
-from ...synthesizer import release_domain
+from ...synthesizer import FitContext, release_domain
 from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals
 from .queries import SPOUSE
 
@@ -121,6 +124,23 @@ def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) 
     squared = [workload.squared[i] for i in candidates]
     smallest = min(s for s in squared if s)
     return Everything(rho, candidates, tuple(Fraction(s or smallest) for s in squared))
+
+
+def fit_workload(
+    hierarchy: Hierarchy,
+    release: BatchRelease,
+    context: FitContext,
+    begin: Callable[[Workload, Sequence[Phase]], Callable[[int], Model[Hierarchy]]],
+) -> AdaptiveFit[Workload, Hierarchy]:
+    """Fits a declared release in adaptive rounds.
+
+    begin: gives, for a workload and phases, the function from a seed to the first model
+    """
+    workload = declared_workload(hierarchy.domain, release)
+    phases = AdaptivePlan.of(release).phases(workload)
+    start = begin(workload, phases)
+    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
+    return fit_adaptively(hierarchy, method, context)
 
 
 def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
