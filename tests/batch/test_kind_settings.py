@@ -13,6 +13,7 @@ from kit.small_groups import hierarchy as small
 
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.groups.workload import groups_plan
 from stream_dp.batch.rounds import loop
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
@@ -67,8 +68,8 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
     def begun(declared: BatchRelease, data: Hierarchy) -> str:
         module = import_module(f"stream_dp.batch.{declared.synthesizer.fit.partition(':')[0]}")
         context = FitContext(SeededNoise(1), MemoryTranscript())
-        if hasattr(module, "fit_adaptively"):
-            monkeypatch.setattr(module, "fit_adaptively", stop)
+        for fitting in (module, groups_plan):
+            monkeypatch.setattr(fitting, "fit_adaptively", stop, raising=False)
         try:
             fitted = kinds.load_synthesizer(declared.kind)(data, declared, context)
         except Begun as error:
