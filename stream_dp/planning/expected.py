@@ -111,21 +111,11 @@ def expected_errors(
     begin = first + parsed.threshold - 1 if isinstance(parsed, TotalQuery) else start
     numbers = range(begin, last + 1)
     final = list(_errors(study, declared, parsed, numbers, study.periods.count, people))
-    labels, rows = study.periods.labels, []
-    for number, (final_count, final_share) in zip(numbers, final, strict=True):
+    rows = []
+    for number, final_error in zip(numbers, final, strict=True):
         through = max(number, start)
-        ((count, share),) = _errors(study, declared, parsed, [number], through, people)
-        rows.append(
-            ExpectedError(
-                release=name,
-                query=parsed.text,
-                period=labels[number - 1],
-                count=count,
-                share=share,
-                final_count=final_count,
-                final_share=final_share,
-            )
-        )
+        (error,) = _errors(study, declared, parsed, [number], through, people)
+        rows.append(ExpectedError(name, parsed.text, _label(study, number), *error, *final_error))
     return rows
 
 
@@ -133,16 +123,12 @@ def last_error(study: Study, name: str, query: str) -> ExpectedError:
     """The errors of a query at the release's last period. Raises UserError."""
     parsed, declared = parsed_query(study, name, query), study.release(name)
     number = study.span(declared)[1]
-    ((count, share),) = _errors(study, declared, parsed, [number], number, None)
-    return ExpectedError(
-        release=name,
-        query=parsed.text,
-        period=study.periods.labels[number - 1],
-        count=count,
-        share=share,
-        final_count=count,
-        final_share=share,
-    )
+    (error,) = _errors(study, declared, parsed, [number], number, None)
+    return ExpectedError(name, parsed.text, _label(study, number), *error, *error)
+
+
+def _label(study: Study, number: int) -> str:
+    return study.periods.labels[number - 1]
 
 
 def _errors(

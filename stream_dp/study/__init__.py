@@ -1,62 +1,34 @@
 """Declarations of studies: the unit of privacy, the horizon, the budget. Public; no data."""
 
-from .alphabet import Alphabet
-from .attribute import Attribute, Carry
-from .counter_kinds import CounterKind
-from .described_kinds import Strategy
-from .families import Family, Kind, Neighbours
-from .group_releases import BatchRelease, Groups
-from .input_shapes import Input
-from .match_releases import MatchRelease
-from .periods import Periods, Schedule
-from .place_releases import Places, SizesRelease
-from .run_settings import Run
-from .scale import Numbers, Scale
-from .study import (
-    MOST_PRESENCE_WIDTH,
-    CumulativeRelease,
-    DeclaredPopulation,
-    JointRelease,
-    Release,
-    Study,
-    StudyKeys,
-    WindowRelease,
-    has_patterns,
-    has_totals,
-)
-from .table_releases import DataSetRelease, PeopleRelease, TableRelease
-
-__all__ = [
-    "MOST_PRESENCE_WIDTH",
-    "Alphabet",
-    "Attribute",
-    "BatchRelease",
-    "Carry",
-    "CounterKind",
-    "CumulativeRelease",
-    "DataSetRelease",
-    "DeclaredPopulation",
-    "Family",
-    "Groups",
-    "Input",
-    "JointRelease",
-    "Kind",
-    "MatchRelease",
-    "Neighbours",
-    "Numbers",
-    "PeopleRelease",
-    "Periods",
-    "Places",
-    "Release",
-    "Run",
-    "Scale",
-    "Schedule",
-    "SizesRelease",
-    "Strategy",
-    "Study",
-    "StudyKeys",
-    "TableRelease",
-    "WindowRelease",
-    "has_patterns",
-    "has_totals",
-]
+from .alphabet import Alphabet as Alphabet
+from .attribute import Attribute as Attribute
+from .attribute import Carry as Carry
+from .counter_kinds import CounterKind as CounterKind
+from .families import Family as Family
+from .families import Kind as Kind
+from .families import Neighbours as Neighbours
+from .families import Strategy as Strategy
+from .group_releases import BatchRelease as BatchRelease
+from .group_releases import Groups as Groups
+from .input_shapes import Input as Input
+from .match_releases import MatchRelease as MatchRelease
+from .periods import Periods as Periods
+from .periods import Schedule as Schedule
+from .place_releases import Places as Places
+from .place_releases import SizesRelease as SizesRelease
+from .run_settings import Run as Run
+from .scale import Numbers as Numbers
+from .scale import Scale as Scale
+from .study import MOST_PRESENCE_WIDTH as MOST_PRESENCE_WIDTH
+from .study import CumulativeRelease as CumulativeRelease
+from .study import DeclaredPopulation as DeclaredPopulation
+from .study import JointRelease as JointRelease
+from .study import Release as Release
+from .study import Study as Study
+from .study import StudyKeys as StudyKeys
+from .study import WindowRelease as WindowRelease
+from .study import has_patterns as has_patterns
+from .study import has_totals as has_totals
+from .table_releases import DataSetRelease as DataSetRelease
+from .table_releases import PeopleRelease as PeopleRelease
+from .table_releases import TableRelease as TableRelease

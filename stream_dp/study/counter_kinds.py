@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .described_kinds import DescribedKind
+from .families import DescribedKind
 
 
 class CounterKind(DescribedKind):

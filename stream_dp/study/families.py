@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 K = TypeVar("K", bound=Enum)
@@ -33,6 +33,28 @@ class Family(StrEnum):
     """A table of groups and a table of their members."""
     SIZES = "sizes"
     """How many places have each number of people, by region."""
+
+
+class DescribedKind(StrEnum):
+    """A kind with a sentence for the reference of study files.
+
+    about: the sentence
+    """
+
+    about: str
+
+    def __new__(cls, name: str, about: str) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.about = about
+        return kind
+
+
+class Strategy(DescribedKind):
+    """The measurement strategy of a window."""
+
+    RESIDUALS = "residuals", "Each interaction of the window's periods, once."
+    HISTOGRAM = "histogram", "All patterns, in every period (Bun et al. 2024, Algorithm 1)."
 
 
 PANEL_FAMILIES = (Family.WINDOW, Family.CUMULATIVE, Family.JOINT)

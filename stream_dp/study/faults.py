@@ -13,8 +13,7 @@ from stream_dp.privacy.ledger import composed_cost
 from . import group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
-from .described_kinds import Strategy
-from .families import Kind
+from .families import Kind, Strategy
 from .periods import Periods
 from .sections import Sections
 from .study import (

@@ -55,9 +55,20 @@ def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     """Faults of a table of people."""
     if len(batch.names) < 2:
         yield ".attributes: must have at least 2 columns"
-    yield from _label_faults(batch, sections)
-    yield from _linear_faults(batch, sections)
-    yield from _round_faults(batch)
+    settings = batch.synthesizer.settings
+    declared: dict[str, object] = {"labels": batch.labels, "linear": batch.linear}
+    declared |= {"rounds": batch.rounds, "per_round": batch.per_round}
+    for key, value in declared.items():
+        if value is not None and key not in settings:
+            yield f".{key}: '{batch.kind}' has none; leave it out"
+    if "labels" in settings:
+        yield from _label_faults(batch, sections)
+    if batch.linear is not None and "linear" in settings:
+        sound = {name: a for name, a in sections.attributes.items() if not a.problems("")}
+        columns = {answer.column: sound.get(answer.attribute) for answer in batch.answers}
+        yield from linear_faults(batch.linear, columns)
+    if "rounds" in settings:
+        yield from _round_faults(batch)
     yield from _derived_faults(batch, sections)
 
 
@@ -78,9 +89,6 @@ def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[
 
 def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     """Faults of the labels: columns for prediction by analysts."""
-    if batch.labels is not None and "labels" not in batch.synthesizer.settings:
-        yield f".labels: '{batch.kind}' has none; leave it out"
-        return
     for name in batch.labels or ():
         if name not in batch.names:
             yield f".labels: '{name}' is none of the release's attributes"
@@ -90,25 +98,8 @@ def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
         yield ".labels: a column stands there twice"
 
 
-def _linear_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
-    """Faults of the sums of numbers."""
-    if batch.linear is None:
-        return
-    if "linear" not in batch.synthesizer.settings:
-        yield f".linear: '{batch.kind}' has none; leave it out"
-        return
-    sound = {name: a for name, a in sections.attributes.items() if not a.problems("")}
-    columns = {answer.column: sound.get(answer.attribute) for answer in batch.answers}
-    yield from linear_faults(batch.linear, columns)
-
-
 def _round_faults(batch: PeopleRelease) -> Iterator[str]:
     """Faults of the rounds of selected pairs."""
-    for key, number in (("rounds", batch.rounds), ("per_round", batch.per_round)):
-        if number is not None and key not in batch.synthesizer.settings:
-            yield f".{key}: '{batch.kind}' has none; leave it out"
-    if "rounds" not in batch.synthesizer.settings:
-        return
     if batch.rounds and batch.linear:
         yield ".rounds: pairs are not picked where there are `linear`; leave one of them out"
     if batch.per_round is not None and not batch.rounds:

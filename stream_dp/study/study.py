@@ -21,8 +21,7 @@ from stream_dp.errors import UserError
 from .alphabet import Alphabet, matching_codes
 from .attribute import Attribute
 from .counter_kinds import CounterKind
-from .described_kinds import Strategy
-from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours
+from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho, Symbol
 from .group_releases import AnyDataSet, Groups
 from .ids import Ids

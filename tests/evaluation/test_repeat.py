@@ -15,7 +15,7 @@ from small_study import PAPER, coming_and_going, study, together, truth
 from stream_dp.answers.query import WindowQuery, parse_query
 from stream_dp.continual import Cumulative, FixedWindow, mechanism
 from stream_dp.errors import UserError
-from stream_dp.evaluation.panels import panel_report, repeat
+from stream_dp.evaluation.panels import repeat
 from stream_dp.evaluation.panels.agreement import disagreements
 from stream_dp.evaluation.panels.panel_report import Evaluation
 from stream_dp.evaluation.panels.panel_text import evaluation_text, summary_rows, sweep_text
@@ -258,11 +258,17 @@ def test_processes_change_nothing(evaluation: Evaluation) -> None:
     assert evaluation.seed == 5
 
 
-def test_json_round_trip(evaluation: Evaluation) -> None:
-    text = json.dumps(evaluation.as_dict(), allow_nan=False)
-    again = panel_report.from_dict(json.loads(text))
-    assert again == evaluation
-    assert evaluation_text(again) == evaluation_text(evaluation)
+def test_json_is_complete(evaluation: Evaluation) -> None:
+    """JSON has every field of the evaluation, of its releases, cells and queries."""
+    values = json.loads(json.dumps(evaluation.as_dict(), allow_nan=False))
+    for data, errors in zip(values["releases"], evaluation.releases, strict=True):
+        nested = [*zip(data["cells"], errors.cells, strict=True)]
+        nested += zip(data["lines"], errors.lines, strict=True)
+        for written, fields in nested:
+            for name, value in vars(fields).items():
+                assert written[name] == (list(value) if isinstance(value, tuple) else value)
+        assert data.keys() == vars(errors).keys()
+    assert values.keys() == {*vars(evaluation), "warning"}
     assert pickle.loads(pickle.dumps(evaluation)) == evaluation  # noqa: S301
 
 
@@ -304,4 +310,4 @@ def test_the_smallest_horizons_work(count: int, width: int) -> None:
         study(300, count, width), truth(300, count), 30, jobs=1, progress=False
     )
     assert disagreements(small) == []
-    assert panel_report.from_dict(json.loads(json.dumps(small.as_dict()))) == small
+    assert json.loads(json.dumps(small.as_dict(), allow_nan=False))["people"] == 300

@@ -7,8 +7,8 @@ every form says so. All numbers are in people; divided by the number of people t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -124,12 +124,12 @@ class Evaluation:
     confidential: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Converts the evaluation to JSON values; `from_dict` reads them."""
+        """Converts the evaluation to JSON values."""
         fields_by_name = asdict(self)
         for release, errors in zip(fields_by_name["releases"], self.releases, strict=True):
             for line, query_errors in zip(release["lines"], errors.lines, strict=True):
                 line["bias"], line["ratio"] = query_errors.bias, query_errors.ratio
-        return {"confidential": True, "warning": WARNING, **_listed(fields_by_name)}
+        return {"confidential": True, "warning": WARNING, **fields_by_name}
 
 
 @dataclass(frozen=True)
@@ -145,42 +145,6 @@ class Sweep:
         pairs = zip(self.scales, self.evaluations, strict=True)
         points = [{"scale": scale, "evaluation": e.as_dict()} for scale, e in pairs]
         return {"confidential": True, "warning": WARNING, "points": points}
-
-
-def from_dict(raw: dict[str, Any]) -> Evaluation:
-    """Reads the evaluation that `as_dict` wrote."""
-    releases = tuple(
-        ReleaseErrors(
-            **{
-                **_only(ReleaseErrors, item),
-                "cells": tuple(CellErrors(**_only(CellErrors, c)) for c in item["cells"]),
-                "lines": tuple(
-                    QueryErrors(**_tupled(_only(QueryErrors, x))) for x in item["lines"]
-                ),
-            }
-        )
-        for item in raw["releases"]
-    )
-    return Evaluation(**{**_tupled(_only(Evaluation, raw)), "releases": releases})
-
-
-def _only(kind: type, raw: dict[str, Any]) -> dict[str, Any]:
-    """Selects the fields of a dataclass."""
-    return {f.name: raw[f.name] for f in fields(kind)}
-
-
-def _tupled(raw: dict[str, Any]) -> dict[str, Any]:
-    """Replaces lists by tuples."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-
-
-def _listed(value: Any) -> Any:
-    """Replaces all other sequences by lists, at any depth."""
-    if isinstance(value, dict):
-        return {k: _listed(v) for k, v in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_listed(v) for v in value]
-    return value
 
 
 def root_mean_square(numbers: Sequence[float] | Floats) -> float:
