@@ -120,21 +120,23 @@ def true_answer(name, text, t):
 def repeated(request):
     """Estimates of REPETITIONS runs, by release, query, period number and whether it is a count.
 
-    Rows are (error, standard error, whether the interval covers the truth).
+    Rows are (error, standard error, whether the interval covers the truth). Answers are asked for
+    together; `answers/test_joint.py` shows that they are those that are given one by one.
     """
     study, source = employment_study(request.param, rho="1/8"), SeededNoise(20)
+    asked = [(name, text, t) for (name, text), t in itertools.product(QUERIES, (2, HORIZON))]
+    queries = [(name, text, LABELS[t - 1]) for name, text, t in asked]
+    truths = [true_answer(*one) for one in asked]
     samples = {}
     for _ in range(REPETITIONS):
-        asked = public_log(study, source)
-        for (name, text), t, count in itertools.product(QUERIES, (2, HORIZON), (False, True)):
-            estimate = asked.answer(name, text, LABELS[t - 1], count=count)
-            truth = true_answer(name, text, t) / (1 if count else PEOPLE)
-            row = (
-                estimate.value - truth,
-                estimate.standard_error,
-                estimate.interval[0] <= truth <= estimate.interval[1],
-            )
-            samples.setdefault((name, text, t, count), []).append(row)
+        public = public_log(study, source)
+        for count in (False, True):
+            estimates = public.answers(queries, count=count).answers
+            for one, truth, estimate in zip(asked, truths, estimates, strict=True):
+                low, high = estimate.interval
+                right = truth if count else truth / PEOPLE
+                row = estimate.value - right, estimate.standard_error, low <= right <= high
+                samples.setdefault((*one, count), []).append(row)
     return request.param, {key: np.array(rows, float) for key, rows in samples.items()}
 
 
