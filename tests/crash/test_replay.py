@@ -203,7 +203,7 @@ def stored(records: list[Record]) -> list[list[Stored]]:
 WAITING = [r for part in in_time() for r in part]
 
 
-@pytest.mark.parametrize("compact", [3, 50, 1 << 20])
+@pytest.mark.parametrize("compact", [3, pytest.param(50, marks=pytest.mark.slow), 1 << 20])
 @settings(max_examples=25)
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=60), first=st.integers(0, 1))
 def test_any_batches_make_the_same_state(

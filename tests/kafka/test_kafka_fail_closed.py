@@ -114,6 +114,10 @@ def ended(records: Sequence[Stored], last: str) -> list[Stored]:
     return list(records[: place + 1])
 
 
+# What is wrong with the bytes of messages, whatever log they are in.
+on_sqlite_too = pytest.mark.slow
+
+
 def test_the_study_goes_on_where_nothing_is_wrong(place: Days, handlers: None) -> None:
     place.send(place.day(CLOSED + 1))
     assert main(["run", str(place.file), "--until-idle"]) == 0
@@ -158,6 +162,7 @@ def test_public_topics_that_were_made_again(
     assert [r.value for r in read(place, RELEASES)] == [r.value for r in records]
 
 
+@on_sqlite_too
 def test_a_journal_that_ends_in_a_message(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
@@ -165,6 +170,7 @@ def test_a_journal_that_ends_in_a_message(
     assert refused() == "journal: ends in the middle of message 3; restore a backup"
 
 
+@on_sqlite_too
 def test_a_journal_without_one_of_its_messages(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
@@ -185,6 +191,7 @@ def test_a_topic_whose_beginning_is_gone(
     )
 
 
+@on_sqlite_too
 def test_a_tampered_journal(place: Days, admin: AdminClient, refused: Callable[..., str]) -> None:
     changed = [
         r._replace(value=b"\x00") if dict(r.headers)["ce_id"] == b"2/public/0" else r
@@ -194,6 +201,7 @@ def test_a_tampered_journal(place: Days, admin: AdminClient, refused: Callable[.
     assert refused() == "journal: message 2 does not have the bytes of its manifest"
 
 
+@on_sqlite_too
 @pytest.mark.parametrize(
     ("part", "change", "line"),
     [
@@ -224,6 +232,7 @@ def test_a_tampered_release(
     assert refused("verify", place.public) == f"public log: {line}"
 
 
+@on_sqlite_too
 def test_a_last_release_that_the_journal_did_not_decide(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
