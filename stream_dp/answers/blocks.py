@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
 # No mechanism's errors are: floats cannot hold the sum of information so different.
-_UNLIKE = "public log: measurements with errors too unlike to be put together"
+UNLIKE = "public log: measurements with errors too unlike to be put together"
 
 
 class Block(Protocol):
@@ -47,7 +47,7 @@ class Block(Protocol):
     def gram(self, sums: csr_array) -> Floats: ...
 
 
-class _RootBlock:
+class RootBlock:
     """A block with a triangular root: spread, gram and coordinates by solving.
 
     below, above: R^-1 and R'^-1 times (n, m), dense
@@ -110,7 +110,7 @@ class DiagonalBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class BandedBlock(_RootBlock):
+class BandedBlock(RootBlock):
     """Unknowns in the order of time, with measurements on neighbours only.
 
     design: A D^-1/2, (rows, n)
@@ -137,7 +137,7 @@ class BandedBlock(_RootBlock):
         try:
             return np.asarray(cholesky_banded(band, lower=True))
         except LinAlgError:
-            raise Inconsistent(_UNLIKE) from None
+            raise Inconsistent(UNLIKE) from None
 
     @cached_property
     def data(self) -> Floats:
@@ -158,6 +158,25 @@ class BandedBlock(_RootBlock):
         widths = (int(diagonals.max()), int(-diagonals.min()))
         solved[self.measured] = solve_banded(widths, band, right[self.measured])
         return solved
+
+
+class TotalMeasurements(Protocol):
+    """What was measured of one threshold: rows on its entries, and on those of the one below.
+
+    steps: how many entries they use
+    values, variances: of the rows
+    encode: integer rows on the entries, (rows, steps)
+    """
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def values(self) -> Floats: ...
+    @property
+    def variances(self) -> Floats: ...
+    @property
+    def encode(self) -> Ints: ...
+    def blocks(self) -> tuple[Ints, Ints]: ...
 
 
 class Counter(Protocol):
@@ -186,16 +205,20 @@ class CounterMeasurements:
         """Integer rows on the entries, (rows, steps). Not cached: long studies have hundreds."""
         return self.counter.encode[: self.values.size, : self.steps]
 
+    def blocks(self) -> tuple[Ints, Ints]:
+        """The rows on its entries; none on those of the threshold below."""
+        return self.encode, np.zeros((self.values.size, 0))
+
 
 @dataclass(frozen=True, eq=False)
-class CounterBlock(_RootBlock):
+class CounterBlock(RootBlock):
     """The people whose total reaches b, step by step, measured by at least a counter.
 
     size: n, the number of steps of the longest counter
     """
 
     size: int
-    sources: Sequence[CounterMeasurements]
+    sources: Sequence[TotalMeasurements]
 
     @property
     def measured(self) -> NDArray[np.bool_]:
@@ -219,7 +242,7 @@ class CounterBlock(_RootBlock):
         try:
             return np.asarray(cholesky(information, lower=True)), True
         except LinAlgError:
-            raise Inconsistent(_UNLIKE) from None
+            raise Inconsistent(UNLIKE) from None
 
     @cached_property
     def data(self) -> Floats:

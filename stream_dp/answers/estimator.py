@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from stream_dp.errors import UserError
 
-from .blocks import Block, CounterBlock, Floats, Ints
+from .blocks import Block, Floats, Ints
 from .factor_cache import FactorCache
 from .measured_rows import ReleaseMeasurements
 from .system import Answers, System
@@ -89,7 +89,7 @@ class StreamMeasurements:
         return System(blocks, starts, bonds.equalities(starts), self.cache)
 
     @cached_property
-    def _counters(self) -> tuple[Sequence[CounterBlock], dict[Key, dict[int, EntryUnknowns]]]:
+    def _counters(self) -> tuple[Sequence[Block], dict[Key, dict[int, EntryUnknowns]]]:
         counted = [r for r in self.releases if r.totals is not None]
         return counter_blocks(counted, self.windows.entries + self.windows.there)
 

@@ -14,12 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
-from stream_dp.continual.cumulative.cumulative_design import PlacedCounter
+from stream_dp.continual.cumulative.placed_counters import Placed, PlacedCounter
 from stream_dp.continual.window.measurement_strategy import MeasurementStrategy
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study, has_totals
 
-from .blocks import CounterMeasurements, Floats, Ints
+from .blocks import CounterMeasurements, Floats, Ints, TotalMeasurements
+from .coupled_block import CoupledMeasurements
 
 _LEAST = 1e-9  # people squared
 
@@ -97,7 +98,7 @@ class ReleaseMeasurements:
         assert has_totals(self.declared)
         return self.study.event_codes(self.declared)
 
-    def placed_counter(self, b: int) -> PlacedCounter | None:
+    def placed_counter(self, b: int) -> Placed | None:
         """The counter of S_b; b = 0 counts the people who enter."""
         assert self.totals is not None
         return self.totals.placed_counters[b - 1] if b else self.totals.people
@@ -158,19 +159,19 @@ class ReleaseMeasurements:
         assert self.window is not None
         return self.window.measured
 
-    def counters(self) -> Iterator[tuple[PlacedCounter, CounterMeasurements]]:
-        """The counters with rows so far, and their measurements so far."""
+    def counters(self) -> Iterator[tuple[int, TotalMeasurements]]:
+        """Each threshold with any rows so far, and what was measured of its steps so far."""
         for b, sections in self._slices_of_counters.items():
             placed = self.placed_counter(b)
             assert placed is not None
-            steps = min(placed.counter.length, self.time(self.last) - placed.start + 1)
+            steps = min(placed.length, self.time(self.last) - placed.start + 1)
             rows = np.array([i for p in sections for i in range(p.at, p.at + p.count)], np.int64)
-            yield (
-                placed,
-                CounterMeasurements(
-                    placed.counter, steps, values=self.values[rows], variances=self.variances[rows]
-                ),
-            )
+            values, variances = self.values[rows], self.variances[rows]
+            if isinstance(placed, PlacedCounter):
+                counter = placed.counter
+                yield b, CounterMeasurements(counter, steps, values=values, variances=variances)
+            else:
+                yield b, CoupledMeasurements(placed, steps, values=values, variances=variances)
 
     @cached_property
     def _slices_of_counters(self) -> dict[int, list[Slice]]:

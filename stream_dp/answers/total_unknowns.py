@@ -12,7 +12,8 @@ from scipy.sparse import csr_array
 
 from stream_dp.panel import window_symbols
 
-from .blocks import CounterBlock, CounterMeasurements, Floats, Ints
+from .blocks import Block, CounterBlock, Floats, Ints, TotalMeasurements
+from .coupled_block import CoupledBlock, CoupledMeasurements
 from .measured_rows import ReleaseMeasurements
 from .system import Equalities
 from .window_unknowns import Coefficients, WindowUnknowns
@@ -51,22 +52,29 @@ def key_of(release: ReleaseMeasurements) -> Key:
 
 def counter_blocks(
     releases: Sequence[ReleaseMeasurements], start: int
-) -> tuple[list[CounterBlock], dict[Key, dict[int, EntryUnknowns]]]:
-    """The blocks of all counters, and by event and first period, then by b, where they are.
+) -> tuple[list[Block], dict[Key, dict[int, EntryUnknowns]]]:
+    """The blocks of all totals, and by event and first period, then by b, where they are.
 
+    Thresholds that any release measures together are one block; others have a block each.
     start: the number of unknowns before them
     """
-    sources: dict[tuple[Key, int], list[CounterMeasurements]] = {}
+    sources: dict[Key, dict[int, list[TotalMeasurements]]] = {}
     for release in releases:
-        for placed, measured in release.counters():
-            sources.setdefault((key_of(release), placed.threshold), []).append(measured)
-    blocks: list[CounterBlock] = []
+        for b, measured in release.counters():
+            sources.setdefault(key_of(release), {}).setdefault(b, []).append(measured)
+    blocks: list[Block] = []
     entries: dict[Key, dict[int, EntryUnknowns]] = {}
-    for (key, b), own in sorted(sources.items(), key=lambda item: item[0]):
-        size = max(source.steps for source in own)
-        blocks.append(CounterBlock(size, own))
-        entries.setdefault(key, {})[b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
-        start += size
+    for key, thresholds in sorted(sources.items()):
+        every = [thresholds[b] for b in sorted(thresholds)]
+        sizes = [max(source.steps for source in own) for own in every]
+        if any(isinstance(source, CoupledMeasurements) for own in every for source in own):
+            blocks.append(CoupledBlock(tuple(sizes), every))
+        else:
+            blocks += [CounterBlock(n, own) for n, own in zip(sizes, every, strict=True)]
+        for b, size in zip(sorted(thresholds), sizes, strict=True):
+            own_unknowns = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
+            entries.setdefault(key, {})[b] = own_unknowns
+            start += size
     return blocks, entries
 
 

@@ -154,7 +154,7 @@ def _variants(release: Release, query: Query) -> Iterator[Release]:
     if isinstance(query, TotalQuery):
         assert has_totals(release)
         size_share = release.size_share if release.kind is Kind.CUMULATIVE else None
-        for counter in CounterKind:
+        for counter in (None, *CounterKind):
             yield CumulativeRelease(
                 kind=Kind.CUMULATIVE,
                 event=release.event,
@@ -181,5 +181,5 @@ def _declaration(study: Study, release: Release) -> str:
     if window is not None and totals is not None:
         terms.append(f"window_share {sum(window.charges) / release.rho}")
     if totals is not None:
-        terms.append(f"counter {totals.counter}")
+        terms.append(f"counter {totals.counter}" if totals.counter else "coupled totals")
     return ", ".join(terms)

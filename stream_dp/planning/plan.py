@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 
 from stream_dp.batch.kinds import planned_titles
 from stream_dp.continual import (
@@ -197,10 +198,10 @@ class Plan:
         for p in self.releases:
             lines += ["", f"release {p.release.name} ({p.release.kind})"]
             lines += [f"  {name.replace('_', ' ')}: {_round(v)}" for name, v in p.facts.items()]
-            lines.append("  charges in rho:")
+            lines.append("  charges in rho, and what is spent if the study stops then:")
             lines += [
-                f"    {label:<10} {cost!s:>16} = {float(cost):.6g}"
-                for label, cost in zip(labels, p.charges, strict=True)
+                f"    {label:<10} {cost!s:>16} = {float(cost):.6g}; spent {float(spent):.6g}"
+                for label, cost, spent in zip(labels, p.charges, accumulate(p.charges), strict=True)
             ]
         spare = study.rho - self.total
         lines += [
@@ -339,11 +340,12 @@ def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
 
 
 def _sums_facts(chosen: Cumulative) -> Facts:
-    facts: Facts = {
-        "counter": chosen.counter,
-        "deviation_of_a_sum": chosen.rmse,
-        "worst_sum_over_the_lower_bound_of_separate_counters": (f"{chosen.lower_bound_ratio:.3f}"),
-    }
+    facts: Facts = {}
+    if chosen.counter is not None:
+        facts["counter"] = chosen.counter
+    facts["deviation_of_a_sum"] = chosen.rmse
+    if (ratio := chosen.lower_bound_ratio) is not None:
+        facts["deviation_over_the_lower_bound_of_all_mechanisms"] = f"{ratio:.3f}"
     if chosen.rows is not None:
         facts["rows"] = chosen.rows
     if chosen.size_share and not chosen.present:

@@ -101,17 +101,17 @@ def test_without_a_horizon_costs_grow_on_by_a_bound():
 
 
 @pytest.mark.parametrize(
-    ("relation", "counter", "rmse", "worst", "ratio"),
+    ("relation", "counter", "rmse", "worst"),
     [
-        ("add_remove", "tree", 7.645, 9.695, 1.974),
-        ("add_remove", "gamma2", 4.912, 4.913, 1.0001),
-        ("replace_one", "tree", 8.674, 11.000, 2.240),
-        ("replace_one", "sqrt", 5.593, 6.042, 1.230),
-        ("replace_one", "normalised", 5.551, 5.778, 1.176),
-        ("replace_one", "gamma2", 5.513, 5.513, 1.122),
+        ("add_remove", "tree", 7.645, 9.695),
+        ("add_remove", "gamma2", 4.912, 4.913),
+        ("replace_one", "tree", 8.674, 11.000),
+        ("replace_one", "sqrt", 5.593, 6.042),
+        ("replace_one", "normalised", 5.551, 5.778),
+        ("replace_one", "gamma2", 5.513, 5.513),
     ],
 )
-def test_errors_in_theory_at_T_12(relation, counter, rmse, worst, ratio):
+def test_errors_in_theory_at_T_12(relation, counter, rmse, worst):
     """In units of 1 / sqrt(2 rho); the noise is large, so that it is nearly Gaussian."""
     mechanism = cumulative(12, relation, counter=counter)
     unit = float(2 * RHO) ** 0.5
@@ -120,7 +120,6 @@ def test_errors_in_theory_at_T_12(relation, counter, rmse, worst, ratio):
     assert np.mean(cells) ** 0.5 == pytest.approx(mechanism.rmse)
     assert max(cells) ** 0.5 * unit == pytest.approx(worst, abs=2e-3)
     assert float(mechanism.worst_variance) == pytest.approx(max(cells))
-    assert mechanism.lower_bound_ratio == pytest.approx(ratio, abs=1e-3)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -129,18 +128,12 @@ def test_the_best_has_the_smallest_worst_cell(horizon, relation):
     best = Cumulative(horizon=horizon, rho=RHO, neighbours=relation, rows=100).best()
     for name in NAMES:
         other = cumulative(horizon, relation, 100, counter=name)
-        assert best.worst_variance <= other.worst_variance
-        assert other.lower_bound_ratio >= 1 - 1e-9
+        # Gains are floats.
+        assert float(best.worst_sum_variance) <= float(other.worst_sum_variance) * (1 + 1e-9)
     asked = Cumulative(horizon=horizon, rho=RHO, neighbours=relation, rows=100, moves=True).best(
         counter="honaker"
     )
     assert (asked.counter, asked.moves) == ("honaker", True)
-
-
-def test_long_horizons_get_the_normalised_root():
-    best = Cumulative(horizon=MOST_GAMMA2 + 2, rho=RHO, neighbours="add_remove", rows=100).best()
-    assert best.counter == "normalised"
-    assert sum(best.charges) == RHO
 
 
 def test_what_cannot_be_is_refused():
@@ -156,9 +149,10 @@ def test_titles_say_which_counter():
     titles = {cumulative(3, counter=name).title for name in NAMES}
     assert len(titles) == len(NAMES)
     assert (
-        cumulative(3).title
+        cumulative(3, counter="tree").title
         == "cumulative, binary tree counters (Bun et al. 2024, Algorithms 2 and 3)"
     )
+    assert cumulative(3).title == "cumulative, all totals in one coupled measurement"
     assert cumulative(3, present=True).title.endswith("with people who enter")
 
 
@@ -167,4 +161,4 @@ def test_the_longest_horizon_can_be_planned():
     for relation in ("add_remove", "replace_one"):
         mechanism = Cumulative(horizon=500, rho=RHO, neighbours=relation, rows=100).best()
         assert sum(mechanism.charges) == RHO
-        assert mechanism.lower_bound_ratio < 1.5
+        assert mechanism.worst_sum_variance > 0

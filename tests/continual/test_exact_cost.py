@@ -69,7 +69,14 @@ def window(q, width, horizon, relation):
 
 def cumulative(horizon, relation, share=Fraction(0)):
     rows = None if share else 5
-    return Cumulative(horizon=horizon, rho=RHO, neighbours=relation, rows=rows, size_share=share)
+    return Cumulative(
+        horizon=horizon,
+        rho=RHO,
+        neighbours=relation,
+        rows=rows,
+        size_share=share,
+        counter="tree",
+    )
 
 
 WINDOWS = [(2, 1, 1), (2, 1, 3), (2, 2, 4), (2, 3, 5), (2, 4, 4), (3, 1, 2), (3, 2, 3), (4, 2, 2)]

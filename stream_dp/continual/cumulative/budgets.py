@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from stream_dp.study import CounterKind, Neighbours
 
-from ..counters.factorizations import MOST_GAMMA2, lower_bound
 from ..counters.history_costs import (
     MOST_PREFIXES,
     equal_variance_weights,
@@ -38,7 +37,6 @@ from ..counters.methods import CounterMethod, counter, counter_method
 from ..counters.stream_counters import Counter, TriangularCounter, trailing
 from ..stored_design import StoredCounters, fractions, packed_integers, unpacked_integers
 
-_RATIO_STEPS = 1.05  # the grid on which `_known_lower_bound` rounds lengths down
 SPREAD = 12  # the parts of rho are nearly equal for thresholds up to about this one
 _PARTS = 1 << 20  # the unit of the parts is 1 / _PARTS
 
@@ -158,20 +156,6 @@ class CounterBudget:
             costs.append(max(costs[-1], Fraction(cost * persons)))
         return tuple(costs)
 
-    @cached_property
-    def least_variance(self) -> float:
-        """A lower bound of the worst variance that separate counters can reach, times 2 rho.
-
-        It holds for all counters with separate budgets rho_b that sum to rho, under add_remove and
-        so under replacement: counter b has a worst variance of at least gamma2^2 / (2 rho_b), and
-        the largest of these is at least the sum of gamma2^2 over 2 rho. It says nothing about
-        counters that are measured together. gamma2 never falls with n, so above MOST_GAMMA2 the
-        bound of a shorter length is used.
-        """
-        if self.stored is not None:
-            return self.stored.least_variance
-        return sum(_known_lower_bound(n) ** 2 for n in range(1, self.horizon + 1))
-
     def as_stored(self) -> StoredCounters:
         """What another machine may compute otherwise."""
         return StoredCounters(
@@ -180,7 +164,6 @@ class CounterBudget:
             weights=self.weights,
             total_cost=str(self.total_cost),
             costs=tuple(str(cost) for cost in self.costs),
-            least_variance=self.least_variance,
         )
 
     @property
@@ -208,14 +191,6 @@ class CounterBudget:
 def _below(n: int) -> NDArray[np.bool_]:
     """The entries on and below the diagonal, (n, n)."""
     return np.tri(n, dtype=bool)
-
-
-def _known_lower_bound(n: int) -> float:
-    """`lower_bound` of n up to MOST_GAMMA2, above it of a shorter length on a coarse grid."""
-    if n <= MOST_GAMMA2:
-        return lower_bound(n)
-    step = math.floor(math.log(n / MOST_GAMMA2, _RATIO_STEPS))
-    return lower_bound(min(n, math.floor(MOST_GAMMA2 * _RATIO_STEPS**step)))
 
 
 counter_budget = lru_cache(maxsize=64)(CounterBudget)

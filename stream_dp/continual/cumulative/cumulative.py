@@ -1,13 +1,14 @@
 """The cumulative synthesizer: Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 2.
 
-For every b a stream counter follows S_b, the number of people with the event in at least b
-periods so far. The noisy sums are made monotone in b and in time, and rounded. As many synthetic
-rows of running total b - 1 get the event as S_b rises. `cumulative_design.py` has the
-measurements and their cost, `cumulative_panel.py` the algorithms on the panel's rows.
+S_b is the number of people with the event in at least b periods so far. All S_b are measured
+together (`coupled_strategy.py`), or each by a stream counter of its own. The noisy sums are made
+monotone in b and in time, and rounded. As many synthetic rows of running total b - 1 get the event
+as S_b rises. `cumulative_design.py` has the measurements and their cost, `cumulative_panel.py` the
+algorithms on the panel's rows.
 
 Number of rows. Under replacement the number of people is public. Under add_remove the number of
 synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
-(`present`) the number of rows is a declared cap, and counter 0 follows S_0, the people who have
+(`present`) the number of rows is a declared cap, and threshold 0 follows S_0, the people who have
 entered: S_0 rows enter, and only rows that have entered get the event.
 """
 
@@ -28,13 +29,12 @@ from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
-from ..counters.factorizations import MOST_GAMMA2
-from ..counters.methods import counter_method
-from ..counters.stream_counters import ONCE, Floats
-from ..stored_design import NONE, StoredDesign
-from .cumulative_design import CumulativeDesign, PlacedCounter
+from ..stored_design import NONE, StoredCounters, StoredDesign
+from .coupled_budget import CoupledBudget, longest
+from .cumulative_design import CumulativeDesign
 from .cumulative_panel import in_order, monotone, random_rises
 from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
+from .placed_counters import Floats, Placed
 
 ABSENT = 2  # the panel's code of a row that has not entered
 
@@ -48,15 +48,15 @@ class Cumulative(CumulativeDesign):
     ordered: whether the panel's sums of a period are made to fall with b together before each is
         clamped; otherwise each is clamped by itself, as in the paper
 
-    Cost. A person of running total b at period t_b changes entry t_b of counter b's stream by 1.
-    Let E_b be that counter's integer matrix and s_b its noise variance. The periods together cost
-      add_remove: the maximum over t_1 < t_2 < .. of sum_b |column t_b of E_b|^2 / (2 s_b);
-      replace_one, replace_in_place: the maximum over two such paths t, t' of
-        sum_b |column t_b - column t'_b|^2 / (2 s_b).
-    Both maxima are exact (`history_costs.py` has the dynamic programme and its proof), and the
-    noise is scaled so that they are rho. A counter without a horizon is charged an upper bound. A
-    number of people that is measured once has squared sensitivity 1 and costs `size_share` of
-    rho.
+    Cost. A person of running total b at period t_b changes entry t_b of threshold b's stream by 1.
+    Let x be all these entries of one person, E the integer matrix of all rows and s the noise
+    variance of each row. The periods together cost
+      add_remove: the maximum over t_1 < t_2 < .. of |E x|^2 / (2 s);
+      replace_one, replace_in_place: the maximum over two such paths of |E (x - x')|^2 / (2 s).
+    Both maxima are exact (`coupled_costs.py`, and `history_costs.py` for separate counters, have
+    the dynamic programmes and their proofs), and the noise is scaled so that they are rho. A
+    counter without a horizon is charged an upper bound. A number of people that is measured once
+    has squared sensitivity 1 and costs `size_share` of rho.
     """
 
     rows: int | None
@@ -67,34 +67,26 @@ class Cumulative(CumulativeDesign):
     bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
-        longest = self.method.longest
+        longest = None if self.method is None else self.method.longest
         if longest is not None and self.horizon > longest:
             raise UserError(
                 f"counter '{self.counter}': it is defined for up to {longest} periods, not"
-                f" {self.horizon}; leave it out, and the best of the others is chosen"
+                f" {self.horizon}; leave it out, and all totals are measured together"
             )
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
 
     def best(self, counter: CounterKind | None = None) -> Cumulative:
-        """The mechanism whose worst sum has the smallest variance, or that of a declared counter.
+        """The coupled measurement, or counters of a declared kind.
 
-        Above MOST_GAMMA2 periods that is 'normalised': the variance of 'sqrt' is at least 1.09
-        times as large there under every relation, and that of trees is larger still. Comparing
-        them would take as long as all the rest of a long study's plan.
+        The cost of the coupled measurement is known up to `coupled_budget.longest` periods. For
+        more, the column-normalised square root has the least error of the separate counters.
         """
-        # Of equally good kinds the one that is declared last is chosen.
-        kinds = [kind for kind in reversed(CounterKind) if counter_method(kind).candidate]
-        if self.stored is not None:
-            kinds = [self.stored.counter]
-        elif counter is not None:
-            kinds = [counter]
-        elif self.horizon > MOST_GAMMA2:
-            kinds = [CounterKind.NORMALISED]
-        choices = [replace(self, counter=kind) for kind in kinds]
-        if len(choices) == 1:
-            return choices[0]
-        return min(choices, key=lambda choice: choice.worst_sum_variance)
+        if isinstance(self.stored, StoredCounters):
+            return replace(self, counter=self.stored.counter)
+        if counter is None and self.stored is None and self.horizon > longest(self.neighbours):
+            counter = CounterKind.NORMALISED
+        return replace(self, counter=counter)
 
     @classmethod
     def declared(
@@ -104,7 +96,7 @@ class Cumulative(CumulativeDesign):
         rho: Fraction,
         stored: StoredDesign = NONE,
     ) -> Cumulative:
-        """The totals of a release at this cost, with trees.
+        """The totals of a release at this cost, in one coupled measurement.
 
         stored: what was computed when the study began
         """
@@ -116,14 +108,14 @@ class Cumulative(CumulativeDesign):
             rows=study.size if release.rows is None else release.rows,
             failure=release.failure,
             moves=release.where is not None,
-            stored=stored.counters,
+            stored=stored.counters or stored.totals,
         )
 
     @classmethod
     def of(
         cls, study: Study, release: CumulativeRelease, stored: StoredDesign = NONE
     ) -> Cumulative:
-        """The mechanism of a release, with the best counter if the release declares none."""
+        """The mechanism of a release, with separate counters if the release declares a kind."""
         totals = replace(
             cls.declared(study, release, release.rho, stored),
             size_share=release.size_share or Fraction(0),
@@ -134,12 +126,15 @@ class Cumulative(CumulativeDesign):
 
     def as_stored(self) -> StoredDesign:
         """What another machine may compute otherwise."""
+        if isinstance(self.budget, CoupledBudget):
+            return StoredDesign(totals=self.budget.as_stored())
         return StoredDesign(counters=self.budget.as_stored())
 
     @property
     def title(self) -> str:
         who = ", with people who enter" * self.present
-        return f"cumulative, {self.method.title}{who}"
+        how = "all totals in one coupled measurement" if self.method is None else self.method.title
+        return f"cumulative, {how}{who}"
 
     @property
     def values(self) -> tuple[int | str, ...]:
@@ -156,7 +151,7 @@ class Cumulative(CumulativeDesign):
         for the panel, which adds at most 0.5.
         """
         cells = self.horizon * (self.horizon + 1) // 2 + self.horizon * self.present
-        half = 0.0 if self.method.whole_sums else 0.5
+        half = 0.0 if self.method is not None and self.method.whole_sums else 0.5
         return half + math.sqrt(2 * self.worst_sum_variance * math.log(2 * cells / self.failure))
 
     @property
@@ -205,28 +200,28 @@ class Cumulative(CumulativeDesign):
         noisy = state.noisy.copy()
         true_rows = self.measure(state.streams, t)
         noisy[self.row_positions[t - 1]] = true_rows + np.concatenate(noise)
-        return replace(state, noisy=noisy)
+        return replace(state, noisy=noisy, entries=self.estimated(noisy, state.entries, t))
 
     def sums(self, state: CumulativeState) -> Floats:
         """The unbiased S_1..S_t at the state's period."""
         t = state.period
-        return np.array([each.sum(state.noisy, t) for each in self.placed_counters[:t]])
+        sums = self.placed_counters[:t]
+        return np.array([each.sum(state.noisy, state.entries, t) for each in sums])
 
     def measured(self, state: CumulativeState, t: int) -> Measurements:
         """The measurements at t, row by row: integers in units of 1 / scale of a person.
 
-        Counter 3 at t = 7 measures "counter 3 node 7", or several rows that are numbered from 1:
-        "counter 3 node 7.2". Counter 0 follows the people who have entered; "people" is the
-        number of people where it is measured once.
+        Threshold 3 at t = 7 measures "coupled total 3 row 7". A separate counter measures "counter
+        3 node 7", or several rows that are numbered from 1: "counter 3 node 7.2". Threshold 0
+        follows the people who have entered; "people" is the number of people where it is measured
+        once.
         """
         queries: list[str] = []
         variances = []
         for placed in self.active(t):
             rows = placed.rows(t)
             size = rows.stop - rows.start
-            name = f"counter {placed.threshold} node {t}"
-            names = [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
-            queries += ["people"] if placed.counter is ONCE else names
+            queries += placed.names(t)
             variances += [placed.variance] * size
         values = state.noisy[self.row_positions[t - 1]]
         return Measurements(tuple(queries), values, tuple(variances))
@@ -234,21 +229,20 @@ class Cumulative(CumulativeDesign):
     def estimates(self, state: CumulativeState) -> Estimates:
         """S_1..S_t at the state's period t, then the number of people where it is measured."""
         t = state.period
-        counters = self.placed_counters[:t]
+        counters: tuple[Placed, ...] = self.placed_counters[:t]
         queries = [f"total at-least {placed.threshold}" for placed in counters]
         if (people := self._people(t)) is not None:
             counters, queries = (*counters, people), [*queries, "people"]
-        values = np.array([placed.sum(state.noisy, t) for placed in counters])
+        values = np.array([placed.sum(state.noisy, state.entries, t) for placed in counters])
         variances = [
-            placed.counter.gains[t - placed.start] * exact_variance(placed.variance)
-            for placed in counters
+            placed.gains[t - placed.start] * exact_variance(placed.variance) for placed in counters
         ]
         return Estimates(tuple(queries), values, np.sqrt(np.array(variances)))
 
-    def _people(self, t: int) -> PlacedCounter | None:
+    def _people(self, t: int) -> Placed | None:
         """The counter of S_0 if it has a sum at t."""
         placed = self.people
-        return placed if placed is not None and t <= placed.counter.length else None
+        return placed if placed is not None and t <= placed.length else None
 
     def step(
         self, state: CumulativeState, counts: Counts, draw: Draw

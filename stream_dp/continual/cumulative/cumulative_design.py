@@ -1,18 +1,20 @@
-"""The counters of a cumulative release, their noise and their cost.
+"""The measurements of a cumulative release, their noise and their cost.
 
-Privacy. Counter b's stream gets a 1 when a person's total reaches b. Under add_remove one path of
-entry times changes, under replacement two. `history_costs.py` computes the exact worst cost, and
-`budgets.py` scales the noise so that it is rho. Each row of a counter is one discrete Gaussian
-answer that uses no later entry. So later streams may depend on earlier answers (adaptive
+Privacy. The entries of threshold b get a 1 when a person's total reaches b. Under add_remove one
+path of entry times changes, under replacement two. `coupled_costs.py` and `history_costs.py`
+compute the exact worst cost, and the noise is scaled so that it is rho. Each row is one discrete
+Gaussian answer that uses no later entry. So later entries may depend on earlier answers (adaptive
 composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,61 +24,12 @@ from stream_dp.study import CounterKind, Neighbours
 
 from ..base import Counts, Demand
 from ..counters.methods import CounterMethod, counter_method
-from ..counters.stream_counters import ONCE, Counter, IntMatrix
-from ..products import product
-from ..stored_design import StoredCounters
+from ..counters.stream_counters import ONCE, Counter
+from ..stored_design import StoredCounters, StoredTotals
 from .budgets import CounterBudget, counter_budget
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedCounter:
-    """One counter of a design, with its noise and its position among all counters.
-
-    threshold: b, or 0 for people
-    start: the period of its first entry
-    counter: its matrices
-    first_row: the position of its first row among all rows
-    design: of which it is one
-    """
-
-    threshold: int
-    start: int
-    counter: Counter
-    first_row: int
-    design: CumulativeDesign = field(repr=False)
-
-    @property
-    def variance(self) -> Fraction:
-        """The parameter of its integer noise.
-
-        It follows from the matrices of all counters; what is measured when does not.
-        """
-        if self.counter is ONCE:
-            return self.design.size_variance
-        return self.design.counted_variances[self.threshold - 1]
-
-    def rows(self, t: int) -> slice:
-        """The positions, among all rows, of the rows measured at period t."""
-        first, last = self.counter.rows(t - self.start), self.counter.rows(t - self.start + 1)
-        return slice(self.first_row + first, self.first_row + last)
-
-    def encode(self, t: int) -> IntMatrix:
-        """The part of C that is measured at t, on the entries so far: (rows, t - start + 1)."""
-        return self.counter.row(t - self.start + 1)
-
-    def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true values of the rows of period t.
-
-        streams: (T + 1, T) entries of counters 1..T and of counter 0
-        """
-        true_rows: Counts = self.encode(t) @ streams[self.threshold - 1, self.start - 1 : t]
-        return true_rows
-
-    def sum(self, noisy: NDArray[np.int64], t: int) -> float:
-        """The unbiased sum at t, in people. noisy: (all rows,) measured integers."""
-        weights = self.counter.weights(t - self.start + 1)
-        rows = noisy[self.first_row : self.first_row + weights.size]
-        return float(product(weights, rows)) / self.counter.scale
+from .coupled_budget import CoupledBudget, coupled_budget
+from .placed_counters import CoupledTotal, Placed, PlacedCounter
+from .total_bounds import MOST_BOUNDED, least_rmse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +40,9 @@ class CumulativeDesign:
     rho: the cost of all periods under `neighbours`
     neighbours: the neighbouring relation
     size_share: the part of rho for the number of people where it is measured once; where people
-        enter, about the part of counter 0 (0 gives it the worst variance of the others)
-    counter: the kind of all counters
-    present: people enter, and counter 0 follows S_0, the number who have entered
+        enter, about the part of a separate counter 0 (0 gives it the worst variance of the others)
+    counter: the kind of separate counters; None for the coupled measurement of all thresholds
+    present: people enter, and threshold 0 follows S_0, the number who have entered
     moves: the release is of one stratum among several, and a person may be replaced by one of
         another stratum: two strata change by one person each, so the cost is at least twice that
         of add_remove (no effect under add_remove, where one stratum changes)
@@ -100,14 +53,29 @@ class CumulativeDesign:
     rho: Fraction
     neighbours: Neighbours
     size_share: Fraction = Fraction(0)
-    counter: CounterKind = CounterKind.TREE
+    counter: CounterKind | None = None
     present: bool = False
     moves: bool = False
-    stored: StoredCounters | None = None
+    stored: StoredCounters | StoredTotals | None = None
 
     @cached_property
-    def budget(self) -> CounterBudget:
-        """The split of rho among the counters."""
+    def budget(self) -> CounterBudget | CoupledBudget:
+        """The split of rho among the thresholds."""
+        return self._coupled_budget if self.counter is None else self._counter_budget
+
+    @cached_property
+    def _coupled_budget(self) -> CoupledBudget:
+        return coupled_budget(
+            horizon=self.horizon,
+            neighbours=self.neighbours,
+            present=self.present,
+            moves=self.moves,
+            stored=self.stored if isinstance(self.stored, StoredTotals) else None,
+        )
+
+    @cached_property
+    def _counter_budget(self) -> CounterBudget:
+        assert self.counter is not None
         share = self.size_share if self.present else Fraction(0)
         return counter_budget(
             horizon=self.horizon,
@@ -116,18 +84,18 @@ class CumulativeDesign:
             present=self.present,
             moves=self.moves,
             share=share,
-            stored=self.stored,
+            stored=self.stored if isinstance(self.stored, StoredCounters) else None,
         )
 
     @property
-    def method(self) -> CounterMethod:
-        """How the counters are made."""
-        return counter_method(self.counter)
+    def method(self) -> CounterMethod | None:
+        """How separate counters are made."""
+        return None if self.counter is None else counter_method(self.counter)
 
     @property
     def counters(self) -> tuple[Counter, ...]:
-        """For b = 1..T."""
-        return self.budget.counters
+        """The separate counters for b = 1..T."""
+        return self._counter_budget.counters
 
     @property
     def counted_rho(self) -> Fraction:
@@ -135,42 +103,64 @@ class CumulativeDesign:
         return self.rho if self.present else self.rho * (1 - self.size_share)
 
     @cached_property
-    def placed_counters(self) -> tuple[PlacedCounter, ...]:
-        """Counters 1..T, then that of people where there is one."""
-        placed: list[PlacedCounter] = []
-        first_row = 0
-        for b, counter in enumerate(self.counters, 1):
-            placed.append(
-                PlacedCounter(b, start=b, counter=counter, first_row=first_row, design=self)
-            )
-            first_row += counter.times.size
-        if self.present or self.size_share:
-            people = self.counters[0] if self.present else ONCE
-            placed.append(
-                PlacedCounter(0, start=1, counter=people, first_row=first_row, design=self)
-            )
+    def placed_counters(self) -> tuple[Placed, ...]:
+        """Those of thresholds 1..T, then that of people where there is one."""
+        placed = [*(self._coupled_totals if self.counter is None else self._placed_separately)]
+        if self.size_share and not self.present:
+            end = placed[-1].first_row + placed[-1].row_count
+            placed.append(PlacedCounter(0, 1, ONCE, end, lambda: self.size_variance))
         return tuple(placed)
+
+    @property
+    def _placed_separately(self) -> Iterator[PlacedCounter]:
+        first_row = 0
+        starts = [*range(1, self.horizon + 1), *([0] if self.present else [])]
+        for b in starts:
+            counter = self.counters[max(b, 1) - 1]
+            yield PlacedCounter(b, max(b, 1), counter, first_row, partial(self._noise, b))
+            first_row += counter.times.size
+
+    @property
+    def _coupled_totals(self) -> Iterator[CoupledTotal]:
+        sizes = range(self.horizon, 0, -1)
+        first_rows = [0, *accumulate(sizes)]
+        for b in [*range(1, self.horizon + 1), *([0] if self.present else [])]:
+            lowest = 0 if self.present else 1
+            yield CoupledTotal(
+                threshold=b,
+                start=max(b, 1),
+                first_row=first_rows[b - 1],
+                row_count=sizes[max(b, 1) - 1],
+                below=None if b == lowest else first_rows[b - 2],
+                budget=self._coupled_budget,
+                of_variance=partial(self._noise, b),
+            )
+
+    def _noise(self, b: int) -> Fraction:
+        return self.counted_variances[b - 1]
 
     @cached_property
     def counted_variances(self) -> tuple[Fraction, ...]:
-        """The parameter of the integer noise of counters 1..T, then of counter 0 if any."""
+        """The parameter of the integer noise of thresholds 1..T, then of threshold 0 if any."""
         unit = self.counted_rho / self.budget.total_cost
+        if isinstance(self.budget, CoupledBudget):
+            return (1 / (2 * unit),) * (self.horizon + self.present)
         return tuple(1 / (2 * weight * unit) for weight in self.budget.weights)
 
     @property
-    def people(self) -> PlacedCounter | None:
+    def people(self) -> Placed | None:
         """The counter of S_0, or of the number of people measured at t = 1."""
         return self.placed_counters[-1] if self.placed_counters[-1].threshold == 0 else None
 
     @cached_property
-    def _active(self) -> tuple[tuple[PlacedCounter, ...], ...]:
+    def _active(self) -> tuple[tuple[Placed, ...], ...]:
         by_period = []
         for t in range(1, self.horizon + 1):
             begun = (*self.placed_counters[:t], *self.placed_counters[self.horizon :])
-            by_period.append(tuple(each for each in begun if each.counter.length > t - each.start))
+            by_period.append(tuple(each for each in begun if each.length > t - each.start))
         return tuple(by_period)
 
-    def active(self, t: int) -> tuple[PlacedCounter, ...]:
+    def active(self, t: int) -> tuple[Placed, ...]:
         """The counters with rows at t, in the order of the demand."""
         return self._active[t - 1]
 
@@ -191,7 +181,7 @@ class CumulativeDesign:
     def all_rows(self) -> int:
         """The number of rows of all counters together."""
         last = self.placed_counters[-1]
-        return last.first_row + last.counter.times.size
+        return last.first_row + last.row_count
 
     @cached_property
     def variances(self) -> tuple[Fraction, ...]:
@@ -229,9 +219,9 @@ class CumulativeDesign:
         if b > t:
             return 0.0
         placed = self.placed_counters[b - 1] if b else self.people
-        if placed is None or placed.counter.length <= t - placed.start:
+        if placed is None or placed.length <= t - placed.start:
             raise ValueError("nobody measured the number of people then")
-        return float(placed.counter.gains[t - placed.start]) * exact_variance(placed.variance)
+        return float(placed.gains[t - placed.start]) * exact_variance(placed.variance)
 
     @property
     def worst_variance(self) -> Fraction:
@@ -240,36 +230,52 @@ class CumulativeDesign:
         Computed from the parameter of the noise, which is at or above its variance. The gains are
         floats with a relative rounding of about 1e-14; the rest is exact.
         """
-        return max(placed.variance * placed.counter.worst_gain for placed in self.placed_counters)
+        return max(placed.variance * placed.worst_gain for placed in self.placed_counters)
 
     @property
     def worst_sum_variance(self) -> Fraction:
         """The largest noise variance of a sum S_b (b = 0 where people enter)."""
         sums = self.placed_counters if self.present else self.placed_counters[: self.horizon]
-        return max(placed.variance * placed.counter.worst_gain for placed in sums)
+        return max(placed.variance * placed.worst_gain for placed in sums)
 
     @property
     def rmse(self) -> float:
         """Root mean square error in theory over all cells (b, t) of the unbiased S_b at t."""
         sums = [
-            placed.counter.gains.sum() * exact_variance(placed.variance)
-            for placed in self.placed_counters
+            placed.gains.sum() * exact_variance(placed.variance) for placed in self.placed_counters
         ]
         cells = self.horizon * (self.horizon + 1) / 2
         return math.sqrt(float(np.sum(sums[: self.horizon])) / cells)
 
     @property
-    def lower_bound_ratio(self) -> float:
-        """The standard deviation of the worst S_b over a lower bound for separate counters.
+    def lower_bound_ratio(self) -> float | None:
+        """`rmse` over a lower bound for all Gaussian mechanisms (`total_bounds.py`).
 
-        The counters here share one budget along paths (a late entry into one counter leaves fewer
-        periods for the next), so the ratio may be below 1 (`CounterBudget.least_variance`).
+        With moves two people can come or go, which costs at least twice add_remove. None above
+        MOST_BOUNDED periods.
         """
-        worst = max(
-            placed.variance * placed.counter.worst_gain
-            for placed in self.placed_counters[: self.horizon]
-        )
-        return math.sqrt(float(worst * 2 * self.counted_rho) / self.budget.least_variance)
+        if self.horizon > MOST_BOUNDED:
+            return None
+        pairs = self.neighbours != "add_remove"
+        least = least_rmse(self.horizon, pairs=pairs)
+        if pairs and self.moves:
+            least = max(least, math.sqrt(2) * least_rmse(self.horizon, pairs=False))
+        return self.rmse * math.sqrt(2 * self.rho) / least
+
+    def estimated(
+        self, noisy: NDArray[np.int64], entries: NDArray[np.float64], t: int
+    ) -> NDArray[np.float64]:
+        """The unbiased entries with those of period t, (all rows,); of separate counters none.
+
+        noisy: (all rows,) measured integers
+        entries: (all rows,) unbiased entries of the periods before
+        """
+        entries = entries.copy()
+        totals = [placed for placed in self.active(t) if isinstance(placed, CoupledTotal)]
+        for placed in sorted(totals, key=lambda each: each.threshold):
+            place = placed.rows(t).start
+            entries[place] = placed.estimated_entry(int(noisy[place]), entries, t)
+        return entries
 
     def demand(self, t: int) -> Demand:
         """Counters 1..t, then people: as many integers of each as it has rows at t."""

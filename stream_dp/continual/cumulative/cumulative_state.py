@@ -27,6 +27,7 @@ class CumulativeState:
     period: the last completed period
     streams: (T + 1, T) true entries of counters 1..T and of counter 0 by period (confidential)
     noisy: (all rows,) measured integers, counter after counter, 0 where not yet measured
+    entries: (all rows,) unbiased entries of the coupled measurement; 0 for separate counters
     sums: (T + 1,) monotone S_0..S_T
     totals: (rows,) each row's running total, -1 before it has entered
     """
@@ -34,6 +35,7 @@ class CumulativeState:
     period: int
     streams: NDArray[np.int64]
     noisy: NDArray[np.int64]
+    entries: NDArray[np.float64]
     sums: NDArray[np.int64]
     totals: NDArray[np.int64]
 
@@ -45,6 +47,7 @@ def first_state(design: CumulativeDesign) -> CumulativeState:
         period=0,
         streams=np.zeros((horizon + 1, horizon), np.int64),
         noisy=np.zeros(design.all_rows, np.int64),
+        entries=np.zeros(design.all_rows),
         sums=np.zeros(horizon + 1, np.int64),
         totals=np.zeros(0, np.int64),
     )
@@ -81,6 +84,7 @@ def unpacked_totals(
     Raises Inconsistent for bytes that are not this release's.
     """
     state, rows, horizon = first_state(design), 0, design.horizon
+    entries = state.entries
     for t, data in enumerate(dumps, 1):
         positions = _positions(design, measured(t)) if t <= horizon else np.zeros(0, np.int64)
         period, arrays = unpack_state(
@@ -90,9 +94,11 @@ def unpacked_totals(
             raise Inconsistent("journal: the state is another period's; restore a backup")
         state.streams[[*range(t), horizon], t - 1] = arrays["entries"]
         state.noisy[positions] = arrays["noisy"]
+        for s in measured(t):
+            entries = design.estimated(state.noisy, entries, s)
         rows = int(arrays["rows"])
     sums = panel_sums(totals, horizon)
-    return CumulativeState(len(dumps), state.streams, state.noisy, sums, totals), rows
+    return CumulativeState(len(dumps), state.streams, state.noisy, entries, sums, totals), rows
 
 
 def panel_sums(totals: NDArray[np.int64], horizon: int) -> Counts:

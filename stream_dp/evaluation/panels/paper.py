@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from stream_dp.continual import Cumulative
 from stream_dp.continual.counters.history_costs import weights_with_entry
 from stream_dp.continual.cumulative.budgets import CounterBudget
+from stream_dp.study import CounterKind
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Trees(Cumulative):
     def budget(self) -> CounterBudget:
         return _power_budget(
             horizon=self.horizon,
-            kind=self.counter,
+            kind=CounterKind.TREE,
             neighbours=self.neighbours,
             present=self.present,
             moves=self.moves,

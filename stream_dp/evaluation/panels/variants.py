@@ -105,13 +105,13 @@ def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Ite
     for power, label in ((3, "paper: tree, cubic parts"), (0, "tree, equal parts")):
         split = Trees.like(equal_error_trees, power)
         yield _variant(study, trees, symbols, label, paper=power == 3, override=split)
-    for kind in CounterKind:
+    for kind in (None, *CounterKind):
         variant = _copied(release, counter=kind)
         try:
             is_chosen = mechanism(study, variant) == chosen
         except UserError:
             continue  # the counter does not support this number of periods
-        yield _variant(study, variant, symbols, kind.value, chosen=is_chosen)
+        yield _variant(study, variant, symbols, kind or "coupled", chosen=is_chosen)
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:

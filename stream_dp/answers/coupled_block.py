@@ -1,0 +1,194 @@
+"""The block of totals whose thresholds are measured together (`coupled_strategy.py`).
+
+The rows of threshold b use its own entries z_b and those of the threshold below:
+y_b = A_b z_b + B_b z_{b-1} + e_b. The information of all entries is block tridiagonal, so it has
+a root R that is upper block bidiagonal, with R_b on the diagonal and X_b above it:
+
+    R_b R_b' = A_b' D_b^-1 A_b + B_{b+1}' D_{b+1}^-1 B_{b+1} - X_{b+1} X_{b+1}',
+    X_b R_b' = B_b' D_b^-1 A_b.
+
+For a single release R_b = A_b' D_b^-1/2 and X_b = B_b' D_b^-1/2 are such a root. These are computed
+when they are needed, because those of a long study fill the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.sparse import csr_array, hstack
+
+from stream_dp.continual.cumulative.placed_counters import CoupledTotal
+from stream_dp.errors import Inconsistent
+
+from .blocks import UNLIKE, Floats, Ints, RootBlock, TotalMeasurements
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledMeasurements:
+    """What was measured of one threshold of the coupled measurement so far.
+
+    total: the threshold
+    steps: how many entries the rows use
+    values, variances: of the rows
+    """
+
+    total: CoupledTotal
+    steps: int
+    values: Floats
+    variances: Floats
+
+    @property
+    def encode(self) -> Ints:
+        """Integer rows on the entries, (rows, steps)."""
+        return self.blocks()[0]
+
+    def blocks(self) -> tuple[Ints, Ints]:
+        """Integer rows on the entries, and on the first entries of the threshold below."""
+        total = self.total
+        own, before = total.budget.block(total.threshold, total.start + self.steps - 1)
+        return own, before if total.below is not None else before[:, :0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Diagonal:
+    """R_b, whether it is lower triangular, and the rows of X_b that are not 0."""
+
+    root: Floats
+    lower: bool
+    above: Floats
+
+    def below(self, right: Floats) -> Floats:
+        return np.asarray(solve_triangular(self.root, right, lower=self.lower))
+
+    def transposed(self, right: Floats) -> Floats:
+        return np.asarray(solve_triangular(self.root, right, lower=self.lower, trans="T"))
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledBlock(RootBlock):
+    """The people whose total reaches b, step by step, for every threshold b in ascending order.
+
+    sizes: the number of steps of each threshold
+    sources: what the releases measured of each threshold
+    """
+
+    sizes: tuple[int, ...]
+    sources: Sequence[Sequence[TotalMeasurements]]
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.cumsum([0, *self.sizes])
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        return np.ones(self._starts[-1], bool)
+
+    @property
+    def _single(self) -> bool:
+        """Whether a single release has a row for each step."""
+        return all(
+            len(own) == 1 and own[0].values.size == size
+            for own, size in zip(self.sources, self.sizes, strict=True)
+        )
+
+    def _diagonal(self, place: int) -> _Diagonal:
+        if not self._single:
+            return self._joined[place]
+        (source,) = self.sources[place]
+        rows, before = source.blocks()
+        deviations = np.sqrt(source.variances)
+        return _Diagonal(rows.T / deviations, False, before.T / deviations)
+
+    @cached_property
+    def _joined(self) -> list[_Diagonal]:
+        """For several releases; from the last threshold to the first, then turned around."""
+        diagonals = []
+        rest = np.zeros((0, 0))
+        for place in reversed(range(len(self.sizes))):
+            size = self.sizes[place]
+            below = self.sizes[place - 1] if place else 0
+            own, cross, after = (
+                np.zeros((size, size)),
+                np.zeros((below, size)),
+                np.zeros((below,) * 2),
+            )
+            own[: len(rest), : len(rest)] = rest[:size, :size]
+            for source in self.sources[place]:
+                rows, before = (m / np.sqrt(source.variances)[:, None] for m in source.blocks())
+                own[: rows.shape[1], : rows.shape[1]] += rows.T @ rows
+                cross[: before.shape[1], : rows.shape[1]] += before.T @ rows
+                after[: before.shape[1], : before.shape[1]] += before.T @ before
+            try:
+                root = np.asarray(cholesky(own, lower=True))
+            except LinAlgError:
+                raise Inconsistent(UNLIKE) from None
+            above = np.asarray(solve_triangular(root, cross.T, lower=True)).T
+            rest = after - above @ above.T
+            diagonals.append(_Diagonal(root, True, above))
+        return diagonals[::-1]
+
+    @cached_property
+    def data(self) -> Floats:
+        if self._single:
+            return np.concatenate([o.values / np.sqrt(o.variances) for (o,) in self.sources])
+        moment = np.zeros(self._starts[-1])
+        for place, own in enumerate(self.sources):
+            start, before_start = self._starts[place], self._starts[max(place - 1, 0)]
+            for source in own:
+                rows, before = source.blocks()
+                weighted = source.values / source.variances
+                moment[start : start + rows.shape[1]] += rows.T @ weighted
+                moment[before_start : before_start + before.shape[1]] += before.T @ weighted
+        return self.below(moment[:, None])[:, 0]
+
+    def below(self, right: Floats) -> Floats:
+        solved = np.zeros(right.shape)
+        for place, own in self._backward(csr_array(right.T)):
+            solved[self._starts[place] : self._starts[place + 1]] = own
+        return solved
+
+    def _backward(self, questions: csr_array) -> Iterator[tuple[int, Floats]]:
+        """R^-1 of questions (m, n), by threshold from the last one that they use: (size, m)."""
+        columns = questions.tocsc()
+        used = np.flatnonzero(np.diff(columns.indptr))
+        if not used.size:
+            return
+        last = int(np.searchsorted(self._starts, used[-1], side="right")) - 1
+        carried = np.zeros((0, questions.shape[0]))
+        for place in range(last, -1, -1):
+            right = columns[:, self._starts[place] : self._starts[place + 1]].toarray().T
+            right[: len(carried)] -= carried
+            diagonal = self._diagonal(place)
+            own = diagonal.below(right)
+            carried = diagonal.above @ own
+            yield place, own
+
+    def coordinates(self, questions: csr_array) -> csr_array:
+        parts = [csr_array((questions.shape[0], size)) for size in self.sizes]
+        for place, own in self._backward(questions):
+            parts[place] = csr_array(own.T)
+        return csr_array(hstack(parts, format="csr"))
+
+    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+        covariance = np.zeros((sums.shape[0], coordinates.shape[0]))
+        of_sums, of_questions = sums.tocsc(), coordinates.tocsc()
+        before = np.zeros((0, coordinates.shape[0]))
+        for place in range(len(self.sizes)):
+            own = slice(self._starts[place], self._starts[place + 1])
+            diagonal = self._diagonal(place)
+            right = of_questions[:, own].toarray().T
+            right -= diagonal.above.T @ before[: len(diagonal.above)]
+            before = diagonal.transposed(right)
+            covariance += of_sums[:, own] @ before
+        return covariance
+
+    def gram(self, sums: csr_array) -> Floats:
+        total = np.zeros((sums.shape[0], sums.shape[0]))
+        for _, own in self._backward(sums):
+            total += own.T @ own
+        return total

@@ -1,0 +1,139 @@
+"""The cost of the coupled measurement of a cumulative release, and what a journal stores of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from stream_dp.study import Neighbours
+
+from ..stored_design import (
+    StoredTotals,
+    fractions,
+    packed_floats,
+    packed_long_integers,
+    unpacked_floats,
+    unpacked_long_integers,
+)
+from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR
+from .coupled_strategy import (
+    PRIVATE_SIZE,
+    PUBLIC_SIZE,
+    CoupledStrategy,
+    Floats,
+    Integers,
+    coupled_strategy,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoupledBudget:
+    """The cost of the measurement by period. Values are computed once.
+
+    horizon: T
+    neighbours: the neighbouring relation
+    present: whether threshold 0 follows the people who have entered
+    moves: as `CumulativeDesign` has it
+    stored: what was computed when the study began; None where it is computed here
+    """
+
+    horizon: int
+    neighbours: Neighbours
+    present: bool
+    moves: bool
+    stored: StoredTotals | None = None
+
+    @property
+    def _public_size(self) -> bool:
+        return self.neighbours != "add_remove" and not self.moves
+
+    @cached_property
+    def strategy(self) -> CoupledStrategy:
+        """Of T periods, or of T + 1 with entries."""
+        periods = self.horizon + self.present
+        if self.stored is None:
+            return coupled_strategy(public_size=self._public_size, periods=periods)
+        factors = unpacked_long_integers(self.stored.factors, 5, periods)
+        constants = PUBLIC_SIZE if self._public_size else PRIVATE_SIZE
+        return CoupledStrategy(constants, factors)
+
+    @cached_property
+    def costs(self) -> tuple[Fraction, ...]:
+        """The worst squared change of the rows of periods 1..t for every t.
+
+        With moves two strata can change by one person each, which costs twice add_remove.
+        """
+        if self.stored is not None:
+            return fractions(self.stored.costs)
+        return tuple(Fraction(self._cost(t)) for t in range(1, self.horizon + 1))
+
+    def _cost(self, t: int) -> int:
+        if self._public_size:
+            return table_cost(PUBLIC_PAIR[self.present], t)
+        single = table_cost(PRIVATE_SINGLE[self.present], t)
+        if self.neighbours == "add_remove":
+            return single
+        return max(2 * single, table_cost(PRIVATE_PAIR[self.present], t))
+
+    @property
+    def total_cost(self) -> Fraction:
+        """The cost of all periods."""
+        return self.costs[-1]
+
+    def gains(self, threshold: int) -> Floats:
+        """The variance of each unbiased sum over that of the noise."""
+        first = threshold == 0 and self.present
+        return self._gains[threshold - (not self.present)][: self.horizon if first else None]
+
+    @cached_property
+    def _gains(self) -> tuple[Floats, ...]:
+        if self.stored is None:
+            return tuple(self.strategy.variances())
+        periods = self.strategy.periods
+        every = unpacked_floats(self.stored.gains, periods * (periods + 1) // 2)
+        return tuple(np.split(every, np.cumsum(np.arange(periods, 1, -1))))
+
+    def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:
+        """`CoupledStrategy.row` of a threshold (0 for entries) at a period of the release."""
+        return _row(self.strategy, threshold + self.present, t + (self.present and threshold > 0))
+
+    def block(self, threshold: int, t: int) -> tuple[Integers, Integers]:
+        """`CoupledStrategy.block` of the rows of a threshold up to a period of the release."""
+        return self.strategy.block(threshold + self.present, t - max(threshold, 1) + 1)
+
+    def as_stored(self) -> StoredTotals:
+        """What another machine may compute otherwise."""
+        return StoredTotals(
+            factors=packed_long_integers(self.strategy.factors),
+            gains=packed_floats(np.concatenate(self._gains)),
+            costs=tuple(str(cost) for cost in self.costs),
+        )
+
+
+@lru_cache(maxsize=1 << 10)
+def _row(strategy: CoupledStrategy, b: int, t: int) -> tuple[Integers, Integers]:
+    """A row, which a period needs twice: to measure it, and to estimate from it."""
+    return strategy.row(b, t)
+
+
+def longest(neighbours: Neighbours) -> int:
+    """The largest number of periods whose cost is known, with entries or without."""
+    return PERIODS[len(PRIVATE_SINGLE[1] if neighbours == "add_remove" else PUBLIC_PAIR[1]) - 1]
+
+
+def table_cost(costs: tuple[int, ...], t: int) -> int:
+    """The cost of t periods from a table; between its periods, that of the next one.
+
+    Costs rise with t, so this is an upper bound there. Raises ValueError beyond the table.
+    """
+    place = bisect_left(PERIODS, t)
+    if place >= len(costs):
+        raise ValueError(f"no cost is known of {t} periods")
+    return costs[place]
+
+
+coupled_budget = lru_cache(maxsize=64)(CoupledBudget)

@@ -1,0 +1,106 @@
+"""The exact cost of the coupled measurement over all histories of one person.
+
+A person's b-th event is at t_b, with t_1 < t_2 < ... and none from some b on. The rows of threshold
+b then change by a + c: a is column t_b of A_b, c is column t_{b-1} of B_b. So the terms of the
+squared change depend on neighbouring events alone, and dynamic programming over b gives the exact
+maximum, in integers. Under add_remove it is over one history:
+
+    V_b(t) = max over s < t of V_{b-1}(s) + |a_t + c_s|^2,
+
+and a history that ends at s pays |c_s|^2 in threshold b + 1. Under replacement the same recursion
+is over pairs of histories, where "no further event" is one more state.
+
+Entry is threshold 0. With every event shifted by one period the measurement of entries and totals
+over T periods is that of totals over T + 1 periods, without the last row of entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .coupled_strategy import CoupledStrategy, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryCosts:
+    """The largest squared changes of the rows of periods 1..t.
+
+    strategy: of at least t periods, t + 1 with entries
+    entries: whether the first threshold is entry
+    """
+
+    strategy: CoupledStrategy
+    entries: bool = False
+
+    def single(self, t: int) -> int:
+        """When one person is added or removed."""
+        worst: Floats = np.zeros(1)
+        best = 0.0
+        for b, own, before in self._blocks(t):
+            squares = (own**2).sum(axis=0)
+            if b == 1:
+                worst = squares
+                continue
+            count = squares.size
+            ended = np.zeros(worst.size)
+            ended[:count] = (before**2).sum(axis=0)
+            best = max(best, float((worst + ended).max()))
+            cross = before.T @ own
+            together = (worst + ended)[:count, None] + 2 * cross + squares
+            together[np.tri(count, k=-1, dtype=bool)] = -np.inf
+            worst = together.max(axis=0)
+        return int(max(best, worst.max()))
+
+    def pair(self, t: int) -> int:
+        """When one person is replaced by another."""
+        worst = np.zeros((1, 1))
+        for b, own, before in self._blocks(t):
+            count = len(own)
+            distances = _distances(own, count + 1)
+            if b == 1:
+                worst = distances
+                continue
+            size = len(worst)  # the times of the last event, then none
+            start = worst + _distances(before, size)
+            cross = np.zeros((size, count + 1))
+            cross[:count, :count] = 2 * before.T @ own
+            allowed = np.zeros((size, count + 1), bool)
+            allowed[:count, :count] = np.tri(count, dtype=bool).T
+            allowed[:, count] = True
+            worst = distances + _largest(start, cross, allowed)
+        return int(worst.max())
+
+    def _blocks(self, t: int) -> list[tuple[int, Floats, Floats]]:
+        last = t + self.entries
+        blocks = []
+        for b in range(1, last + 1):
+            count = t if b == 1 else last - b + 1
+            own, before = self.strategy.block(b, count)
+            blocks.append((b, own.astype(np.float64), before.astype(np.float64)))
+        return blocks
+
+
+def _distances(columns: Floats, size: int) -> Floats:
+    """Squared distances between columns, of which those that are left out are 0: (size, size)."""
+    gram = np.zeros((size, size))
+    count = columns.shape[1]
+    gram[:count, :count] = columns.T @ columns
+    own = gram.diagonal()
+    squared: Floats = own[:, None] + own - 2 * gram
+    return squared
+
+
+def _largest(start: Floats, cross: Floats, allowed: Floats) -> Floats:
+    """For all states t, u the largest start[s, r] + cross[s, t] - cross[r, t] - cross[s, u]
+    + cross[r, u] over states s that may precede t and r that may precede u."""
+    states = cross.shape[1]
+    largest = np.empty((states, states))
+    for t in range(states):
+        for u in range(t + 1):
+            change = cross[:, t] - cross[:, u]
+            values = start + change[:, None] - change
+            largest[t, u] = values[np.ix_(allowed[:, t], allowed[:, u])].max()
+            largest[u, t] = largest[t, u]
+    return largest

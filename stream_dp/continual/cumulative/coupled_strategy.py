@@ -1,0 +1,278 @@
+"""The measurement strategy that couples neighbouring thresholds of a cumulative release.
+
+z_b(t) is the number of people whose b-th event is at t. Only a person of total b - 1 can have the
+b-th event, and N_{b-1}(s), the people of total b - 1 before s, is itself estimated. So the strategy
+measures how far z_b(t) is from a part p of the people who could have the event:
+
+    y_b(t) = sum over tau <= t of f_b[t - tau] g_b(tau) (z_b(tau) - p_b(tau) M_b(tau)),
+    M_b(tau) = sum over s <= tau of h_b[tau - s] N_{b-1}(s).
+
+f_b are the coefficients of (1 - x)^-(f0 + f1 / b) and h_b those of (1 - x)^(h0 + h1 / b). For the
+first threshold N_0 is 0 under add_remove, where the number of people is private, and
+-sum over r < s of z_1(r) under replacement, where it is public. As a matrix,
+
+    y_b = A_b z_b + B_b z_{b-1},
+
+with lower-triangular A_b. The rows are rounded to multiples of 2^-16, and every row gets integer
+noise of the same variance. The number of periods occurs nowhere: a shorter study uses the leading
+rows. The constants (`PRIVATE_SIZE`, `PUBLIC_SIZE`) minimise the root mean square error over all
+sums at a given cost, for all numbers of periods together. `coupled_costs.py` has the exact cost.
+
+The matrix of all thresholds together is square and triangular in time. So forward substitution
+gives the best linear unbiased estimate, and no later period improves it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+BITS = 16  # rows are multiples of 2^-16
+_FACTOR_BITS = 32  # factors of gains and odds are multiples of 2^-32
+_NEAR_TIE = 2.0**-20  # far above the error of a sum of floats, in units of a row's entries
+_DIGITS = Context(prec=40)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyConstants:
+    """The constants of the closed form; decimals, so that every machine has the same.
+
+    f0, f1: the exponent of the filter f_b is -(f0 + f1 / b)
+    h0, h1: the exponent of h_b is h0 + h1 / b
+    threshold, lag, period, first: ln g_b(t) = threshold ln(b + 1) + lag ln(t - b + 2)
+        + period ln(t + 1) + first / b
+    odds, odds_threshold, odds_lag: logit p_b(t) = odds + odds_threshold ln(b + 1)
+        + odds_lag ln(t - b + 2)
+    coupled_first: whether the first threshold has a number of people to be compared with
+    """
+
+    f0: float
+    f1: float
+    h0: float
+    h1: float
+    threshold: str
+    lag: str
+    period: str
+    first: str
+    odds: str
+    odds_threshold: str
+    odds_lag: str
+    coupled_first: bool
+
+
+PRIVATE_SIZE = StrategyConstants(
+    f0=0.204,
+    f1=0.256,
+    h0=0.218,
+    h1=0.241,
+    threshold="-0.095",
+    lag="-0.074",
+    period="0.306",
+    first="0.137",
+    odds="-0.118",
+    odds_threshold="0.240",
+    odds_lag="-0.152",
+    coupled_first=False,
+)
+PUBLIC_SIZE = StrategyConstants(
+    f0=0.278,
+    f1=0.046,
+    h0=0.282,
+    h1=0.004,
+    threshold="-0.117",
+    lag="-0.069",
+    period="0.279",
+    first="-0.137",
+    odds="-0.634",
+    odds_threshold="0.329",
+    odds_lag="-0.102",
+    coupled_first=True,
+)
+
+
+def power_coefficients(exponent: float, count: int) -> Floats:
+    """The first coefficients of (1 - x)^-exponent, (count,)."""
+    j = np.arange(1, count)
+    return np.concatenate([[1.0], np.cumprod((j - 1 + exponent) / j)])
+
+
+def strategy_factors(constants: StrategyConstants, periods: int) -> Integers:
+    """The factors of gains and odds in units of 2^-32, (5, periods).
+
+    Rows: of the gain by threshold b = 1, 2, .., by lag t - b = 0, 1, .. and by period
+    t = 1, 2, ..; of the odds by threshold and by lag. Decimals have the same digits on every
+    machine, unlike the exponential function of floats.
+    """
+
+    def exponential(value: Decimal) -> int:
+        scaled = _DIGITS.multiply(_DIGITS.exp(value), Decimal(1 << _FACTOR_BITS))
+        return int(scaled.to_integral_value())
+
+    logs = [_DIGITS.ln(Decimal(n)) for n in range(2, periods + 2)]
+    c = constants
+    numbers = range(1, periods + 1)
+    rows = [
+        [Decimal(c.threshold) * log + Decimal(c.first) / b for b, log in zip(numbers, logs, strict=True)],
+        [Decimal(c.lag) * log for log in logs],
+        [Decimal(c.period) * log for log in logs],
+        [Decimal(c.odds) + Decimal(c.odds_threshold) * log for log in logs],
+        [Decimal(c.odds_lag) * log for log in logs],
+    ]
+    return np.array([[exponential(value) for value in row] for row in rows], np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Threshold:
+    """The vectors of threshold b, (n,) each: by lag f and sums of h, by period gains and parts."""
+
+    filter: Floats
+    sums: Floats
+    gains: Floats
+    parts: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CoupledStrategy:
+    """The rows of the coupled measurement for a number of periods.
+
+    constants: of the closed form
+    factors: from `strategy_factors`, or as a journal stores them
+    """
+
+    constants: StrategyConstants
+    factors: Integers
+
+    @property
+    def periods(self) -> int:
+        return int(self.factors.shape[1])
+
+    def row(self, b: int, t: int) -> tuple[Integers, Integers]:
+        """The row of y_b(t): on z_b(b..t), and on z_{b-1}(b-1..t-1), (t - b + 1,) each.
+
+        The second is empty for b = 1. In units of 2^-16.
+        """
+        own = self._thresholds[b - 1]
+        count = t - b + 1
+        filtered = own.filter[:count][::-1] * own.gains[:count]
+        if b == 1 and not self.constants.coupled_first:
+            return _units(filtered), np.zeros(0, np.int64)
+        compared = filtered * own.parts[:count]
+        sums = np.correlate(compared, own.sums[:count], "full")[count - 1 :]
+
+        def exact(i: int) -> float:
+            return math.fsum(compared[i:] * own.sums[: count - i])
+
+        before = -_rounded(sums, exact)
+        filtered[:-1] += sums[1:]
+
+        def exact_own(i: int) -> float:
+            own_part = own.filter[count - 1 - i] * own.gains[i]
+            products = compared[i + 1 :] * own.sums[: count - 1 - i]
+            return math.fsum([own_part, *products])
+
+        return _rounded(filtered, exact_own), before if b > 1 else before[:0]
+
+    def block(self, b: int, count: int) -> tuple[Integers, Integers]:
+        """The first rows of threshold b as matrices A_b and B_b, (count, count) each.
+
+        Column i of A_b is z_b(b + i), column i of B_b is z_{b-1}(b - 1 + i); B_1 is 0.
+        """
+        own = self._thresholds[b - 1]
+        filtered = _toeplitz(own.filter[:count]) * own.gains[:count]
+        if b == 1 and not self.constants.coupled_first:
+            return _units(filtered), np.zeros((count, count), np.int64)
+        compared = filtered * own.parts[:count]
+        sums = compared @ _toeplitz(own.sums[:count])
+        before = -_units(sums)
+        coupled = filtered.copy()
+        coupled[:, :-1] += sums[:, 1:]
+        rows = _units(coupled)
+        near = _near_tie(sums) | _near_tie(coupled)
+        if b == 1:
+            before[:] = 0
+        for i in np.flatnonzero(near.any(axis=1)):
+            rows[i, : i + 1], exact = self.row(b, b + int(i))
+            before[i, : exact.size] = exact
+        return rows, before
+
+    @cached_property
+    def _thresholds(self) -> tuple[_Threshold, ...]:
+        c, unit = self.constants, 2.0**-_FACTOR_BITS
+        threshold, lag, period, odds_threshold, odds_lag = self.factors * unit
+        vectors = []
+        for b in range(1, self.periods + 1):
+            count = self.periods - b + 1
+            odds = odds_threshold[b - 1] * odds_lag[:count]
+            vectors.append(
+                _Threshold(
+                    filter=power_coefficients(c.f0 + c.f1 / b, count),
+                    sums=power_coefficients(1 - (c.h0 + c.h1 / b), count),
+                    gains=threshold[b - 1] * lag[:count] * period[b - 1 :],
+                    parts=odds / (1 + odds),
+                )
+            )
+        return tuple(vectors)
+
+    def variances(self) -> Iterator[Floats]:
+        """For b = 1, 2, .. the variance of the unbiased S_b(b..T) for integer noise of variance 1.
+
+        The errors of z_b have the covariance A^-1 (I + B V B') A'^-1, where V is that of z_{b-1}.
+        """
+        covariance = np.zeros((self.periods + 1, self.periods + 1))
+        for b in range(1, self.periods + 1):
+            count = self.periods - b + 1
+            rows, before = (m.astype(np.float64) for m in self.block(b, count))
+            noise = np.eye(count) + before @ covariance[:count, :count] @ before.T
+            covariance = _divided(rows, _divided(rows, noise).T)
+            yield covariance.cumsum(axis=0).cumsum(axis=1).diagonal().copy()
+
+
+@lru_cache(maxsize=8)
+def coupled_strategy(*, public_size: bool, periods: int) -> CoupledStrategy:
+    """The strategy in closed form.
+
+    public_size: whether the number of people is public
+    """
+    constants = PUBLIC_SIZE if public_size else PRIVATE_SIZE
+    return CoupledStrategy(constants, strategy_factors(constants, periods))
+
+
+def _toeplitz(first: Floats) -> Floats:
+    """The lower-triangular Toeplitz matrix of a first column."""
+    count = first.size
+    padded = np.concatenate([first[::-1], np.zeros(count - 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, count)
+    return np.ascontiguousarray(windows[::-1])
+
+
+def _units(real: Floats) -> Integers:
+    return np.rint(real * (1 << BITS)).astype(np.int64)
+
+
+def _rounded(real: Floats, exact: Callable[[int], float]) -> Integers:
+    """The units of some sums; `exact` gives the sum at a place, rounded once."""
+    units = _units(real)
+    for i in np.flatnonzero(_near_tie(real)):
+        units[i] = round(exact(int(i)) * (1 << BITS))
+    return units
+
+
+def _divided(lower: Floats, right: Floats) -> Floats:
+    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+
+
+def _near_tie(real: Floats) -> NDArray[np.bool_]:
+    """Where a sum of floats in another order could round to another integer."""
+    scaled = real * (1 << BITS)
+    near: NDArray[np.bool_] = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5) < _NEAR_TIE
+    return near

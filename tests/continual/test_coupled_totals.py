@@ -1,0 +1,241 @@
+"""The coupled measurement of totals: exact costs by enumeration, errors, and what is stored."""
+
+import hashlib
+from fractions import Fraction
+from itertools import accumulate, product
+
+import numpy as np
+import pytest
+from kit.counter_contract import exact_costs
+
+from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative import coupled_cost_table
+from stream_dp.continual.cumulative.coupled_budget import longest, table_cost
+from stream_dp.continual.cumulative.coupled_cost_table import (
+    PERIODS,
+    PRIVATE_PAIR,
+    PRIVATE_SINGLE,
+    PUBLIC_PAIR,
+)
+from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
+from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
+from stream_dp.continual.cumulative.total_bounds import least_rmse
+
+RHO = Fraction(1, 200)
+UNIT = float(2 * RHO) ** 0.5
+SIZES = pytest.mark.parametrize("public_size", [False, True])
+
+
+def cumulative(horizon, relation="add_remove", **more):
+    return Cumulative(horizon=horizon, rho=RHO, neighbours=relation, rows=50, **more)
+
+
+def matrix(strategy, periods):
+    """All rows of all thresholds on all entries, threshold after threshold."""
+    cells = [(b, t) for b in range(1, periods + 1) for t in range(b, periods + 1)]
+    place = {cell: i for i, cell in enumerate(cells)}
+    rows = np.zeros((len(cells),) * 2, np.int64)
+    for (b, t), i in place.items():
+        own, before = strategy.row(b, t)
+        rows[i, place[b, b] : place[b, b] + own.size] = own
+        if before.size:
+            first = place[b - 1, b - 1]
+            rows[i, first : first + before.size] = before
+    return rows, cells
+
+
+def histories(cells, periods):
+    """The entries of every history of one person, (2^periods, cells)."""
+    place = {cell: i for i, cell in enumerate(cells)}
+    entries = np.zeros((2**periods, len(cells)), np.int64)
+    for i, history in enumerate(product((0, 1), repeat=periods)):
+        times = [t for t, event in enumerate(history, 1) if event]
+        entries[i, [place[b, t] for b, t in enumerate(times, 1)]] = 1
+    return entries
+
+
+@SIZES
+def test_the_costs_of_programme_and_table_are_those_of_all_histories(public_size):
+    periods = 9 if public_size else 11
+    strategy = coupled_strategy(public_size=public_size, periods=periods)
+    rows, cells = matrix(strategy, periods)
+    answers = histories(cells, periods) @ rows.T
+    for t in range(1, periods + 1):
+        seen = answers[:, [i for i, (_, time) in enumerate(cells) if time <= t]]
+        squares = (seen**2).sum(axis=1)
+        single = int(squares.max())
+        assert HistoryCosts(strategy).single(t) == single
+        if not public_size:
+            assert table_cost(PRIVATE_SINGLE[0], t) == single
+        if t <= 9:
+            pair = int((squares[:, None] + squares - 2 * seen @ seen.T).max())
+            assert HistoryCosts(strategy).pair(t) == pair
+            assert table_cost((PUBLIC_PAIR if public_size else PRIVATE_PAIR)[0], t) == pair
+
+
+@pytest.mark.parametrize("entries", [False, True])
+def test_the_table_has_the_costs_of_the_programme(entries):
+    private, public = (coupled_strategy(public_size=size, periods=41) for size in (False, True))
+    for t in (1, 2, 3, 7, 12, 24, 40):
+        assert HistoryCosts(private, entries).single(t) == table_cost(PRIVATE_SINGLE[entries], t)
+        if t <= 12:
+            assert HistoryCosts(private, entries).pair(t) == table_cost(PRIVATE_PAIR[entries], t)
+            assert HistoryCosts(public, entries).pair(t) == table_cost(PUBLIC_PAIR[entries], t)
+
+
+@pytest.mark.slow
+def test_the_table_has_the_costs_of_the_programme_up_to_40_periods():
+    private, public = (coupled_strategy(public_size=size, periods=41) for size in (False, True))
+    for entries in (False, True):
+        for t in range(1, 41):
+            assert HistoryCosts(private, entries).single(t) == PRIVATE_SINGLE[entries][t - 1]
+            assert HistoryCosts(private, entries).pair(t) == PRIVATE_PAIR[entries][t - 1]
+            assert HistoryCosts(public, entries).pair(t) == PUBLIC_PAIR[entries][t - 1]
+
+
+@pytest.mark.parametrize("table", [PRIVATE_SINGLE, PRIVATE_PAIR, PUBLIC_PAIR])
+def test_between_the_periods_of_the_table_a_cost_is_that_of_the_next(table):
+    for costs in table:
+        assert list(costs) == sorted(set(costs))
+        assert table_cost(costs, 121) == table_cost(costs, 130) == costs[PERIODS.index(130)]
+        with pytest.raises(ValueError, match="no cost is known"):
+            table_cost(costs, PERIODS[len(costs) - 1] + 1)
+
+
+def test_costs_at_some_periods():
+    assert table_cost(PRIVATE_SINGLE[0], 12) == 46619849113
+    assert table_cost(PUBLIC_PAIR[0], 12) == 57051480334
+    private = [1.5903, 2.3550, 3.1849, 4.0057, 5.6221, 7.3092, 10.8545, 22.6396, 35.7274, 64.6876]
+    public = [0.8650, 1.7136, 2.5880, 3.5536, 5.6933, 8.0846, 13.2833, 31.7616, 52.7676, 101.4629]
+    for t, one, two in zip((1, 2, 3, 4, 6, 8, 12, 24, 36, 60), private, public, strict=True):
+        assert table_cost(PRIVATE_SINGLE[0], t) / 4**BITS == pytest.approx(one, abs=6e-5)
+        assert table_cost(PUBLIC_PAIR[0], t) / 4**BITS == pytest.approx(two, abs=6e-5)
+
+
+def test_the_factors_are_the_same_on_every_machine():
+    """The tables are of these numbers."""
+    digests = {}
+    for public_size in (False, True):
+        factors = coupled_strategy(public_size=public_size, periods=601).factors
+        digests[public_size] = hashlib.sha256(factors.astype("<i8").tobytes()).hexdigest()
+    assert digests == {
+        False: "024faa6c7d5777181072d4025c1026a973dcfbc4ea0e65bd8e127869c9a84717",
+        True: "55bd6a006c2b6c4cb2ef4d14b636f8127d4c3ea087017da6637d640c38758a31",
+    }
+    assert coupled_cost_table.PERIODS[-1] == 600
+
+
+def test_rows_of_three_periods():
+    private, public = (coupled_strategy(public_size=size, periods=3) for size in (False, True))
+    (a1, _), (a2, b2), (a3, _) = (private.block(b, 4 - b) for b in (1, 2, 3))
+    a1_rows = [[1.2611, 0, 0], [0.5801, 1.3855, 0], [0.4235, 0.6373, 1.4811]]
+    assert np.allclose(a1 / 2**BITS, a1_rows, atol=6e-5)
+    assert np.allclose(a2 / 2**BITS, [[1.2828, 0], [1.0983, 1.3594]], atol=6e-5)
+    assert np.allclose(b2 / 2**BITS, [[-0.6543, 0], [-0.6621, -0.6725]], atol=6e-5)
+    assert np.allclose(a3 / 2**BITS, [[1.3323]], atol=6e-5)
+    (a1, _), (a2, b2) = (public.block(b, 4 - b) for b in (1, 2))
+    a1_rows = [[0.9300, 0, 0], [0.6794, 1.0127, 0], [0.6035, 0.7224, 1.0758]]
+    assert np.allclose(a1 / 2**BITS, a1_rows, atol=6e-5)
+    assert np.allclose(a2 / 2**BITS, [[1.0636, 0], [0.7740, 1.1207]], atol=6e-5)
+    assert np.allclose(b2 / 2**BITS, [[-0.4414, 0], [-0.4578, -0.4539]], atol=6e-5)
+
+
+@SIZES
+def test_a_row_does_not_depend_on_how_many_follow(public_size):
+    short, long = (coupled_strategy(public_size=public_size, periods=n) for n in (9, 40))
+    for b in (1, 2, 5, 9):
+        own, before = long.block(b, 41 - b)
+        for t in range(b, 10):
+            rows = [s.row(b, t) for s in (short, long)]
+            for row, other in rows:
+                assert np.array_equal(row, own[t - b, : t - b + 1])
+                assert np.array_equal(other, before[t - b, : other.size])
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_charges_are_the_exact_cost_of_every_prefix(relation, present, moves):
+    """Over all pairs of histories, through what the mechanism measures."""
+    for horizon in (1, 2, 3) if present else (1, 2, 3, 4, 5):
+        mechanism = cumulative(horizon, relation, present=present, moves=moves)
+        costs = exact_costs(mechanism, relation)
+        if moves and relation != "add_remove":
+            alone = exact_costs(mechanism, "add_remove")
+            costs = [max(pair, 2 * one) for pair, one in zip(costs, alone, strict=True)]
+        assert costs == list(accumulate(mechanism.charges))
+        assert sum(mechanism.charges) == RHO
+
+
+@pytest.mark.parametrize(
+    ("horizon", "relation", "rms", "worst", "over_counters"),
+    [
+        (12, "add_remove", 2.8466, 2.9306, 0.5795),
+        (24, "add_remove", 4.0182, 4.2324, 0.5164),
+        (60, "add_remove", 6.5035, 7.1542, 0.4577),
+        (12, "replace_one", 3.4954, 3.9188, 0.6341),
+        (24, "replace_one", 5.1693, 6.0597, 0.5807),
+        (60, "replace_one", 8.7201, 10.8306, 0.5265),
+    ],
+)
+def test_errors_in_theory(horizon, relation, rms, worst, over_counters):
+    """In units of 1 / sqrt(2 rho), and over the best separate counters."""
+    mechanism = cumulative(horizon, relation)
+    assert mechanism.rmse * UNIT == pytest.approx(rms, abs=1e-4)
+    assert float(mechanism.worst_variance) ** 0.5 * UNIT == pytest.approx(worst, abs=1e-4)
+    separate = cumulative(horizon, relation, counter="gamma2")
+    assert mechanism.rmse / separate.rmse == pytest.approx(over_counters, abs=1e-4)
+
+
+@pytest.mark.parametrize("present", [False, True])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("horizon", [1, 2, 3, 5, 12, 24, 40])
+def test_no_sum_is_worse_than_with_separate_counters(horizon, relation, present):
+    coupled = cumulative(horizon, relation, present=present)
+    separate = cumulative(horizon, relation, present=present, counter="gamma2")
+    for t in range(1, horizon + 1):
+        for b in range(0 if present else 1, t + 1):
+            assert coupled.variance(b, t) <= separate.variance(b, t) * (1 + 1e-4), (b, t)
+
+
+@SIZES
+def test_variances_are_those_of_the_inverse(public_size):
+    periods = 8
+    strategy = coupled_strategy(public_size=public_size, periods=periods)
+    rows, cells = matrix(strategy, periods)
+    sums = np.array([[b == c and s <= t for c, s in cells] for b, t in cells], float)
+    decode = sums @ np.linalg.inv(rows)
+    assert np.allclose(np.concatenate(list(strategy.variances())), (decode**2).sum(axis=1))
+
+
+def test_the_lower_bound_is_below_every_measurement():
+    for horizon in (1, 2, 6, 12):
+        for relation in ("add_remove", "replace_one"):
+            for counter in (None, "gamma2", "tree"):
+                assert cumulative(horizon, relation, counter=counter).lower_bound_ratio >= 1 - 1e-9
+            moving = cumulative(horizon, relation, moves=True)
+            assert moving.lower_bound_ratio >= 1 - 1e-9
+    assert least_rmse(12, pairs=False) == pytest.approx(2.483, abs=1e-3)
+    assert cumulative(25).lower_bound_ratio is None
+
+
+def test_beyond_the_known_costs_counters_are_separate():
+    assert longest("add_remove") == 600
+    more = longest("replace_one") + 1
+    assert cumulative(more, "replace_one").best().counter == "normalised"
+    assert cumulative(more - 1, "replace_one").best().counter is None
+    assert cumulative(more).best().counter is None
+
+
+def test_a_stored_design_gives_the_same_rows_and_errors():
+    for relation in ("add_remove", "replace_one"):
+        for present in (False, True):
+            here = cumulative(5, relation, present=present)
+            there = cumulative(5, relation, present=present, stored=here.as_stored().totals)
+            assert there.best() == there
+            for t in range(1, 6):
+                assert here.demand(t) == there.demand(t)
+                for b in range(0 if present else 1, t + 1):
+                    assert here.variance(b, t) == there.variance(b, t)
+                    for one, two in zip(here.budget.row(b, t), there.budget.row(b, t), strict=True):
+                        assert np.array_equal(one, two)
