@@ -122,7 +122,10 @@ def strategy_factors(constants: StrategyConstants, periods: int) -> Integers:
     c = constants
     numbers = range(1, periods + 1)
     rows = [
-        [Decimal(c.threshold) * log + Decimal(c.first) / b for b, log in zip(numbers, logs, strict=True)],
+        [
+            Decimal(c.threshold) * log + Decimal(c.first) / b
+            for b, log in zip(numbers, logs, strict=True)
+        ],
         [Decimal(c.lag) * log for log in logs],
         [Decimal(c.period) * log for log in logs],
         [Decimal(c.odds) + Decimal(c.odds_threshold) * log for log in logs],
