@@ -119,7 +119,7 @@ class CumulativeRelease(_Release):
     """The values that count as the event; of a product a value such as `"poverty=1&job=no"`, or a
     part of one, `"job=no"`."""
     counter: CounterKind | None = None
-    """The stream counter that measures the totals. Chosen from theory where it is not declared."""
+    """The stream counter of each total. Not declared, all totals are one coupled measurement."""
     size_share: Probability | None = None
     """The part of `rho` that measures the number of people, where it is private: once at the first
     period, or, beside `rows`, of all who have entered by each period."""

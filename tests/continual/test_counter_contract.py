@@ -28,12 +28,6 @@ def test_every_module_with_a_method_has_a_kind():
     assert counter_contract.modules() == {kind.value for kind in CounterKind}
 
 
-def test_studies_that_declare_no_counter_keep_theirs():
-    """A study's counter follows from its declaration: released candidates are all there are."""
-    candidates = [kind.value for kind in CounterKind if counter_method(kind).candidate]
-    assert candidates == ["tree", "honaker", "sqrt", "normalised", "gamma2"]
-
-
 # A new counter, in the two files that docs/how-to/add-a-kind.md names.
 KIND = '    SLOPED = "sloped", "A counter for a trial."\n'
 MODULE = '''"""A counter for a trial: rows of the square root with rising weights."""

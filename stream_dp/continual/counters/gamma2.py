@@ -31,6 +31,5 @@ METHOD = CounterMethod(
     title="counters of the least worst error (gamma2-optimal factorization)",
     of_length=gamma2,
     longest=MOST_GAMMA2,
-    candidate=True,
     nested=False,
 )

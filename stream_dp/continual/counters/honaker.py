@@ -45,6 +45,5 @@ def honaker(n: int) -> Counter:
 METHOD = CounterMethod(
     title="binary tree counters with estimation from below (Honaker 2015)",
     of_length=honaker,
-    candidate=True,
     whole_matrices=True,
 )

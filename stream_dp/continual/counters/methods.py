@@ -20,8 +20,6 @@ class CounterMethod:
     title: the algorithm and its source, as certificates have it
     of_length: gives the counter of n steps
     longest: the largest n, None without a limit
-    candidate: whether the counter competes where a study declares none. Such a study's counter
-        follows from its declaration, so a kind never becomes a candidate after a release.
     whole_matrices: whether the matrices are whole numbers by definition, so that every machine has
         the same; otherwise they are stored when a study begins
     whole_sums: whether sums are whole numbers
@@ -34,7 +32,6 @@ class CounterMethod:
     title: str
     of_length: Callable[[int], Counter]
     longest: int | None = None
-    candidate: bool = False
     whole_matrices: bool = False
     whole_sums: bool = False
     nested: bool = True

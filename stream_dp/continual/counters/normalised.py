@@ -31,6 +31,4 @@ def _long_normalised(size: int) -> Counter:
     return TriangularCounter(rounded(real))
 
 
-METHOD = CounterMethod(
-    title="column-normalised square-root counters", of_length=normalised, candidate=True
-)
+METHOD = CounterMethod(title="column-normalised square-root counters", of_length=normalised)

@@ -29,5 +29,4 @@ def sqrt(n: int) -> Counter:
 METHOD = CounterMethod(
     title="square-root counters (Henzinger, Upadhyay, Upadhyay 2023)",
     of_length=sqrt,
-    candidate=True,
 )

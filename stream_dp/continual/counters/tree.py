@@ -34,7 +34,6 @@ def tree(n: int) -> Counter:
 METHOD = CounterMethod(
     title="binary tree counters (Bun et al. 2024, Algorithms 2 and 3)",
     of_length=tree,
-    candidate=True,
     whole_matrices=True,
     whole_sums=True,
 )
