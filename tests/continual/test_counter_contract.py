@@ -11,7 +11,6 @@ from kit import counter_contract, counter_trial
 from kit.counter_contract import CHECKS
 
 import stream_dp
-from stream_dp.continual.counters.methods import counter_method
 from stream_dp.study import CounterKind
 
 ROOT = Path(__file__).parents[2]
