@@ -21,8 +21,8 @@ REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["residuals, padded", "residuals, projected"]
 
-COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "honaker", "sqrt"]
-COUNTERS += ["normalised", "gamma2", "unbounded"]
+COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "coupled", "tree", "honaker"]
+COUNTERS += ["sqrt", "normalised", "gamma2", "unbounded"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_every_form_stands_beside_the_paper_s(comparison: Comparison) -> None:
     assert window.chosen.label == "residuals, projected"
     assert window.paper.quantity("every pattern", "panel").ratio == 1
     assert [form.label for form in totals.forms] == COUNTERS
-    assert totals.chosen.label == "gamma2"
+    assert totals.chosen.label == "coupled"
     assert {form.rho for contest in comparison.contests for form in contest.forms} == {"1/50"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 Table = tuple[tuple[int, ...], tuple[int, ...]]
 
-PERIODS = (*range(1, 121), *range(130, 201, 10), *range(225, 601, 25))
+PERIODS: tuple[int, ...] = (*range(1, 121), *range(130, 201, 10), *range(225, 601, 25))
 
 # fmt: off
 PRIVATE_SINGLE: Table = (
