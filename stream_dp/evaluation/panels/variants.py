@@ -111,7 +111,7 @@ def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Ite
             is_chosen = mechanism(study, variant) == chosen
         except UserError:
             continue  # the counter does not support this number of periods
-        yield _variant(study, variant, symbols, kind or "coupled", chosen=is_chosen)
+        yield _variant(study, variant, symbols, kind.value if kind else "coupled", chosen=is_chosen)
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
