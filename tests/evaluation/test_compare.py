@@ -21,8 +21,8 @@ REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["residuals, padded", "residuals, projected"]
 
-COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "coupled", "tree", "honaker"]
-COUNTERS += ["sqrt", "normalised", "gamma2", "unbounded"]
+COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "honaker"]
+COUNTERS += ["sqrt", "normalised", "gamma2", "unbounded", "coupled"]
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Ite
     for power, label in ((3, "paper: tree, cubic parts"), (0, "tree, equal parts")):
         split = Trees.like(equal_error_trees, power)
         yield _variant(study, trees, symbols, label, paper=power == 3, override=split)
-    for kind in (None, *CounterKind):
+    for kind in (*CounterKind, None):
         variant = _copied(release, counter=kind)
         try:
             is_chosen = mechanism(study, variant) == chosen
