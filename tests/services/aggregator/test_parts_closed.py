@@ -23,7 +23,12 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Record
-from stream_dp.services.aggregator.manifests import Manifest, PartFile, write_manifest
+from stream_dp.services.aggregator.manifests import (
+    Manifest,
+    PartFile,
+    encoded_counts,
+    write_manifest,
+)
 from stream_dp.services.aggregator.orders import Order, answer_record
 from stream_dp.services.releaser.releaser_facts import InputFacts
 from stream_dp.services.storage.snapshots import Snapshots
@@ -127,7 +132,8 @@ def test_a_manifest_with_counts_of_another_length_is_refused_before_the_noise(
         counts = {"pairs": np.zeros(4, np.int64), "working": np.zeros(5, np.int64)}
         files = [PartFile(path.name, "0" * 64, 0) for path in [place.file] * 4]
         shutil.copy(place.file, place.snapshots / place.file.name)
-        manifest = Manifest.of(order.id, 1, files, counts, order.accounting, 0)
+        counted = encoded_counts(counts)
+        manifest = Manifest(order.id, 1, files, counted, order.accounting, records=0)
         log.append([answer_record(order, write_manifest(snapshots, manifest))])
     with pytest.raises(Inconsistent, match="does not answer the order of period 1"):
         StudyFolder.run(place, source=Noiseless(drawn.append))
