@@ -87,7 +87,7 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
     for attempt in range(4):
         ended: list[type] = []
 
-        def send_table(seed: int, ended: list[type] = ended) -> None:
+        def send_roster(seed: int, ended: list[type] = ended) -> None:
             try:
                 send_table(setting, roster(seed=seed))
                 ended.append(bool)
@@ -95,7 +95,7 @@ def test_two_tables_of_groups_at_once_leave_a_sound_chain(setting: Deployment) -
                 ended.append(Fenced)
 
         seeds = (2 * attempt, 2 * attempt + 1)
-        threads = [threading.Thread(target=send_table, args=(seed,)) for seed in seeds]
+        threads = [threading.Thread(target=send_roster, args=(seed,)) for seed in seeds]
         for thread in threads:
             thread.start()
         for thread in threads:
