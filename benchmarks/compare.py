@@ -31,7 +31,7 @@ from stream_dp.evaluation.panels.comparison import (
 from stream_dp.evaluation.panels.comparison_text import comparison_text
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
-from stream_dp.services.intake.known_panel import known_panel
+from stream_dp.services.intake.true_panel import true_panel
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study
 
@@ -108,7 +108,7 @@ def submissions() -> Case:
     declared = study("submitted", (0, 2, 1), 9, "0.005", size=26_071)
     columns = {f"m{i}": str(i) for i in range(1, 10)}
     layout = TableLayout("id", attribute="submitted", columns=columns)
-    truth = known_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
+    truth = true_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
     return Case("oulad_submit_monthly.csv", declared, truth, simulated=False)
 
 
@@ -118,7 +118,7 @@ def union() -> Case:
     years = (68, 69, 70, 71, 72, 73, 75, 77, 78, 80, 82, 83, 85, 87, 88)
     columns = {f"y{year}": str(i) for i, year in enumerate(years, 1)}
     layout = TableLayout("idcode", attribute="union", columns=columns)
-    truth = known_panel(declared, PANELS / "nlswork_union.csv", layout)
+    truth = true_panel(declared, PANELS / "nlswork_union.csv", layout)
     return Case("nlswork_union.csv", declared, truth, simulated=False)
 
 

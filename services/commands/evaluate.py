@@ -31,7 +31,7 @@ from ..evaluations.table_evaluations import (
 from ..groups.place_table import PlacesTable
 from ..groups.roster import Members
 from ..groups.roster_files import roster_from_files
-from ..intake.known_panel import known_panel, known_panel_and_members
+from ..intake.true_panel import true_panel, true_panel_and_members
 from ..options import group_columns, layout, roster_files, study_file, table_columns
 from ..process.output import Output
 from ..storage.atomic_files import atomic_folder
@@ -125,11 +125,11 @@ def _evaluated(
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:
         roster = roster_from_files(study, roster_files(options))
-        panel, members = known_panel_and_members(study, options.truth, layout(options), roster)
+        panel, members = true_panel_and_members(study, options.truth, layout(options), roster)
     elif place_table is not None and place_table.counts is not None:
         panel = {}
     else:
-        panel = known_panel(study, options.truth, layout(options))
+        panel = true_panel(study, options.truth, layout(options))
     results: dict[str, Report] = {}
     if study.releases:
         results |= _continual(study, panel, scales, options)
@@ -268,7 +268,7 @@ def _compared(study: Study, options: argparse.Namespace) -> Report:
 
     comparison = compare(
         study,
-        known_panel(study, options.truth, layout(options)),
+        true_panel(study, options.truth, layout(options)),
         options.repetitions or REPETITIONS,
         seed=options.seed,
         data=options.truth.name,

@@ -23,7 +23,7 @@ from stream_dp.population.tables import TableLayout
 from stream_dp.services import cli
 from stream_dp.services.commands import evaluate as evaluating
 from stream_dp.services.evaluations import table_evaluations
-from stream_dp.services.intake.known_panel import known_panel_and_members
+from stream_dp.services.intake.true_panel import true_panel_and_members
 
 PAIRS = TEXT[TEXT.index('[[releases]]\nname = "pairs"') : TEXT.index('[[releases]]\nname = "hous')]
 ALONE = TEXT.replace(PAIRS, "")
@@ -94,7 +94,7 @@ def test_the_population_is_what_a_snapshot_holds() -> None:
         table = place / "truth.csv"
         write_truth(table)
         study = homes.setting.study
-        known, members = known_panel_and_members(study, table, TableLayout(), roster())
+        known, members = true_panel_and_members(study, table, TableLayout(), roster())
         (release,) = study.batches or ()
         hierarchy = table_evaluations.hierarchy(
             study, release, known=known, members=members, number=2

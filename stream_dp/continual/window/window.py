@@ -60,7 +60,7 @@ class FixedWindow(BoundedWindow):
     residuals in an open population under replacement by an upper bound. With R = T - k + 1
     releases and s the scale of the noise the worst case is R / (2 s) under add_remove and R / s
     under replacement, for histograms of variance s and for residuals whose weights are the numbers
-    of windows (`window_costs.py`, `residual_costs.py`, `presence_costs.py`).
+    of windows (`histogram_costs.py`, `residual_costs.py`, `presence_costs.py`).
     """
 
     def __post_init__(self) -> None:

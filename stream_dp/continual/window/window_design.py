@@ -9,7 +9,7 @@ Under replacement it is m: then no pair of histories costs more than with histog
 come and go or enter late it is m under every relation (`residual_costs.py`, `presence_costs.py`).
 
 Privacy. The noise is scaled so that the worst cost of all periods over all pairs of neighbours is
-rho (`window_costs.py` for histograms); it is exact but for residuals of an open population under
+rho (`histogram_costs.py` for histograms); it is exact but for residuals of an open population under
 replacement, where it is an upper bound. The paper states sensitivity 1 but defines neighbours by
 replacement: at its noise replace_one costs 2 rho.
 """
@@ -29,13 +29,13 @@ from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
 
 from ..base import Counts, Demand
 from ..stored_design import StoredPresence, fractions, packed_integers
+from .histogram_costs import prefix_costs
 from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, pattern_words
 from .open_residuals import OpenResiduals
 from .presence import Presence
 from .presence_costs import PresenceCosts
 from .residual_costs import ResidualCosts
 from .residuals import Residuals
-from .window_costs import prefix_costs
 
 Floats = NDArray[np.float64]
 

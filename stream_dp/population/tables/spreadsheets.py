@@ -16,7 +16,7 @@ import pyarrow as pa
 from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 
-from .table_rows import TableRows, UnreadableRow, no_rows, text_rows
+from .row_batches import TableRows, UnreadableRow, no_rows, text_rows
 
 _MOST_DIGITS = 15  # precision of a number in a spreadsheet
 

@@ -15,8 +15,8 @@ import pyarrow.parquet
 
 from stream_dp.errors import UserError
 
+from .row_batches import TableRows, no_rows, numbered
 from .spreadsheets import sheet_batches
-from .table_rows import TableRows, no_rows, numbered
 from .text_files import SEPARATORS, UNPACKING, text_batches
 
 PARQUET_ROWS = 1 << 16  # read at once

@@ -18,8 +18,8 @@ from stream_dp.study import Study
 
 from .column_layout import Header, TableLayout, read_header
 from .period_texts import PeriodTexts, period_column
+from .row_batches import UnreadableRow
 from .table_files import is_text, read_rows
-from .table_rows import UnreadableRow
 
 ReportRow = tuple[str, str, dict[str, str]]
 

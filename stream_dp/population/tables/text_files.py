@@ -24,7 +24,7 @@ import pyarrow as pa
 from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 
-from .table_rows import TableRows, UnreadableRow, no_rows, text_rows
+from .row_batches import TableRows, UnreadableRow, no_rows, text_rows
 from .text_records import OpenQuoteError, TextRecords
 
 CSV_CHARACTERS = 1 << 20  # read at once

@@ -18,8 +18,8 @@ from stream_dp.services.deployment import Deployment
 from stream_dp.services.groups.roster import Roster
 from stream_dp.services.groups.roster_files import RosterFiles, roster_from_files
 from stream_dp.services.groups.table_topic import bound_table_of
-from stream_dp.services.intake.known_panel import known_panel_and_members
 from stream_dp.services.intake.sending import encoded_reports
+from stream_dp.services.intake.true_panel import true_panel_and_members
 
 RULE = 'ids = { trim = true, case = "fold", unicode = "NFC" }\n'
 STUDY = """
@@ -167,11 +167,11 @@ def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     rows = [f"{p},2021-0{n},1" for p in ("ann", " bea", "c\u00e9", "DAN") for n in (1, 2)]
     truth.write_text("\n".join(["person,period,work", *rows]) + "\n", "utf-8")
-    panel, members = known_panel_and_members(study(RULE), truth, TableLayout(), roster)
+    panel, members = true_panel_and_members(study(RULE), truth, TableLayout(), roster)
     assert panel["work"].sum() == 8
     assert panel["work"][members.slots].sum() == 8
     with pytest.raises(UserError, match="4 of 4 members of groups are not in it"):
-        known_panel_and_members(study(), truth, TableLayout(), roster)
+        true_panel_and_members(study(), truth, TableLayout(), roster)
 
 
 def test_a_key_is_the_same_for_every_spelling(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ..groups.roster import Members, Roster
 from .sending import encoded_reports
 
 
-def known_panel(
+def true_panel(
     study: Study, path: Path, layout: TableLayout
 ) -> dict[str, NDArray[np.unsignedinteger]]:
     """The symbols of a table of reports by attribute, as arrays of (people, periods).
@@ -34,7 +34,7 @@ def known_panel(
     return _closed_panel(study, path, layout, ())[0]
 
 
-def known_panel_and_members(
+def true_panel_and_members(
     study: Study, path: Path, layout: TableLayout, groups: Roster
 ) -> tuple[dict[str, NDArray[np.unsignedinteger]], Members]:
     """The panel with the members of groups, who are enrolled before everybody else.
