@@ -61,6 +61,10 @@ class FolderStore:
         if durable:
             sync_folder(self._folder)
 
+    def touch(self, name: str) -> None:
+        """Creates an empty file, without a draft that a crash could leave behind."""
+        (self._folder / name).touch(mode=0o600)
+
     def read(self, name: str, limit: int) -> bytes | None:
         """The first bytes of a file, at most `limit`; None for a missing file."""
         try:
@@ -152,6 +156,10 @@ class UrlStore:
     def adopt(self, draft: Path, name: str, *, durable: bool = True) -> None:
         with self._errors_named():
             self._fs.put_file(str(draft), f"{self.root}/{name}")
+
+    def touch(self, name: str) -> None:
+        with self._errors_named():
+            self._fs.pipe_file(f"{self.root}/{name}", b"")
 
     def read(self, name: str, limit: int) -> bytes | None:
         try:

@@ -76,7 +76,7 @@ class Snapshots:
         name = f"{self._owner}-probe"
         try:
             self._files.prepare(f"*{self._owner}-*")
-            put(self._files, name, b"")
+            self._files.touch(name)
             self._files.remove(name)
         except OSError as error:
             subject = f"run.snapshots: {self._files.root}"

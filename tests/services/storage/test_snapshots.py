@@ -2,6 +2,7 @@
 
 import hashlib
 import uuid
+from contextlib import suppress
 
 import pytest
 
@@ -75,6 +76,21 @@ def test_a_users_file_stays(tmp_path):
     snapshots.prepare()
     snapshots.keep(set())
     assert [path.name for path in tmp_path.iterdir()] == ["period-notes.csv"]
+
+
+@pytest.mark.parametrize("call", ["os.fsync", "os.unlink", "os.rename"])
+def test_a_crash_while_the_folder_is_tried_leaves_nothing_for_good(call, tmp_path, monkeypatch):
+    snapshots = Snapshots(str(tmp_path / "kept"), tmp_path).of("mine")
+
+    def crashed(*_arguments, **_named):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, crashed)
+        with suppress(KeyboardInterrupt):
+            snapshots.prepare()
+    snapshots.prepare()
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 @pytest.mark.parametrize("wrong", ["nix://x", "/proc/nothing/here"])
