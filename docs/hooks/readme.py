@@ -8,8 +8,9 @@ SOURCE = Path(__file__).parents[2] / "README.md"
 
 
 def introduction() -> str:
-    """What stands between the title and the first section."""
-    return SOURCE.read_text("utf-8").partition("\n")[2].partition("\n## ")[0].strip()
+    """The text between the title and the first section, with links as in the folder `docs`."""
+    text = SOURCE.read_text("utf-8").partition("\n")[2].partition("\n## ")[0].strip()
+    return text.replace("](docs/", "](")
 
 
 def section(title: str) -> str:
