@@ -43,6 +43,7 @@ from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
 from stream_dp.release.signatures import Signatures
 from stream_dp.release.statements import checked_certificates
+from stream_dp.release.study_plan import checked_plan
 from stream_dp.study import has_patterns
 from stream_dp.study.topics import RELEASES
 
@@ -282,7 +283,8 @@ class PublicLog:
         """
         if self.messages[0].head.get("study_hash") != self.study.hash:
             raise refusal(self.messages[0], "the study's declaration does not have its hash")
-        spent = checked_certificates(self.study, self.published)
+        plan = checked_plan(self.study, self.messages[0])
+        spent = checked_certificates(self.study, plan, self.published)
         lines = [
             f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
             self.signatures.line(),

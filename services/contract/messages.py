@@ -14,6 +14,7 @@ from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.release.public_reader import READERS
 from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.release.signatures import KEY_TYPE
+from stream_dp.release.study_plan import PLAN
 from stream_dp.study import Run, Study, topics
 from stream_dp.study.input_shapes import Input
 
@@ -266,7 +267,10 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         typed(STUDY_TYPE),
         object_of({"study": {"type": "object"}, "study_hash": _DIGEST, "code_version": _TEXT}),
     )
-    public = {"studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], signed=signed)}
+    public = {
+        "studyPlan": _part(STUDY_TYPE, source, PLAN, _JSON),
+        "studyDeclaration": _manifest(STUDY_TYPE, source, [declaration], signed=signed),
+    }
     if signed:
         named = object_of({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
         heads = [typed(KEY_TYPE), named]

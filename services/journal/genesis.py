@@ -11,6 +11,7 @@ from stream_dp.log.log import TopicInfo
 from stream_dp.log.message import START, Message, build_message, split_part
 from stream_dp.log.signing import SigningKey
 from stream_dp.release.published_panels import STUDY_TYPE
+from stream_dp.release.study_plan import StudyPlan, plan_parts
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
@@ -21,6 +22,7 @@ from .journal_parts import entry_parts, study_records
 
 def genesis(
     study: Study,
+    plan: StudyPlan,
     design: bytes,
     reports: TopicInfo,
     key: bytes,
@@ -31,6 +33,7 @@ def genesis(
 ) -> Message:
     """Entry 0, with the study's design, and its declaration as the first public message.
 
+    plan: the charges and the statements of all releases.
     design: the mechanisms' computations in floats (`Plan.design`).
     key: the key of the hash of ids.
     simulated: whether the noise is seeded.
@@ -45,7 +48,7 @@ def genesis(
         "code_version": __version__,
         **({} if signer is None else {"signer": signer.public}),
     }
-    declared = build_message(0, START, manifest, [])
+    declared = build_message(0, START, manifest, plan_parts(plan))
     public = study_records(declared, RELEASES, study, STUDY_TYPE, signer=signer)
     head = GenesisHead(
         number=0,

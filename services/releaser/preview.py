@@ -119,6 +119,7 @@ def _unbegun(study: Study, log: Log) -> Entry:
     return Entry(
         genesis(
             study,
+            {},
             b"",
             log.describe(REPORTS),
             key=bytes(32),

@@ -12,6 +12,7 @@ from stream_dp.planning.plan import Plan
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
+from stream_dp.release.study_plan import study_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS, topics_of
 
@@ -76,6 +77,7 @@ def begun_journal(
         bind(log, study)
         genesis = genesis_entry(
             study,
+            study_plan(study, plan.mechanisms),
             plan.design,
             log.describe(REPORTS),
             key=system_entropy(32),

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.message import Message
+from stream_dp.log.message import Message, is_part
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease, has_patterns
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
@@ -36,6 +36,7 @@ from .published_tables import (
     has_declared_roles,
 )
 from .sizes_certificate import SIZES_TYPE, SizesCertificate
+from .study_plan import PLAN
 
 FORMAT = 1  # of public messages; a head without `format` has this one
 _FAR = 1e15  # larger than any count of people and any error of one
@@ -98,7 +99,7 @@ def declared_study(first: Message) -> Study:
     head = first.head
     _known_format(first)
     try:
-        if head.get("type") != STUDY_TYPE or first.parts:
+        if head.get("type") != STUDY_TYPE or any(not is_part(n, PLAN) for n, _ in first.parts):
             raise ValueError
         study = Study.model_validate(head["study"])
         if contradictions(study):

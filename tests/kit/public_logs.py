@@ -13,6 +13,7 @@ from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import STUDY_TYPE, panel_certificate, panel_parts
+from stream_dp.release.study_plan import plan_parts, study_plan
 
 
 class TopicInMemory:
@@ -89,8 +90,9 @@ def published(study, truth, source, periods=None):
 def _published(study, counts, source, periods=None):
     """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
-    messages = [build_message(0, START, {**head, "study_hash": study.hash}, [])]
     mechanisms = {r.name: mechanism(study, r) for r in study.releases}
+    parts = plan_parts(study_plan(study, mechanisms))
+    messages = [build_message(0, START, {**head, "study_hash": study.hash}, parts)]
     states = {name: m.init() for name, m in mechanisms.items()}
     spent = Fraction(0)
     for number in range(1, (periods or study.periods.count) + 1):

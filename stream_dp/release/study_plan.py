@@ -1,0 +1,171 @@
+"""The plan in message 0: by release, the charges by period and the statements of certificates.
+
+A certificate repeats its release's statements, so that everybody can compare both as texts. The
+plan follows from the study; `checked_plan` computes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from stream_dp.continual import AnyMechanism, mechanism
+from stream_dp.log.message import Message, canonical, split_part
+from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.method_titles import possible_titles
+
+from .certificate import Exact, base_certificate
+from .published import refusal
+from .published_panels import bias_words
+from .published_sizes import noise_words
+from .published_tables import ColumnValues, column_values
+
+PLAN = "plan"  # the part of message 0
+# What a release adds to its plan; and the version that wrote it.
+_OF_A_RELEASE = {"period", "number", "rho", "rho_spent", "epsilon_spent", "code_version"}
+# The factors of a mechanism are computed in floating point, with other last digits elsewhere.
+_CLOSE = Fraction(1, 10**6)
+_NUMBERS = {"noise_variance", "padding"}
+
+
+class ReleasePlan(BaseModel):
+    """The plan of a release.
+
+    charges: rho by the label of the period, of periods that have a charge.
+    mechanisms: the possible titles; noisy numbers may choose.
+    states: fields of every certificate with their values, in JSON.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    charges: dict[str, Exact]
+    mechanisms: tuple[str, ...]
+    states: dict[str, Any]
+
+
+StudyPlan = Mapping[str, ReleasePlan]  # by release
+_PLAN = TypeAdapter(dict[str, ReleasePlan])
+_COLUMNS = TypeAdapter(ColumnValues)
+
+
+def plan_parts(plan: StudyPlan) -> list[tuple[str, bytes]]:
+    """The parts of message 0."""
+    return split_part(PLAN, canonical(_PLAN.dump_python(dict(plan), mode="json")))
+
+
+def read_plan(first: Message) -> StudyPlan:
+    """The plan in message 0. Raises Inconsistent."""
+    try:
+        return _PLAN.validate_python(json.loads(first.part(PLAN)))
+    except (ValidationError, ValueError, RecursionError):
+        raise refusal(first, "its plan cannot be read") from None
+
+
+def study_plan(study: Study, mechanisms: Mapping[str, AnyMechanism]) -> StudyPlan:
+    """The plan that follows from a study. mechanisms: of the panels, by release."""
+    panels = {
+        declared.name: _panel(study, declared, mechanisms[declared.name])
+        for declared in study.releases
+    }
+    return panels | {d.name: _DATA_SETS[d.family](study, d) for d in study.batches or ()}
+
+
+def checked_plan(study: Study, first: Message) -> StudyPlan:
+    """The plan in message 0. Raises Inconsistent unless it follows from the study."""
+    stated = read_plan(first)
+    expected = study_plan(study, {r.name: mechanism(study, r) for r in study.releases})
+    if {*stated} != {*expected}:
+        raise refusal(first, "its plan has not the releases of its study")
+    for name, plan in expected.items():
+        fault = _difference(stated[name], plan)
+        if fault is not None:
+            raise refusal(first, f"its plan of {name}: {fault} is not what follows from the study")
+    return stated
+
+
+def _difference(stated: ReleasePlan, expected: ReleasePlan) -> str | None:
+    """The name of a field that differs, or None."""
+    if {*stated.charges} != {*expected.charges} or not all(
+        _close(stated.charges[label], rho) for label, rho in expected.charges.items()
+    ):
+        return "charges"
+    if stated.mechanisms != expected.mechanisms:
+        return "mechanisms"
+    for name in {**expected.states, **stated.states}:
+        if name not in stated.states or name not in expected.states:
+            return name
+        pair = stated.states[name], expected.states[name]
+        if pair[0] != pair[1] and not (name in _NUMBERS and _close(*map(_number, pair))):
+            return name
+    return None
+
+
+def _number(value: object) -> Fraction:
+    try:
+        return Fraction(str(value)[:2002])
+    except (ValueError, ZeroDivisionError):
+        return Fraction(-1)
+
+
+def _close(stated: Fraction, expected: Fraction) -> bool:
+    return abs(stated - expected) <= _CLOSE * expected
+
+
+def _states(study: Study, declared: Release | DataSetRelease, **own: object) -> dict[str, object]:
+    """The statements of all certificates of a release. own: those of its family."""
+    base = base_certificate(
+        study, declared, mechanism="", number=1, rho=Fraction(0), spent=Fraction(0), simulated=False
+    )
+    fields = base.model_dump(mode="json", exclude={*_OF_A_RELEASE, "mechanism"})
+    return {**fields, **own}
+
+
+def _panel(study: Study, declared: Release, chosen: AnyMechanism) -> ReleasePlan:
+    labels, (first, _) = study.periods.labels, study.span(declared)
+    return ReleasePlan(
+        charges={labels[i]: rho for i, rho in enumerate(chosen.charges, first - 1) if rho},
+        mechanisms=(chosen.title,),
+        states=_states(
+            study,
+            declared,
+            attribute=study.alphabet(declared).name,
+            values=list(chosen.values),
+            padding=chosen.padding,
+            noise_variance=str(chosen.worst_variance),
+            panel_bias=bias_words(study, declared, chosen),
+        ),
+    )
+
+
+def _data_sets(study: Study, declared: DataSetRelease, **own: object) -> ReleasePlan:
+    """Every data set costs the release's rho, charged at the close of its period."""
+    labels = study.periods.labels
+    return ReleasePlan(
+        charges={labels[number - 1]: declared.rho for number in study.due_periods(declared)},
+        mechanisms=possible_titles(declared),
+        states=_states(study, declared, **own),
+    )
+
+
+def _table(study: Study, declared: TableRelease) -> ReleasePlan:
+    columns = _COLUMNS.dump_python(column_values(study, declared), mode="json")
+    return _data_sets(study, declared, columns=columns)
+
+
+def _sizes(study: Study, declared: SizesRelease) -> ReleasePlan:
+    assert study.places is not None  # a study with sizes and without places contradicts itself
+    noise = noise_words(declared, simulated=False)
+    regions = list(study.places.regions)
+    return _data_sets(study, declared, regions=regions, largest=declared.largest, noise=noise)
+
+
+_DATA_SETS: Registry[Family, Callable[..., ReleasePlan]] = Registry(
+    "plans of data sets",
+    tuple(family for family in Family if family not in PANEL_FAMILIES),
+    {**dict.fromkeys(TABLE_FAMILIES, _table), Family.SIZES: _sizes},
+)
