@@ -312,7 +312,7 @@ def _manifest(
     headers = _event_headers(kind, source, _JSON, {"const": "manifest"}, dated=dated)
     if signed:
         headers["required"].append(SIGNATURE)
-        headers["properties"][SIGNATURE] = matching("^[A-Za-z0-9+/]{86}==$")
+        headers["properties"][SIGNATURE] = {"type": "string", "contentMediaType": _JSON}
     return _message(
         "The manifest that ends a message; its SHA-256 is the message's hash.",
         all_of(*heads, shared("Manifest")),

@@ -26,7 +26,7 @@ MAX_PART = 900_000
 START = "0" * 64
 _PART = "stream-dp-part"
 PartListing = tuple[str, int, str]  # name, bytes, SHA-256
-SIGNATURE = "stream-dp-signature"  # the header of a manifest that is signed
+SIGNATURE = "stream-dp-signature"  # the header of a manifest that is signed (signing.py)
 _AT_ONCE = 20  # records of one read: a record is up to a megabyte
 
 
@@ -39,7 +39,7 @@ class Message:
     parts: (name, bytes); empty if only the manifest was read.
     previous: the hash of the preceding message.
     hash: the hash of this message.
-    signature: of the manifest, in base64; empty if it was read without one.
+    signature: of the manifest, an attestation in JSON; empty if it was read without one.
     start: the offset of its first record in the topic that it was read from.
     """
 

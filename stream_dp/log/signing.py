@@ -1,14 +1,18 @@
-"""Signatures of messages: Ed25519 (RFC 8032) over the bytes of a manifest.
+"""Signatures of messages: in-toto attestations, signed with Ed25519 (RFC 8032) in a DSSE envelope.
 
-A manifest has the hashes of its parts and of the preceding message, so its signature holds for
-all of them. Ed25519 needs no randomness: the same key gives the same bytes. Needs cryptography.
+The statement names the SHA-256 of a manifest, which has the hashes of its parts and of the
+preceding message: so the signature holds for all of them. Ed25519 needs no randomness: the same key
+gives the same bytes. Needs cryptography. Sources: in-toto Attestation Framework, Statement v1;
+DSSE v1, https://github.com/secure-systems-lab/dsse.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import importlib.util
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _KEY = re.compile(r"ed25519:([0-9a-f]{64})")
+_PAYLOAD = "application/vnd.in-toto+json"
 
 
 def can_check() -> bool:
@@ -69,22 +74,52 @@ class SigningKey:
         """The public key as messages name it."""
         return f"ed25519:{self._private.public_key().public_bytes_raw().hex()}"
 
-    def sign(self, data: bytes) -> str:
-        """Signs data. Returns the signature in base64."""
-        return base64.b64encode(self._private.sign(data)).decode()
+    def sign(self, manifest: bytes) -> str:
+        """Attests a manifest. Returns the DSSE envelope in JSON."""
+        payload = statement(manifest)
+        return _envelope(payload, self.public, self._private.sign(_encoded(payload)))
 
 
-def is_signed(key: str, data: bytes, signature: str) -> bool:
-    """Tells whether a signature in base64 over the data was made with this public key."""
+def statement(manifest: bytes) -> bytes:
+    """The in-toto statement about a manifest."""
+    digest = hashlib.sha256(manifest).hexdigest()
+    return _json(
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": "manifest", "digest": {"sha256": digest}}],
+            "predicateType": "urn:stream-dp:manifest:v1",
+            "predicate": {},
+        }
+    )
+
+
+def _encoded(payload: bytes) -> bytes:
+    """The bytes that are signed: DSSE's pre-authentication encoding."""
+    return b"DSSEv1 %d %b %d %b" % (len(_PAYLOAD), _PAYLOAD.encode(), len(payload), payload)
+
+
+def _envelope(payload: bytes, key: str, signature: bytes) -> str:
+    text = base64.b64encode(payload).decode()
+    signed = {"keyid": key, "sig": base64.b64encode(signature).decode()}
+    return _json({"payload": text, "payloadType": _PAYLOAD, "signatures": [signed]}).decode()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def is_signed(key: str, manifest: bytes, envelope: str) -> bool:
+    """Tells whether an envelope is the attestation of the manifest with this public key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     match = _KEY.fullmatch(key)
     if match is None:
         return False
+    payload = statement(manifest)
     try:
-        raw = base64.b64decode(signature, validate=True)
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(match[1])).verify(raw, data)
-    except (InvalidSignature, ValueError, binascii.Error):
+        raw = base64.b64decode(json.loads(envelope)["signatures"][0]["sig"], validate=True)
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(match[1])).verify(raw, _encoded(payload))
+    except (InvalidSignature, ValueError, TypeError, LookupError, RecursionError, binascii.Error):
         return False
-    return True
+    return envelope == _envelope(payload, key, raw)

@@ -176,7 +176,7 @@ def test_parts_have_the_schemas_that_the_page_states(released):
     )
     stated = {name: re.findall(r"^\| (.+?) \| `(\w+)` \|", text, re.M) for name, text in sections}
     with closing(open_log("sqlite:homes-public.db", released, public=True, readonly=True)) as log:
-        parts = [part for message in PublicLog(log).messages for part in message.parts]
+        parts = [part for message in PublicLog(log).messages[1:] for part in message.parts]
     seen = set()
     for name, data in parts:
         table = pa.ipc.open_stream(data).read_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import signal
@@ -19,6 +20,9 @@ import pytest
 from kit.commands import json_output, refusal
 from kit.households import HouseholdFolder, use_fit_in_rounds
 from kit.panels import PERIODS, StudyFolder, script
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import SSlibKey
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
@@ -26,7 +30,7 @@ from stream_dp.log import signing
 from stream_dp.log.log import Headers, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import SIGNATURE, build_message, message_records
-from stream_dp.log.signing import SigningKey
+from stream_dp.log.signing import SigningKey, statement
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.services.storage.secrets import secret_text
 from stream_dp.study.topics import RELEASES
@@ -97,8 +101,30 @@ def with_signature(record: Record, signature: bytes | None) -> Record:
 def test_keys_and_signatures_are_those_of_rfc_8032() -> None:
     assert [key.public for key in (OLD, NEW)] == [f"ed25519:{known}" for _, known in VECTORS]
     # The signatures of the empty message and of 0x72.
-    assert base64.b64decode(OLD.sign(b"")).hex().startswith("e5564300c360ac729086e2cc806e828a")
-    assert base64.b64decode(NEW.sign(b"\x72")).hex().startswith("92a009a9f0d4cab8720e820b5f642540")
+    signed = [key._private.sign(data) for key, data in ((OLD, b""), (NEW, b"\x72"))]
+    assert [s[:8].hex() for s in signed] == ["e5564300c360ac72", "92a009a9f0d4cab8"]
+
+
+def test_the_reference_library_reads_an_attestation(sent: StudyFolder) -> None:
+    """securesystemslib, which in-toto and TUF are built on, is given the header as it stands."""
+    assert sent.run(signer=OLD)
+    record = records_of(sent)[-1]
+    envelope = Envelope.from_dict(json.loads(dict(record.headers)[SIGNATURE]))
+    old, new = (
+        SSlibKey(key.public, "ed25519", "ed25519", {"public": key.public.partition(":")[2]})
+        for key in (OLD, NEW)
+    )
+    assert envelope.verify([old, new], 1) == {OLD.public: old}
+    stated = json.loads(envelope.payload)
+    assert (envelope.payload_type, stated["_type"]) == (
+        "application/vnd.in-toto+json",
+        "https://in-toto.io/Statement/v1",
+    )
+    digest = hashlib.sha256(record.value or b"").hexdigest()
+    assert [subject["digest"]["sha256"] for subject in stated["subject"]] == [digest]
+    envelope.payload = statement(b"another manifest")
+    with pytest.raises(VerificationError):
+        envelope.verify([old], 1)
 
 
 def test_every_message_is_signed_by_the_key_that_the_first_one_names(sent: StudyFolder) -> None:
@@ -134,11 +160,15 @@ def test_openssl_checks_a_signature(sent: StudyFolder, tmp_path: Path) -> None:
     derive = ["openssl", "pkey", "-in", "key.pem", "-pubout", "-out", "public.pem"]
     subprocess.run(derive, cwd=tmp_path, check=True)
     record = records_of(sent)[-1]
-    (tmp_path / "signature").write_bytes(base64.b64decode(dict(record.headers)[SIGNATURE]))
+    envelope = json.loads(dict(record.headers)[SIGNATURE])
+    payload = base64.b64decode(envelope["payload"])
+    head = f"DSSEv1 28 {envelope['payloadType']} {len(payload)} ".encode()
+    signature = base64.b64decode(envelope["signatures"][0]["sig"])
+    (tmp_path / "signature").write_bytes(signature)
     check = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin"]
-    check += ["-in", "manifest", "-sigfile", "signature"]
-    for manifest, code in ((record.value or b"", 0), ((record.value or b"") + b" ", 1)):
-        (tmp_path / "manifest").write_bytes(manifest)
+    check += ["-in", "signed", "-sigfile", "signature"]
+    for signed, code in ((head + payload, 0), (head + payload + b" ", 1)):
+        (tmp_path / "signed").write_bytes(signed)
         done = subprocess.run(check, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == code
 
@@ -149,7 +179,9 @@ def test_a_signature_that_is_missing_wrong_or_anothers_is_refused(sent: StudyFol
     first, second, *_ = signatures_at(records)
     good = dict(records[first].headers)[SIGNATURE]
     other = NEW.sign(records[second].value or b"").encode()
-    for wrong in (None, good, other, b"", b"\xff", b"AAAA", good + b"A"):
+    spaced = json.dumps(json.loads(good)).encode()
+    hostile = (b"{}", b"[" * 5000, b'{"signatures":[]}', b'{"signatures":[{"sig":7}]}')
+    for wrong in (None, good, other, b"", b"\xff", b"AAAA", good + b"A", spaced, *hostile):
         changed = [*records]
         changed[second] = with_signature(records[second], wrong)
         with pytest.raises(Inconsistent, match=f"message 1: has no signature of {OLD.public}"):
