@@ -9,9 +9,12 @@ the same machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from hashlib import sha256
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
@@ -23,12 +26,14 @@ from .data.domain import Column, Domain, Roles
 from .people.known import Known
 
 __all__ = [
+    "EarlierTable",
     "FitContext",
     "FitTranscript",
     "FittedModel",
     "ProgressCallback",
     "Synthesizer",
     "begun_rounds",
+    "chained_tables",
     "first_seed",
     "release_domain",
 ]
@@ -74,6 +79,27 @@ class MemoryTranscript:
 
 
 @dataclass(frozen=True)
+class EarlierTable:
+    """A data set that the same release measured before.
+
+    number: of the data set in its schedule, from 1.
+    release: its declaration, with its rho.
+    rounds: its transcript, complete.
+    known: what others had published when it was measured.
+    """
+
+    number: int
+    release: Any
+    rounds: tuple[bytes, ...]
+    known: tuple[Known, ...] = ()
+
+    @property
+    def digest(self) -> bytes:
+        """The SHA-256 of its rounds."""
+        return sha256(msgspec.msgpack.encode(self.rounds)).digest()
+
+
+@dataclass(frozen=True)
 class FitContext:
     """The surroundings of a fit, besides the data.
 
@@ -82,12 +108,17 @@ class FitContext:
     progress: called after every round; by default nothing is reported.
     known: of tables of people, what other releases have published of the same people and columns.
         It is the same whenever a fit goes on.
+    number: of the data set in its schedule, from 1.
+    earlier: of tables of people, what the release measured before, in order. There may be more of
+        it when a fit goes on: round 0 states what the fit uses.
     """
 
     source: NoiseSource
     transcript: FitTranscript = field(default_factory=MemoryTranscript)
     progress: ProgressCallback = lambda done, rounds, error: None
     known: tuple[Known, ...] = ()
+    number: int = 1
+    earlier: tuple[EarlierTable, ...] = ()
 
 
 FORMAT = b"1"  # of recorded rounds; round 0 states it
@@ -95,7 +126,9 @@ _SEED = 32  # bytes
 
 
 def begun_rounds(context: FitContext) -> list[bytes]:
-    """Returns the recorded rounds; draws round 0, a seed and FORMAT, if none is recorded.
+    """Returns the recorded rounds; records round 0 if there is none.
+
+    Round 0 is a seed, FORMAT, and the numbers and digests of the earlier data sets.
 
     Raises UserError if round 0 states another format.
     """
@@ -103,13 +136,31 @@ def begun_rounds(context: FitContext) -> list[bytes]:
     if not rounds:
         # From the source's random bits, so that a seeded simulation can be repeated.
         seed = context.source.draw([]).coins.bytes(_SEED)
-        rounds.append(context.transcript.record(0, seed + FORMAT))
-    if rounds[0][_SEED:] != FORMAT:
+        chain = [(table.number, table.digest) for table in context.earlier]
+        stated = msgspec.msgpack.encode(chain) if chain else b""
+        rounds.append(context.transcript.record(0, seed + FORMAT + stated))
+    if rounds[0][_SEED : _SEED + 1] != FORMAT:
         raise UserError(
             "the job's rounds have a format that this version of stream-dp does not know: finish"
             " the job with the version that began it, or give it up with 'stream-dp jobs --abandon'"
         )
     return rounds
+
+
+def chained_tables(context: FitContext, rounds: Sequence[bytes]) -> tuple[EarlierTable, ...]:
+    """The earlier data sets that round 0 states, in order.
+
+    Raises UserError if one is missing, or is not what it was.
+    """
+    stated = rounds[0][_SEED + 1 :]
+    chain = msgspec.msgpack.decode(stated, type=list[tuple[int, bytes]]) if stated else []
+    tables = {(table.number, table.digest): table for table in context.earlier}
+    if not tables.keys() >= {*chain}:
+        raise UserError(
+            "the job began with earlier data sets whose transcripts are not there, or are others:"
+            " restore the confidential log, or give the job up with 'stream-dp jobs --abandon'"
+        )
+    return tuple(tables[link] for link in chain)
 
 
 def first_seed(rounds: list[bytes]) -> int:

@@ -13,13 +13,21 @@ import numpy as np
 
 from stream_dp.study import MatchRelease
 
-from ..synthesizer import FitContext, FitTranscript
+from ..rounds.loop import recorded_answers
+from ..synthesizer import (
+    EarlierTable,
+    FitContext,
+    FitTranscript,
+    begun_rounds,
+    chained_tables,
+)
 from .compress.compression import Compression
 from .compress.encoding import Encoding
 from .known import Known
 from .match_fit import MatchFit
 from .match_plan import MatchPlan
-from .people_synthesizer import Unlearnt, fit_plan
+from .measure.month_fusion import Month, Past
+from .people_synthesizer import Unlearnt, fit_plan, measured_month
 from .people_table import People
 
 
@@ -27,24 +35,44 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
     """Fits a table of people in two phases; see `synthesizer.Synthesizer`."""
     encoding = Encoding.of(people.domain, release)
     plan, coded = MatchPlan(encoding, release), encoding.coded(people)
+    months = [_month(encoding, t) for t in chained_tables(context, begun_rounds(context))]
     first = fit_plan(coded, plan.first, _partly(context, after=1), lambda seed: Unlearnt())
     compression = plan.compression(first.answers)
+    known = _known(compression, (*_unmerged(context.known, encoding, compression),))
     number = compression.columns[0].noisy.people
-    known = (
-        *([Known((), np.array(float(number)), 1.0)] if people.domain.moves else []),
-        *(merged.known(column) for column, merged in enumerate(compression.columns)),
-        *_unmerged(context.known, encoding, compression),
-    )
     second = plan.second(compression.domain, number, known)
+    past = Past.of(months, compression.domain.columns, context.number)
     later = _partly(context, before=len(first.picked))
     return MatchFit(
         encoding=encoding,
         compression=compression,
         first=first,
-        second=fit_plan(compression.merged(coded), second, later),
+        second=fit_plan(compression.merged(coded), second, later, past=past),
         known=known,
         dropped=plan.dropped(compression.domain),
     )
+
+
+def _month(encoding: Encoding, table: EarlierTable) -> Month:
+    """The interactions that an earlier data set measured, of its compressed columns."""
+    plan = MatchPlan(encoding, table.release)
+    answers, rounds = recorded_answers(plan.first.workload, plan.first.phase, table.rounds)
+    compression = plan.compression(answers)
+    known = _known(compression, (*_unmerged(table.known, encoding, compression),))
+    second = plan.second(compression.domain, compression.columns[0].noisy.people, known)
+    later = (table.rounds[0], *table.rounds[1 + rounds :])
+    answers, _ = recorded_answers(second.workload, second.phase, later)
+    return measured_month(table.number, second.workload, answers, _known(compression))
+
+
+def _known(compression: Compression, others: tuple[Known, ...] = ()) -> tuple[Known, ...]:
+    """What the second phase knows: people and single columns, measured first, and others' answers.
+
+    others: interactions that other releases have published.
+    """
+    counted = [Known((), np.array(float(compression.columns[0].noisy.people)), 1.0)]
+    singles = (merged.known(column) for column, merged in enumerate(compression.columns))
+    return (*(counted if compression.source.moves else ()), *singles, *others)
 
 
 def _unmerged(

@@ -16,11 +16,20 @@ from stream_dp.study import PeopleRelease
 
 from ..data.domain import Int64Array
 from ..rounds.annealing import Annealed
-from ..rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
+from ..rounds.loop import (
+    AdaptiveFit,
+    AdaptiveMethod,
+    Model,
+    fit_adaptively,
+    recorded_answers,
+)
 from ..rounds.phases import NoisyAnswers
-from ..synthesizer import FitContext
+from ..synthesizer import EarlierTable, FitContext, begun_rounds, chained_tables
 from .compress.projections import declared_projections, widened
-from .measure.residual_counts import all_residuals
+from .known import Known
+from .measure.month_fusion import Month, Past
+from .measure.residual_counts import Residuals, all_residuals
+from .measure.targets import Targets
 from .model.linear_mixture import LinearMixture
 from .model.mixture_model import BlockMixture
 from .people_plan import PeoplePlan, people_plan
@@ -33,16 +42,33 @@ def fit_people(
 ) -> AdaptiveFit[Any, People]:
     """Fits the kinds `mixture` and `rap`; see `synthesizer.Synthesizer`."""
     plan = people_plan(people.domain, release, context.known)
+
+    def month(table: EarlierTable) -> Month:
+        earlier = people_plan(people.domain, table.release, table.known)
+        answers, _ = recorded_answers(earlier.workload, earlier.phase, table.rounds)
+        return measured_month(table.number, earlier.workload, answers)
+
+    months = [month(table) for table in chained_tables(context, begun_rounds(context))]
+    past = Past.of(months, plan.workload.domain.columns, context.number)
     projections = declared_projections(people.domain, release)
     if not projections:
-        return fit_plan(people, plan, context)
+        return fit_plan(people, plan, context, past=past)
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
 
     def mixture(seed: int) -> LinearMixture:
-        blocks = BlockMixture(residuals, seed, plan.known)
+        blocks = BlockMixture(residuals, seed, plan.known, past)
         return LinearMixture(blocks, projections, plan.workload)
 
-    return fit_plan(widened(plan.workload.domain, people, projections), plan, context, mixture)
+    wide = widened(plan.workload.domain, people, projections)
+    return fit_plan(wide, plan, context, mixture, past)
+
+
+def measured_month(
+    number: int, residuals: Residuals, answers: NoisyAnswers, known: tuple[Known, ...] = ()
+) -> Month:
+    """The interactions that table `number` of a schedule measured. known: the others of its own."""
+    targets = Targets.of(residuals, answers, known)
+    return Month(number, residuals.domain.columns, targets.interactions)
 
 
 def fit_plan(
@@ -50,19 +76,21 @@ def fit_plan(
     plan: PeoplePlan,
     context: FitContext,
     mixture: Callable[[int], Model[People]] | None = None,
+    past: Past | None = None,
 ) -> AdaptiveFit[Any, People]:
     """Measures people by a plan, selects further measurements, and fits the plan's model.
 
     people: by their measured columns. Confidential.
     mixture: from a seed, the model where the plan has no graphical one; by default the mixture of
         blocks of all measured columns.
+    past: what earlier tables of the release say.
     """
 
     def first_model(measured: NoisyAnswers, seed: int) -> Model[People]:
         tree = plan.steps(plan.number(measured)).tree
         if tree is not None:
-            return tree
-        return mixture(seed) if mixture else BlockMixture(plan.workload, seed, plan.known)
+            return replace(tree, past=past)
+        return mixture(seed) if mixture else BlockMixture(plan.workload, seed, plan.known, past)
 
     def start(seed: int) -> Model[People]:
         model = Unlearnt(lambda measured: first_model(measured, seed % (1 << 31)))

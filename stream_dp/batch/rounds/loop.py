@@ -180,6 +180,28 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
     )
 
 
+def recorded_answers(
+    workload: Candidates, phases: NextPhase, rounds: Sequence[bytes]
+) -> tuple[NoisyAnswers, int]:
+    """The noisy answers in the rounds of a complete fit, and the number of rounds that hold them.
+
+    rounds: of a transcript, from round 0; there may be more of them, for another fit.
+    Raises UserError where they are rounds of something else.
+    """
+    answers, number = NoisyAnswers.none(), 0
+    phase, phases_done = phases(0, answers), 0
+    while phase is not None:
+        number += 1
+        recorded = rounds[number] if number < len(rounds) else b""
+        phase, chosen, values = _decoded_round(recorded, workload, phase, answers.candidates)
+        answers = answers.joined(workload, chosen, values, phase.variances(workload))
+        phase = phase.after(workload, chosen)
+        if phase is None:
+            phases_done += 1
+            phase = phases(phases_done, answers)
+    return answers, number
+
+
 def _noise(workload: Any, chosen: Sequence[int], variances: Mapping[int, Fraction]) -> float:
     """How far the noise in candidates moves the counts that a model answers, in sum."""
     return float(sum(workload.noise(i, exact_variance(variances[i]) ** 0.5) for i in chosen))

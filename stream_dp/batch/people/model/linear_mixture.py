@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..compress.projections import Projection, widened
+from ..measure.month_fusion import fused
 from ..measure.residual_counts import Columns, Residuals
 from ..measure.targets import Targets
 from ..people_table import People
@@ -48,7 +49,8 @@ class LinearMixture:
         raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[LinearMixture, float]:
-        targets = Targets.of(self.residuals, measured, self.mixture.known)
+        own = Targets.of(self.residuals, measured, self.mixture.known)
+        targets = fused(own, self.mixture.past)
         columns = len(self.mixture.residuals.domain.columns)
         unwidened = {a: v for a, v in targets.interactions.items() if all(c < columns for c in a)}
         mixture, error = self.mixture.fitted_to(

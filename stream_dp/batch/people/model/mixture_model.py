@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
+from ..measure.month_fusion import Past, fused
 from ..measure.residual_counts import Residuals, centred
 from ..measure.targets import Targets, reduced_chi_squared
 from ..people_table import People
@@ -43,6 +44,7 @@ class BlockMixture:
     residuals: Residuals
     seed: int
     known: tuple[Known, ...] = ()
+    past: Past | None = None
     people: int = 1
     layout: Layout | None = None
     params: Params | None = None
@@ -51,7 +53,7 @@ class BlockMixture:
         raise NotImplementedError("no phase of residuals picks")
 
     def learn(self, measured: NoisyAnswers) -> tuple[BlockMixture, float]:
-        return self.fitted_to(Targets.of(self.residuals, measured, self.known))
+        return self.fitted_to(fused(Targets.of(self.residuals, measured, self.known), self.past))
 
     def fitted_to(self, targets: Targets) -> tuple[BlockMixture, float]:
         """Returns the mixture fitted to these shares, and its misfit of pairs."""

@@ -24,6 +24,7 @@ from scipy.optimize import minimize
 from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
+from ..measure.month_fusion import Past, fused
 from ..measure.residual_counts import Columns, Residuals, centred
 from ..measure.targets import Interaction, Targets, reduced_chi_squared
 from ..people_table import People
@@ -56,6 +57,7 @@ class TreeModel:
     residuals: the measured interactions.
     base: sets of columns that the tree holds from the beginning.
     known: interactions that others have published.
+    past: what earlier tables say.
     people: their number, public or noisy.
     solver: of the dual.
     logits: by set of columns, the dual's solution.
@@ -65,6 +67,7 @@ class TreeModel:
     residuals: Residuals
     base: tuple[Columns, ...] = ()
     known: tuple[Known, ...] = ()
+    past: Past | None = None
     people: int = 1
     solver: Solver = OF_ROUNDS
     logits: Mapping[Columns, Table] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class TreeModel:
         return result[rows] * self.people
 
     def learn(self, measured: NoisyAnswers) -> tuple[TreeModel, float]:
-        targets = Targets.of(self.residuals, measured, self.known)
+        targets = fused(Targets.of(self.residuals, measured, self.known), self.past)
         picked = [self.residuals.sets[i] for i in measured.candidates]
         pairs = tuple(dict.fromkeys(a for a in picked if len(a) == 2))
         tree = grown_tree(targets.sizes, self.base, pairs)

@@ -1,0 +1,129 @@
+"""Months of one schedule: earlier tables sharpen later ones, also where a fit goes on."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from people_tables import domain, paired
+
+from stream_dp.batch.people.match_synthesizer import fit_match
+from stream_dp.batch.people.measure.month_fusion import Month, Past
+from stream_dp.batch.people.measure.residual_counts import Residuals, marginal_counts
+from stream_dp.batch.people.measure.targets import Interaction, Targets
+from stream_dp.batch.people.people_plan import people_plan
+from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.rounds.loop import recorded_answers
+from stream_dp.batch.synthesizer import EarlierTable, FitContext, MemoryTranscript, begun_rounds
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.study import MatchRelease, PeopleRelease
+
+PEOPLE = paired(n=6000, values=6)
+RHO = Fraction(1, 250)
+CASES = {
+    "all pairs": (fit_people, PeopleRelease, {"kind": "mixture"}),
+    "rounds": (fit_people, PeopleRelease, {"kind": "mixture", "rounds": 3}),
+    "match": (fit_match, MatchRelease, {"kind": "match"}),
+}
+
+
+def declared(case):
+    _, release, keys = CASES[case]
+    names = tuple(column.name for column in PEOPLE.domain.columns)
+    return release(name="p", attributes=names, rho=RHO, every=1, **keys)
+
+
+def fitted(case, number, earlier=(), transcript=None):
+    transcript = MemoryTranscript() if transcript is None else transcript
+    context = FitContext(SeededNoise(number), transcript, number=number, earlier=tuple(earlier))
+    return CASES[case][0](PEOPLE, declared(case), context), transcript
+
+
+def tables(case, months):
+    """What a release measured in some months."""
+    result = []
+    for number in months:
+        _, transcript = fitted(case, number, result)
+        result.append(EarlierTable(number, declared(case), tuple(transcript.recorded)))
+    return result
+
+
+def variation(people):
+    sets = [*combinations(range(4), 2)]
+    apart = (marginal_counts(PEOPLE, a) - marginal_counts(people, a) for a in sets)
+    return np.mean([np.abs(cells).sum() for cells in apart]) / 2 / PEOPLE.N
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_earlier_months_lessen_the_error(case):
+    alone = np.mean([variation(fitted(case, n)[0].sample(1)) for n in (6, 16)])
+    earlier = tables(case, range(1, 6))
+    fused = np.mean([variation(fitted(case, n, earlier)[0].sample(1)) for n in (6, 16)])
+    assert fused < 0.85 * alone
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fit_that_goes_on_uses_the_months_that_it_began_with(case):
+    earlier = tables(case, range(1, 4))
+    fit, transcript = fitted(case, 4, earlier[:2])
+    again, _ = fitted(case, 4, earlier, MemoryTranscript([*transcript.recorded]))
+    assert (again.sample(1).codes == fit.sample(1).codes).all()
+
+
+@pytest.mark.parametrize("case", ["all pairs", "match"])
+def test_a_fit_that_goes_on_refuses_other_months(case):
+    earlier = tables(case, range(1, 3))
+    begun = MemoryTranscript(fitted(case, 3, earlier)[1].recorded[:1])
+    other = replace(earlier[1], rounds=(*earlier[1].rounds[:-1], b"x"))
+    for wrong in (earlier[:1], [earlier[0], other], []):
+        with pytest.raises(UserError, match="began with earlier data sets"):
+            fitted(case, 3, wrong, begun)
+
+
+def test_round_0_states_the_earlier_months():
+    earlier = tables("all pairs", [1, 3])
+    context = FitContext(SeededNoise(1), number=4, earlier=tuple(earlier))
+    first, alone = begun_rounds(context)[0], begun_rounds(FitContext(SeededNoise(1)))[0]
+    assert first.startswith(alone)
+    assert all(table.digest in first for table in earlier)
+
+
+def test_recorded_answers_are_those_of_the_fit():
+    release = declared("rounds")
+    fit, transcript = fitted("rounds", 1)
+    plan = people_plan(PEOPLE.domain, release)
+    answers, rounds = recorded_answers(plan.workload, plan.phase, transcript.recorded)
+    assert rounds == len(fit.picked)
+    assert answers.candidates == fit.answers.candidates
+    assert answers.variances == fit.answers.variances
+    assert (answers.values == fit.answers.values).all()
+    with pytest.raises(UserError, match="not of what its release declares"):
+        recorded_answers(plan.workload, plan.phase, transcript.recorded[:-1])
+
+
+def month(number, columns, *sets, value=1.0):
+    sizes = [len(column.values) for column in columns]
+    values = {a: np.full([sizes[c] for c in a], value) for a in sets}
+    return Month(number, columns, {a: Interaction(v, 1e-6) for a, v in values.items()})
+
+
+def test_a_set_that_this_month_did_not_measure_keeps_its_level():
+    of = domain(2, 3, 4)
+    months = [month(n, of.columns, (0,), (1,), (0, 1)) for n in (1, 2)]
+    past = Past.of(months, of.columns, 5)
+    own = month(5, of.columns, (0,), (1,)).interactions
+    fused = past.fused(Targets(Residuals(of, ()), 100, own)).interactions
+    assert [*fused] == [(0,), (1,), (0, 1)]
+    assert fused[0, 1].values == pytest.approx(1, abs=1e-3)
+    assert fused[0, 1].variance > fused[0,].variance
+
+
+def test_a_column_with_other_values_begins_anew():
+    old, new = domain(2, 3, 4), domain(2, 2, 4)
+    earlier = month(1, old.columns, (0,), (1,), (2,), (0, 1), (0, 2))
+    past = Past.of([earlier], new.columns, 2)
+    assert {*past.filters} == {(0,), (2,), (0, 2)}
+    assert Past.of([earlier], domain(5, 5).columns, 2) is None
+    assert Past.of([], old.columns, 1) is None
