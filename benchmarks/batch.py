@@ -52,9 +52,7 @@ def timed(work: Callable[[], Any]) -> float:
 
 def plain(model: Any, params: Any, encoded: Any) -> Any:
     """Answers of members alike, as the paper writes them, 64 queries at a time."""
-    from stream_dp.batch.groups.hpd.adam import compiled_logits
-
-    layout, logits = model.layout, compiled_logits(model.layout, params)
+    layout, logits = model.layout, params
     rows = model.rows
 
     def table(logits: Any, values: tuple[int, ...]) -> Any:

@@ -2,7 +2,7 @@
 
     python benchmarks/devices.py
 
-Of `hpd-fixed` and `hpd-gen`, groups of up to 6 with 8 attributes of members as in `batch.py`: a
+Of `hpd-fixed`, groups of up to 6 with 8 attributes of members as in `batch.py`: a
 round answers all queries and takes 50 steps on 4,096 measured ones, by queries (to 10^5) and rows
 of the mixture (to 10^4). Of `mixture` and `rap`: a whole fit of the simulated `chain` of
 `people.py`, 20,000 people, 14 columns. All without compilation, each in a process of its own. What
@@ -25,24 +25,23 @@ import numpy as np
 
 STEPS, MEASURED, LIMIT = 50, 4096, 120.0
 GUESS = 5e-9, 2e-8  # seconds of a processor for a query's answer and gradient, a row and slot
-GROUPED, PEOPLE = ("hpd-fixed", "hpd-gen"), ("mixture", "rap")
+GROUPED, PEOPLE = "hpd-fixed", ("mixture", "rap")
 SIZES = [(queries, rows) for queries in (10**3, 10**4, 10**5) for rows in (200, 10**3, 10**4)]
 
 
-def grouped_round(kind: str, queries: int, rows: int) -> Callable[[], object]:
+def grouped_round(queries: int, rows: int) -> Callable[[], object]:
     """The function that makes a round."""
-    from stream_dp.batch.groups.hpd.hpd_synthesizer import SETTINGS
+    from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
     from stream_dp.batch.groups.hpd.product_mixture import HPD, MeasuredQueries
     from stream_dp.batch.groups.workload.queries import all_marginals, sampled_queries
 
-    settings = SETTINGS[kind]
-    model = HPD(batch.domain("alike"), 10**5, 25 * 10**4, rows, hidden=settings.hidden)
+    model = HPD(batch.domain("alike"), 10**5, 25 * 10**4, rows)
     pool = [m for k in (2, 3, 4) for m in all_marginals(model.domain, k, range(2))]
     encoded = model.encode(sampled_queries(pool, queries, np.random.default_rng(1)))
     measured = encoded.take(slice(0, MEASURED))
     values = model.answers(model.init(3), measured)
     noisy = MeasuredQueries(measured, values, np.ones(len(values)))
-    params, adam = model.init(2), settings.adam._replace(steps=STEPS)
+    params, adam = model.init(2), HPD_FIXED.adam._replace(steps=STEPS)
 
     def work() -> None:
         model.answers(params, encoded)
@@ -73,7 +72,7 @@ def table_fit(kind: str) -> Callable[[], object]:
 
 def seconds(kind: str, queries: int, rows: int) -> float:
     """Of the second time, which compiles nothing."""
-    work = table_fit(kind) if kind in PEOPLE else grouped_round(kind, queries, rows)
+    work = table_fit(kind) if kind in PEOPLE else grouped_round(queries, rows)
     work()
     return batch.timed(work)
 
@@ -100,7 +99,7 @@ def table() -> None:
         return
     print(f"{jax.devices()[0].device_kind} beside {os.cpu_count()} processors")
     print(f"{'kind':<10}{'queries':>9}{'rows':>8}{'CPU, s':>10}{'GPU, s':>10}{'ratio':>8}")
-    every = [(k, *size) for k in GROUPED for size in SIZES] + [(k, 0, 0) for k in PEOPLE]
+    every = [(GROUPED, *size) for size in SIZES] + [(k, 0, 0) for k in PEOPLE]
     for kind, queries, rows in every:
         gpu = measured(kind, queries, rows, "gpu")
         cpu = measured(kind, queries, rows, "cpu") if affordable(queries, rows) else None

@@ -2,11 +2,11 @@
 
     python experiment.py psam_h06.csv psam_p06.csv OUT [REPETITIONS]
 
-Makes the tables of tables.py in the folder OUT, then fits HPD-Fixed and HPD-Gen at eps .1, .25, .5
-and 1 (delta = 1 / N^2) with simulated noise, and prints the largest and mean errors of all queries
-about three attributes, among households, people and relatives, beside independent attributes and
-every query measured. Figures, a table and JSON are in OUT/errors. Needs JAX and Matplotlib: pip
-install 'stream-dp[batch,plot]'. CONFIDENTIAL like the files: errors follow from true answers.
+Makes the tables of tables.py in the folder OUT, then fits HPD-Fixed at eps .1, .25, .5 and 1
+(delta = 1 / N^2) with simulated noise, and prints the largest and mean errors of all queries about
+three attributes, among households, people and relatives, beside independent attributes and every
+query measured. Figures, a table and JSON are in OUT/errors. Needs JAX and Matplotlib: pip install
+'stream-dp[batch,plot]'. CONFIDENTIAL like the files: errors follow from true answers.
 README.md says how long it takes, and how to try it without the files.
 """
 
@@ -28,8 +28,8 @@ from stream_dp.services.cli import main
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 RELEASE = """
 [[releases]]
-name = "{kind}"
-kind = "{kind}"
+name = "hpd-fixed"
+kind = "hpd-fixed"
 attributes = ["age", "sex", "work"]
 every = 1
 rho = "{rho}"
@@ -37,20 +37,19 @@ rho = "{rho}"
 
 
 def study_text(pums: str) -> tuple[str, list[str]]:
-    """The study of both kinds, each at eps 1, and the scales of rho that give the other eps."""
+    """The study at eps 1, and the scales of rho that give the other eps."""
     size = re.search(r"(?m)^size = (\d+)", pums)
     assert size is not None  # tables.py fills it in
     delta = Fraction(1, int(size[1]) ** 2)
     rhos = [rho_within(Fraction(e), delta) for e in EPSILONS]
-    releases = "".join(RELEASE.format(kind=k, rho=rhos[-1]) for k in ("hpd-fixed", "hpd-gen"))
     before, _, after = pums.partition("[[releases]]")
-    text = re.sub(r"(?m)^rho = .*$", f'rho = "{2 * rhos[-1]}"', before, count=1)
+    text = re.sub(r"(?m)^rho = .*$", f'rho = "{rhos[-1]}"', before, count=1)
     run = after[after.index("[run]") :].replace("pums", "experiment")
-    return f"{text}{releases}\n{run}", [str(rho / rhos[-1]) for rho in rhos]
+    return f"{text}{RELEASE.format(rho=rhos[-1])}\n{run}", [str(rho / rhos[-1]) for rho in rhos]
 
 
 def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> int:
-    """Makes the tables and judges both kinds on them; the exit code."""
+    """Makes the tables and judges the release on them; the exit code."""
     if not (repetitions.isdecimal() and int(repetitions)):
         refuse(f"REPETITIONS is '{repetitions}': give a whole number from 1 on")
     if lacking := [name for name in ("jax", "optax", "matplotlib") if find_spec(name) is None]:

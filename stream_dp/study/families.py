@@ -112,7 +112,6 @@ class Kind(StrEnum):
     INDEPENDENT = "independent"
     MWEM = "mwem"
     HPD_FIXED = "hpd-fixed"
-    HPD_GEN = "hpd-gen"
 
 
 class Measured(StrEnum):
@@ -181,14 +180,6 @@ _PEOPLE = Synthesizer(
     relations=RELATIONS,
     measured=Measured.RESIDUALS,
     settings=("rounds", "per_round", "derived"),
-)
-_HPD = Synthesizer(
-    fit="groups.hpd.hpd_synthesizer:fit_mixture",
-    planned=f"{_GROUPS}:planned_groups",
-    relations=("replace_in_place",),
-    measured=Measured.MARGINALS,
-    settings=(*_PICKED, "rows"),
-    roles=True,
 )
 KINDS: Registry[Kind, DeclaredKind] = Registry(
     "kinds of releases",
@@ -277,13 +268,14 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
             Family.HOUSEHOLDS,
             "hierarchical product distributions, fixed (HPD-Fixed)",
             "Groups and members as a mixture of products, whose logits are fitted.",
-            _HPD,
-        ),
-        Kind.HPD_GEN: DeclaredKind(
-            Family.HOUSEHOLDS,
-            "hierarchical product distributions, generated (HPD-Gen)",
-            "Groups and members as a mixture of products that a network makes.",
-            _HPD,
+            Synthesizer(
+                fit="groups.hpd.hpd_synthesizer:fit_mixture",
+                planned=f"{_GROUPS}:planned_groups",
+                relations=("replace_in_place",),
+                measured=Measured.MARGINALS,
+                settings=(*_PICKED, "rows"),
+                roles=True,
+            ),
         ),
     },
 )

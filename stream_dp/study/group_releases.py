@@ -89,7 +89,7 @@ class BatchRelease(TableRelease):
     per_round: _Count = 1
     """How many candidates a round picks and measures."""
     rows: _Count | None = None
-    """Rows of the mixture that is fitted (`hpd-fixed`, `hpd-gen`): 200 where it is not declared."""
+    """Rows of the mixture that is fitted (`hpd-fixed`): 200 where it is not declared."""
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
     """How many attributes a query is about."""
     candidates: Literal["marginals", "queries"] = "marginals"

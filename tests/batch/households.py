@@ -35,7 +35,6 @@ LAYOUTS = {name: model_layout(domain, 2) for name, domain in DOMAINS.items()}
 
 
 GROUPS, PEOPLE = 1000, 2500
-FORMS = {"fixed": (None, 0.1), "generated": ((32, 32), 0.003)}
 
 
 def levels(layout):
@@ -56,14 +55,12 @@ def random_queries(rng, layout, n, level=None):
     return Queries(chosen.astype(np.int8), group, codes(layout.person_values), relative)
 
 
-def model(name="typed", form="fixed", rows=20, **more):
+def model(name="typed", rows=20, **more):
     return HPD(
         domain=DOMAINS[name],
         groups=GROUPS,
         people=PEOPLE,
         rows=rows,
-        hidden=FORMS[form][0],
-        latent=8,
         other_slots=2,
         **more,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from households import DOMAINS, FORMS, expected, model, workload
+from households import DOMAINS, expected, model, workload
 
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.groups.hpd import adam as fitting
@@ -53,27 +53,6 @@ def test_the_gradient_is_that_of_the_sum_over_all_households(name):
         assert slope == pytest.approx((error(ahead) - error(behind)) / 2e-4, rel=1e-4, abs=1e-6)
 
 
-def test_the_gradient_goes_through_the_network():
-    family = model(form="generated")
-    params, queries = family.init(5), workload(family, 40)
-    values = family.answers(family.init(6), queries)
-
-    def error(params):
-        return ((family.answers(params, queries) - values) ** 2).mean()
-
-    # One tiny step of Adam moves every parameter by the rate, against its gradient's sign.
-    after, _ = family.fit(
-        params, MeasuredQueries(queries, values, np.ones(40)), AdamSettings(1, 1e-4)
-    )
-    for name, old in params.items():
-        moved = np.abs(after[name] - old)
-        assert (moved < 1.1e-4).all()
-        assert name == fitting.LATENT or (moved > 0.9e-4).mean() > 0.5, name
-        moved_params = {**params, name: after[name]}
-        assert name == fitting.LATENT or error(moved_params) < error(params)
-    assert np.array_equal(after[fitting.LATENT], params[fitting.LATENT])
-
-
 def test_rounds_of_one_shape_share_one_program():
     compiled = []
 
@@ -102,18 +81,17 @@ def test_rounds_of_one_shape_share_one_program():
         jax.monitoring.clear_event_listeners()
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", DOMAINS)
-def test_a_fit_reaches_answers_that_a_model_has(name, form):
-    family, truth = model(name, form), model(name)
-    queries, rate = workload(family, 120), FORMS[form][1]
+def test_a_fit_reaches_answers_that_a_model_has(name):
+    family = truth = model(name)
+    queries = workload(family, 120)
     few = {k: 4 * v for k, v in model(name, rows=4).init(10).items()}  # far from uniform
     true = truth.answers({k: np.tile(v, truth.rows // 4) for k, v in few.items()}, queries)
     params = family.init(11)
     start = np.abs(family.answers(params, queries) - true).max()
     for _ in range(4):
         params, done = family.fit(
-            params, MeasuredQueries(queries, true, np.ones(120)), AdamSettings(200, rate)
+            params, MeasuredQueries(queries, true, np.ones(120)), AdamSettings(200, 0.1)
         )
         assert done.best_error <= done.first_error
         assert (done.steps, done.finite) == (200, True)
@@ -155,35 +133,14 @@ def test_what_is_not_asked_decays():
     assert any(np.array_equal(stays[name], params[name]) for name in params)
 
 
-def test_a_network_begins_with_members_alike_and_keeps_its_biases():
-    family = model(form="generated")
-    params, queries = family.init(13), workload(family, 40)
-    logits = fitting.compiled_logits(family.layout, params)["person"]
-    slots = np.asarray(logits).reshape(family.layout.slots, -1, family.rows)
-    np.testing.assert_allclose(slots, np.broadcast_to(slots[:1], slots.shape), atol=1e-6)
-    assert np.ptp(slots, axis=-1).max() > 0.1  # but rows differ
-
-    rng = np.random.default_rng(1)
-    biases = {k: rng.normal(size=v.shape) for k, v in params.items() if k.endswith(fitting.BIAS)}
-    params = {**params, **{k: v.astype(np.float32) for k, v in biases.items()}}
-    values = family.answers(family.init(6), queries) + 100
-    measured = MeasuredQueries(queries, values, np.ones(40))
-    free, _ = family.fit(params, measured, AdamSettings(1, 1e-3))
-    decayed, _ = family.fit(params, measured, AdamSettings(1, 1e-3, 0.5))
-    for name, old in params.items():
-        lost = 0 if name in biases or name == fitting.LATENT else 1e-3 * 0.5
-        np.testing.assert_allclose(free[name] - decayed[name], lost * old, atol=1e-6)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_fit_repeats_itself_and_goes_on_from_bytes(form):
-    family, rate = model(form=form), FORMS[form][1]
+def test_a_fit_repeats_itself_and_goes_on_from_bytes():
+    family = model()
     queries = workload(family, 40)
     values = family.answers(family.init(13), queries)
 
     def once(params):
         return family.fit(
-            params, MeasuredQueries(queries, values, np.ones(40)), AdamSettings(20, rate)
+            params, MeasuredQueries(queries, values, np.ones(40)), AdamSettings(20, 0.1)
         )[0]
 
     middle = once(family.init(14))
@@ -221,9 +178,8 @@ def digest():
 
 
 @pytest.mark.parametrize("rate", [np.inf, np.nan, 1e38, 1e6])
-@pytest.mark.parametrize("form", FORMS)
-def test_a_fit_that_diverges_keeps_what_is_finite(form, rate):
-    family = model(form=form)
+def test_a_fit_that_diverges_keeps_what_is_finite(rate):
+    family = model()
     queries, params = workload(family, 40), family.init(16)
     values = family.answers(family.init(17), queries)
     after, done = family.fit(

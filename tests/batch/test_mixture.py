@@ -1,6 +1,5 @@
-"""HPD-Fixed and HPD-Gen in the adaptive loop, small: they learn, and repeat themselves."""
+"""HPD-Fixed in the adaptive loop, small: it learns, and repeats itself."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,7 @@ from kit.small_groups import Never, Silent
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.hpd import hpd_synthesizer as mixture
-from stream_dp.batch.groups.hpd.adam import AdamSettings, FitSummary, compiled_logits
+from stream_dp.batch.groups.hpd.adam import AdamSettings, FitSummary
 from stream_dp.batch.groups.hpd.product_mixture import HPD
 from stream_dp.batch.groups.workload.candidates import (
     declared_workload,
@@ -30,28 +29,24 @@ from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 TRUTH = small_groups.hierarchy(groups=2000)
-SETTINGS = {
-    "hpd-fixed": mixture.MixtureSettings(20, None, AdamSettings(30, 0.1)),
-    "hpd-gen": mixture.MixtureSettings(20, (16,), AdamSettings(150, 0.01)),
-}
+SETTINGS = mixture.MixtureSettings(20, AdamSettings(30, 0.1))
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(mixture, "SETTINGS", dict(SETTINGS))
+    monkeypatch.setattr(mixture, "HPD_FIXED", SETTINGS)
 
 
-def release(kind, **more):
+def release(**more):
     facts = {"rho": Fraction(1), "every": 1, "rounds": 4, "per_round": 2, "ways": 2, **more}
-    return BatchRelease(name="r", kind=kind, attributes=("a", "b"), **facts)
+    return BatchRelease(name="r", kind="hpd-fixed", attributes=("a", "b"), **facts)
 
 
-@pytest.mark.parametrize("kind", SETTINGS)
-def test_it_learns_and_repeats_itself(kind):
+def test_it_learns_and_repeats_itself():
     transcript = MemoryTranscript()
-    fit = kinds.load_synthesizer(kind)
-    fitted = fit(TRUTH, release(kind), FitContext(SeededNoise(1), transcript))
-    assert fitted.title == kind_title(kind)
+    fit = kinds.load_synthesizer("hpd-fixed")
+    fitted = fit(TRUTH, release(), FitContext(SeededNoise(1), transcript))
+    assert fitted.title == kind_title("hpd-fixed")
     assert fitted.error < 20
     sample = fitted.sample(3)
     assert sample.G == TRUTH.G
@@ -60,7 +55,7 @@ def test_it_learns_and_repeats_itself(kind):
         exact_answers(sample, queries) / sample.G - exact_answers(TRUTH, queries) / TRUTH.G
     )
     assert missed.max() < 0.1
-    again = fit(TRUTH, release(kind), FitContext(Never(), transcript))
+    again = fit(TRUTH, release(), FitContext(Never(), transcript))
     assert (again.measurements.values == fitted.measurements.values).all()
     assert (again.sample(3).people == sample.people).all()
     assert (again.sample(3).groups == sample.groups).all()
@@ -70,7 +65,7 @@ def test_it_learns_and_repeats_itself(kind):
 
 def test_rows_are_as_declared(monkeypatch):
     monkeypatch.setattr(HPD, "fit", lambda self, params, *_: (params, FitSummary(1, 1, 0, True)))
-    fitted = mixture.fit_mixture(TRUTH, release("hpd-fixed", rows=7), FitContext(SeededNoise(1)))
+    fitted = mixture.fit_mixture(TRUTH, release(rows=7), FitContext(SeededNoise(1)))
     assert fitted.model.params["group"].shape[1] == 7
     assert fitted.workload.candidates == fitted.workload.opening + 2 * 6
 
@@ -86,7 +81,7 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
     monkeypatch.setattr("stream_dp.batch.groups.hpd.product_mixture.HPD.sample", none)
     monkeypatch.setattr(np.random, "default_rng", none)
     monkeypatch.setattr("jax.random.gumbel", none)
-    fitted = mixture.fit_mixture(TRUTH, release("hpd-fixed"), FitContext(SystemNoise()))
+    fitted = mixture.fit_mixture(TRUTH, release(), FitContext(SystemNoise()))
     assert len(fitted.picked) == 5
 
 
@@ -101,7 +96,7 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     work = marginal_workload(default_marginals(truth.domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)
-    start = mixture.random_start(truth, work, SETTINGS["hpd-fixed"])
+    start = mixture.random_start(truth, work, SETTINGS)
     method = AdaptiveMethod.of("t", work, plan.phases(work), start)
     fitted = fit_adaptively(truth, method, FitContext(SeededNoise(2)))
     sample = fitted.sample(1)  # checked as every hierarchy is: one head, a spouse or none
@@ -113,57 +108,21 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     assert missed.max() < 0.15
 
 
-def test_the_decay_of_a_network_falls_with_noise():
-    """A prior of weight 1 at most, in proportion to the variance."""
-    gen = mixture.HPD_GEN
-    decays = [gen.adapted(v).decay for v in (1e-6, 2e-6, 1)]
-    assert decays[1] == pytest.approx(2 * decays[0])
-    assert 0 < decays[0] < decays[1] < decays[2] == 1
-    assert mixture.HPD_FIXED.adapted(1) == mixture.HPD_FIXED.adam
-
-
-LATER = replace(SETTINGS["hpd-gen"], adam=AdamSettings(30, 0.01), last=60)
-
-
-@pytest.mark.parametrize("roles", [False, True])
-def test_the_last_round_has_updates_of_its_own(roles, monkeypatch):
-    """The last of those after which something is learnt: none is learnt before the base."""
-    steps = []
-
-    def fit(self, params, measured, settings, room):
-        steps.append(settings.steps)
-        return params, FitSummary(1.0, 1.0, 0, True)
-
-    monkeypatch.setattr(HPD, "fit", fit)
-    monkeypatch.setitem(mixture.SETTINGS, "hpd-gen", LATER)
-    truth = RELATIVES if roles else TRUTH
-    declared = release("hpd-gen", rounds=3, per_round=1).model_copy(
-        update={"attributes": tuple(c.name for c in truth.domain.person if c.name != "role")}
-    )
-    fitted = mixture.fit_mixture(truth, declared, FitContext(Silent()))
-    assert steps == [30] * (len(fitted.picked) - roles - 1) + [60]
-
-
-@pytest.mark.parametrize("spread", [1, 1 / 16])
-def test_the_first_logits_have_their_spread(spread):
-    model = HPD(TRUTH.domain, 10, 20, 400, hidden=(256, 256), spread=spread)
-    logits = compiled_logits(model.layout, model.init(1))
-    own = np.concatenate([np.asarray(v) for v in logits.values()])
-    assert own.var() == pytest.approx(spread, rel=0.35)
-    fixed = HPD(TRUTH.domain, 10, 20, 4000).init(1)
-    assert np.concatenate([*fixed.values()]).var() == pytest.approx(1 / 16, rel=0.05)
+def test_the_first_logits_have_their_variance():
+    logits = HPD(TRUTH.domain, 10, 20, 4000).init(1)
+    assert np.concatenate([*logits.values()]).var() == pytest.approx(1 / 16, rel=0.05)
 
 
 def test_what_is_too_much_to_ask_is_refused():
     person = tuple(Column(f"p{i}", tuple(range(400))) for i in range(4))
     domain = Domain((), person, 2)
     with pytest.raises(UserError, match="ways: "):
-        declared_workload(domain, release("hpd-fixed", ways=4))
-    assert declared_workload(domain, release("hpd-fixed", ways=1)).candidates
+        declared_workload(domain, release(ways=4))
+    assert declared_workload(domain, release(ways=1)).candidates
 
 
 def test_a_silent_fit_is_the_same_twice():
     transcripts = [MemoryTranscript(), MemoryTranscript()]
     for transcript in transcripts:
-        mixture.fit_mixture(TRUTH, release("hpd-fixed"), FitContext(Silent(), transcript))
+        mixture.fit_mixture(TRUTH, release(), FitContext(Silent(), transcript))
     assert transcripts[0].recorded == transcripts[1].recorded

@@ -110,7 +110,7 @@ def product_with(folder, replaced, by):
         target.write_text(path.read_text("utf-8"), "utf-8")
     families = package / "study" / "families.py"
     text = families.read_text("utf-8")
-    for after, new in (('    HPD_GEN = "hpd-gen"\n', MEMBER), ("    Kind,\n    {\n", ENTRY)):
+    for after, new in (('    HPD_FIXED = "hpd-fixed"\n', MEMBER), ("    Kind,\n    {\n", ENTRY)):
         assert text.count(after) == 1
         text = text.replace(after, after + new.replace(replaced, by))
     families.write_text(text, "utf-8")

@@ -250,14 +250,13 @@ def test_the_experiment_on_simulated_files_prints_its_table(tmp_path, capsys, mo
     printed = capsys.readouterr().out
     for name in ("groups", "people", "relations: spouse", "relations: child", "relations: parent"):
         assert re.search(rf"(?m)^{name}, [0-9,]+ queries +rho \S+$", printed), name
-    for kind in ("hpd-fixed", "hpd-gen"):
-        assert re.search(rf"(?m)^{kind}: measurements +[0-9.]+ / [0-9.]+ \([0-9,]+\)", printed)
+    assert re.search(r"(?m)^hpd-fixed: measurements +[0-9.]+ / [0-9.]+ \([0-9,]+\)", printed)
     assert re.search(r"in \d+ s, \d+ s of CPU", printed)
     assert {f.suffix for f in (tmp_path / "out" / "errors").iterdir()} > {".json"}
 
 
 def test_the_experiment_on_pums_is_one_command(tmp_path, monkeypatch):
-    """A study of both kinds at eps 1 is judged at four budgets; nothing is fitted here."""
+    """A study at eps 1 is judged at four budgets; nothing is fitted here."""
     module = experiment_module(monkeypatch)
     write_pums(tmp_path, "RELSHIPP")
     asked = []
@@ -265,7 +264,7 @@ def test_the_experiment_on_pums_is_one_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module["experiment"]("h.csv", "p.csv", "out", "2")
     study = Deployment.load(tmp_path / "out" / "experiment.toml").study
-    assert [(r.name, r.kind) for r in study.batches] == [("hpd-fixed",) * 2, ("hpd-gen",) * 2]
+    assert [(r.name, r.kind) for r in study.batches] == [("hpd-fixed",) * 2]
     (rho,) = {release.rho for release in study.batches}
     scales = [Fraction(x) for x in asked[asked.index("--scales") + 1].split(",")]
     most = [0.1, 0.25, 0.5, 1]

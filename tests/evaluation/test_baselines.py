@@ -29,7 +29,7 @@ from stream_dp.evaluation.tables.table_report import averaged
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.group_releases import BatchRelease
 
-QUICK = MixtureSettings(4, None, AdamSettings(2, 0.1))
+QUICK = MixtureSettings(4, AdamSettings(2, 0.1))
 
 
 def ignored(*arguments: Any) -> None:

@@ -119,7 +119,6 @@ STUDIES = (
     KillStudy("people: match", _people("match")),
     KillStudy("households: independent", _households("independent")),
     KillStudy("households: hpd-fixed", _households("hpd-fixed", rows=20, rounds=3)),
-    KillStudy("households: hpd-gen", _households("hpd-gen", rows=20, rounds=3)),
     KillStudy("households: mwem", _households("mwem", rounds=3)),
     KillStudy(
         "sizes",

@@ -261,7 +261,7 @@ def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> N
     [
         ("independent", set()),
         ("mwem", {"rounds", "per_round", "ways", "candidates"}),
-        ("hpd-gen", {"rounds", "per_round", "ways", "candidates", "rows"}),
+        ("hpd-fixed", {"rounds", "per_round", "ways", "candidates", "rows"}),
     ],
 )
 def test_a_certificate_states_what_its_kind_uses(kind: str, used: set[str]) -> None:

@@ -2,8 +2,7 @@
 
 Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
 Algorithm 2. The decay moves parameters that no answer depends on back to 0: logits to the uniform
-distribution, a network's weights to equal rows. This is deterministic post-processing of noisy
-answers and public numbers.
+distribution. This is deterministic post-processing of noisy answers and public numbers.
 """
 
 from __future__ import annotations
@@ -19,9 +18,6 @@ from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
 
 Params = dict[str, NDArray[np.float32]]
-BIAS = ".bias"
-LATENT = "latent"  # fixed Gaussian columns, the input of a generator; never trained
-
 _SMALL = 1e-8
 
 
@@ -30,8 +26,7 @@ class AdamSettings(NamedTuple):
 
     steps: updates, at most.
     rate: the size of an update.
-    decay: the part of themselves that parameters lose at each update, over the rate. A network's
-        biases lose nothing: they keep what all rows have in common, the one-way marginals.
+    decay: the part of themselves that parameters lose at each update, over the rate.
     """
 
     steps: int
@@ -70,37 +65,10 @@ class _Carry(NamedTuple):
     finite: jax.Array
 
 
-def head_logits(layout: ModelLayout, params: Logits) -> Logits:
-    """Logits (length, K) of every head: the parameters themselves, or the output of a network.
-
-    If LATENT is among the parameters (HPD-Gen), a perceptron with ReLU and one output layer per
-    head maps the K columns of LATENT to the logits; weights are (out, in). Otherwise (HPD-Fixed)
-    the parameters are the logits.
-    """
-    if LATENT not in params:
-        return {name: params[name] for name in layout.heads}
-    x, depth = params[LATENT], 0
-    while f"hidden{depth}.weight" in params:
-        x = jax.nn.relu(_dense(params, f"hidden{depth}", x))
-        depth += 1
-    return {name: _dense(params, name, x) for name in layout.heads}
-
-
-def _dense(params: Logits, name: str, x: jax.Array) -> jax.Array:
-    output: jax.Array = params[f"{name}.weight"] @ x + params[f"{name}.bias"][:, None]
-    return output
-
-
 @partial(jax.jit, static_argnums=0)
 def compiled_shares(layout: ModelLayout, params: Logits, chunks: QueryChunks) -> jax.Array:
     """(chunks, length) answers, as shares of groups or people."""
-    return all_shares(layout, head_logits(layout, params), chunks)
-
-
-@partial(jax.jit, static_argnums=0)
-def compiled_logits(layout: ModelLayout, params: Logits) -> Logits:
-    """The logits of every head, from which samples are drawn."""
-    return head_logits(layout, params)
+    return all_shares(layout, params, chunks)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -117,31 +85,21 @@ def adam(
     arguments of the compiled program, so that a change does not compile it anew.
     """
     steps, rate, decay = settings
-    fixed = {k: v for k, v in params.items() if k == LATENT}
-    trained = {k: v for k, v in params.items() if k != LATENT}
-    rows = next(iter(head_logits(layout, params).values())).shape[1]
+    rows = next(iter(params.values())).shape[1]
 
     # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
     # decay are arguments of the program, and so are applied outside of the library's transform.
     transform = optax.scale_by_adam(eps=_SMALL / rows)
 
-    def error(trained: Logits) -> tuple[jax.Array, Logits]:
-        heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), trained)
-        value, gradient = loss_and_gradient(layout, heads, chunks)
-        return value, back(gradient)[0]
-
     def update(c: _Carry) -> _Carry:
-        value, gradient = error(c.params)
+        value, gradient = loss_and_gradient(layout, c.params, chunks)
         finite = jnp.isfinite(value)
         for array in c.params.values():
             finite = finite & jnp.isfinite(array).all()
         better = finite & (value < c.best_error)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         along, moments = transform.update(gradient, c.moments)
-        updated = {
-            name: p - rate * (along[name] + (0 if name.endswith(BIAS) else decay) * p)
-            for name, p in c.params.items()
-        }
+        updated = {name: p - rate * (along[name] + decay * p) for name, p in c.params.items()}
         return _Carry(
             step=c.step + 1,
             params=updated,
@@ -155,13 +113,13 @@ def adam(
     infinite = jnp.array(jnp.inf, jnp.float32)
     start = _Carry(
         step=jnp.array(0),
-        params=trained,
-        moments=transform.init(trained),
-        best=trained,
+        params=params,
+        moments=transform.init(params),
+        best=params,
         best_error=infinite,
         first_error=infinite,
         finite=jnp.array(True),
     )
     # The last pass only evaluates the last update.
     end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
-    return {**end.best, **fixed}, (end.first_error, end.best_error, end.step - 1, end.finite)
+    return end.best, (end.first_error, end.best_error, end.step - 1, end.finite)

@@ -1,9 +1,8 @@
-"""Hierarchical product distributions: HPD-Fixed and HPD-Gen.
+"""Hierarchical product distributions: HPD-Fixed.
 
 Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942). A
 mixture of K rows, each a product of distributions over a group's attributes, its size or
-composition, and every member's attributes. The parameters of HPD-Fixed are the logits; HPD-Gen
-computes the logits by a network from K fixed Gaussian columns. Answers are in
+composition, and every member's attributes. The parameters are the logits. Answers are in
 `product_answers.py`, the optimiser in `adam.py`, samples in `household_draw.py`. Needs JAX, the
 `batch` extra.
 
@@ -16,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from ...data.domain import Domain, Hierarchy
 from ...extra import jax, jnp
 from ..workload.queries import GROUP, Queries
 from . import adam as fitting
-from .adam import LATENT, AdamSettings, FitSummary, Params
+from .adam import AdamSettings, FitSummary, Params
 from .household_draw import draw_households
 from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
 
@@ -63,11 +61,8 @@ class HPD:
     groups: G, public; answers about groups are counts among them.
     people: N, public, likewise.
     rows: K.
-    hidden: sizes of the hidden layers of HPD-Gen; None for HPD-Fixed.
-    latent: length of HPD-Gen's Gaussian columns.
     other_slots: largest number of people in a household who are neither head, spouse nor child;
         None: the room of a household.
-    spread: the variance of the first logits; of a network about, and over its random weights.
     memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
         tables of probabilities (slots x values x K floats) and of the parameters.
     """
@@ -76,10 +71,7 @@ class HPD:
     groups: int
     people: int
     rows: int = 1000
-    hidden: tuple[int, ...] | None = None
-    latent: int = 32
     other_slots: int | None = None
-    spread: float = SPREAD
     memory: int = 1 << 27
 
     @cached_property
@@ -89,16 +81,7 @@ class HPD:
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter, by name."""
-        heads = self.layout.heads
-        if self.hidden is None:
-            return {name: (length, self.rows) for name, length in heads.items()}
-        shapes: dict[str, tuple[int, ...]] = {LATENT: (self.latent, self.rows)}
-        widths = (self.latent, *self.hidden)
-        dense = {f"hidden{i}": pair for i, pair in enumerate(pairwise(widths))}
-        dense |= {name: (widths[-1], length) for name, length in heads.items()}
-        for name, (wide, out) in dense.items():
-            shapes |= {f"{name}.weight": (out, wide), f"{name}.bias": (out,)}
-        return shapes
+        return {name: (length, self.rows) for name, length in self.layout.heads.items()}
 
     @property
     def length(self) -> int:
@@ -107,26 +90,16 @@ class HPD:
         return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
 
     def init(self, seed: int) -> Params:
-        """Random parameters: small independent normal logits, or a network's usual initialisation.
+        """Random parameters: small independent normal logits.
 
         Small logits start all rows near the uniform distribution, so that the fit stays close to
-        uniform where no answer says otherwise. A network begins with all members alike: the output
-        weights of every slot are those of the first.
+        uniform where no answer says otherwise.
         """
         keys = jax.random.split(jax.random.key(seed), len(self.shapes))
-        params = {}
-        for key, (name, shape) in zip(keys, self.shapes.items(), strict=True):
-            if name.endswith(fitting.BIAS):
-                params[name] = np.zeros(shape, np.float32)
-                continue
-            gain = 1.0 if name == LATENT else self.spread
-            if name.endswith(".weight"):
-                gain = (2 if name.startswith("hidden") else self.spread) / shape[1]
-            params[name] = np.asarray(jax.random.normal(key, shape) * gain**0.5)
-            if name == "person.weight":
-                first_slot = params[name][: shape[0] // self.layout.slots]
-                params[name] = np.tile(first_slot, (self.layout.slots, 1))
-        return params
+        return {
+            name: np.asarray(jax.random.normal(key, shape) * SPREAD**0.5)
+            for key, (name, shape) in zip(keys, self.shapes.items(), strict=True)
+        }
 
     def encode(self, queries: Queries | EncodedQueries) -> EncodedQueries:
         """Encodes queries as row numbers; returns encoded queries unchanged.
@@ -190,17 +163,20 @@ class HPD:
 
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; a function of the seed."""
-        logits = _numpy(fitting.compiled_logits(self.layout, self._device_params(params)))
-        return Hierarchy(self.domain, *draw_households(self.layout, logits, groups, seed))
+        self._require_shapes(params)
+        return Hierarchy(self.domain, *draw_households(self.layout, params, groups, seed))
 
     def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
         """(n,) the number of groups, or of people, of which an answer is a share."""
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
 
-    def _device_params(self, params: Params) -> dict[str, jax.Array]:
-        """JAX's arrays of the parameters. Raises ValueError for another model's parameters."""
+    def _require_shapes(self, params: Params) -> None:
         if {k: v.shape for k, v in params.items()} != self.shapes:
             raise ValueError("the parameters are another model's")
+
+    def _device_params(self, params: Params) -> dict[str, jax.Array]:
+        """JAX's arrays of the parameters. Raises ValueError for another model's parameters."""
+        self._require_shapes(params)
         return {k: jnp.asarray(v, jnp.float32) for k, v in params.items()}
 
 
