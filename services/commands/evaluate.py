@@ -70,10 +70,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     help_text = "runs of each mechanism; 200 by default, 5 of batch releases"
     parser.add_argument("--repetitions", type=int, metavar="R", help=help_text)
     parser.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
-    parser.add_argument(
-        "--compare", action="store_true", help="every form of each release against the paper's"
-    )
-    parser.add_argument("--simulated", action="store_true", help="of --compare: TRUTH is simulated")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
     table_columns(parser)
@@ -99,10 +95,7 @@ def run(options: argparse.Namespace) -> Output:
     place_table = known_places(study, options.truth, options.places)
     if place_table is not None:
         study = place_table.of_study(study)
-    if options.compare:
-        results = {"comparison": _compared(study, options)}
-    else:
-        results = _evaluated(study, place_table, scales, options)
+    results = _evaluated(study, place_table, scales, options)
     text = "\n\n".join(report.text for report in results.values())
     if options.out is not None:
         with atomic_folder(options.out) as draft:
@@ -164,29 +157,19 @@ def _check(study: Study, options: argparse.Namespace) -> None:
     """Raises UserError for contradictory options."""
     files = {"--groups": options.groups, "--members": options.members}
     options_given = [word for word, file in files.items() if file is not None]
-    fewest = 2 if study.releases or options.compare else 1
+    fewest = 2 if study.releases else 1
     if options.repetitions is not None and options.repetitions < fewest:
         raise UserError(f"--repetitions: give at least {fewest}")
     if options.seed < 0:
         raise UserError("--seed: give a number from 0 on")
-    if options.simulated and not options.compare:
-        raise UserError("--simulated: goes with --compare")
-    if options.compare and options.scales:
-        raise UserError("--scales: goes with an evaluation, not with --compare")
-    if options.compare and not study.releases:
-        raise UserError("--compare: is about windows and totals, and the study releases none")
-    if options.at is not None and options.compare:
-        raise UserError("--at: goes with an evaluation, not with --compare")
     if options.at is not None and not study.batches:
         raise UserError("--at: goes with data sets, and the study has none")
     if options_given and not _of_groups(study):
         raise UserError(f"{options_given[0]}: goes with releases of groups, and the study has none")
-    if options_given and options.compare:
-        raise UserError(f"{options_given[0]}: goes with an evaluation, not with --compare")
     if options.at is not None and options.at not in study.periods.numbers:
         labels = study.periods.labels
         raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
-    if _of_groups(study) and not options.compare and None in files.values():
+    if _of_groups(study) and None in files.values():
         raise UserError(
             "evaluate: the study releases groups of people: give --groups FILE --members FILE,"
             " and --group COL, as to 'stream-dp groups'"
@@ -260,18 +243,3 @@ def _judged_sizes(
         )
     result = SizesReports(tuple(reports))
     return Report(result.as_dict(), sizes_text(result))
-
-
-def _compared(study: Study, options: argparse.Namespace) -> Report:
-    from stream_dp.evaluation.panels.compare import compare
-    from stream_dp.evaluation.panels.comparison_text import comparison_text
-
-    comparison = compare(
-        study,
-        true_panel(study, options.truth, layout(options)),
-        options.repetitions or REPETITIONS,
-        seed=options.seed,
-        data=options.truth.name,
-        simulated=options.simulated,
-    )
-    return Report(comparison.as_dict(), comparison_text(comparison))

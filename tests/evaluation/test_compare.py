@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparison import Comparison
+from comparison_text import comparison_text
+from form_comparison import compare
+from paper_trees import Trees
 from small_study import PAPER, coming_and_going, study, together, truth
+from variants import variants
 
 from stream_dp.continual import Cumulative
-from stream_dp.evaluation.panels.compare import compare
-from stream_dp.evaluation.panels.comparison import Comparison
-from stream_dp.evaluation.panels.comparison_text import comparison_text
-from stream_dp.evaluation.panels.paper import Trees
-from stream_dp.evaluation.panels.variants import variants
 
 REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "compare.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "paper" / "compare.py"
 
 
 @pytest.fixture(scope="module")

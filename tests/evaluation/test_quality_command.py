@@ -280,9 +280,6 @@ def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
         (["homes.toml", "--scales", "1/0"], "--scales: write numbers"),
         (["homes.toml", "--scales", "0"], "--scales: give numbers above 0"),
         (["homes.toml", "--at", "2022-01"], "--at: '2022-01' is none of the periods 2021-01"),
-        (["homes.toml", "--compare"], "--compare: is about windows and totals"),
-        (["mixed.toml", "--compare", "--at", "2021-01"], "--at: goes with an evaluation"),
-        (["homes.toml", "--simulated"], "--simulated: goes with --compare"),
     ],
 )
 def test_wrong_words(evaluate: Callable[..., str], words: list[str], message: str) -> None:

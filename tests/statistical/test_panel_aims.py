@@ -1,4 +1,4 @@
-"""Panels as they are exported, against the paper's: what `benchmarks/panels.py` aims at.
+"""Panels as they are exported, against the paper's: what `benchmarks/paper/panels.py` aims at.
 
 The noise is seeded, and the limits are demanded as they are. The standard errors that the lines
 have are below 0.01 of a ratio of patterns; of the other quantities, about 0.02 of a ratio.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "panels.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "paper" / "panels.py"
 SPEC = importlib.util.spec_from_file_location("benchmark_panels", SCRIPT)
 BENCHMARK = importlib.util.module_from_spec(SPEC)
 sys.modules[SPEC.name] = BENCHMARK

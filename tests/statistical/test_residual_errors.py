@@ -138,7 +138,7 @@ def test_the_poverty_panel_under_add_remove(truth):
 
 def test_the_poverty_panel_under_replacement_projected(truth):
     """44.7 and 118.3 for the paper's noise at this relation; .7331 and .2771 of that by estimates,
-    in theory, and less by panels: `benchmarks/panels.py` says how much."""
+    in theory, and less by panels: `benchmarks/paper/panels.py` says how much."""
     rows = int(truth[-1].sum())
     mechanism = FixedWindow(
         values=(0, 1), width=3, horizon=12, rho=RHO, neighbours="replace_one", rows=rows

@@ -2,8 +2,9 @@
 
 The paper is Bun, Gaboardi, Neunhoeffer, Zhang 2024. Its form always has the noise that the declared
 relation needs: for windows padded histograms of equal noise (Algorithm 1); for totals binary trees
-with parts of rho in proportion to the cubes of their levels (Algorithm 2, `paper.py`); for both
-classes of queries two panels. The other forms are trees with equal parts, and this library's forms.
+with parts of rho in proportion to the cubes of their levels (Algorithm 2, `paper_trees.py`); for
+both classes of queries two panels. The other forms are trees with equal parts, and this library's
+forms.
 
 In an open population the paper's window does not know of absence: 'absent' is a symbol like
 the others, everybody under the declared bound is counted, also people absent throughout, and a
@@ -18,9 +19,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from paper_trees import Trees
 
 from stream_dp.continual import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
+from stream_dp.evaluation.panels.trial_plans import (
+    TrialPlan,
+    Truth,
+    is_open,
+    trial_plan,
+    visible_symbols,
+)
 from stream_dp.panel import Symbols
 from stream_dp.study import (
     CounterKind,
@@ -34,9 +43,6 @@ from stream_dp.study import (
     WindowRelease,
 )
 from stream_dp.study.families import PANEL_FAMILIES, Registry
-
-from .paper import Trees
-from .trial_plans import TrialPlan, Truth, is_open, trial_plan, visible_symbols
 
 # The fields that a joint release shares with its two separate releases, but for rho.
 _COMMON = ("name", "attribute", "failure", "where", "first", "last")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from stream_dp.evaluation.text_tables import WARNING
 from stream_dp.json_object import Json
-
-from ..text_tables import WARNING
 
 
 @dataclass(frozen=True)

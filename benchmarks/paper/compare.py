@@ -1,11 +1,13 @@
 """Every form of every release against the paper's, at equal rho and relation, on six data sets.
 
-    python benchmarks/compare.py [--repetitions R] [--json | --markdown] [NAME ...]
+    python benchmarks/paper/compare.py [--repetitions R] [--json | --markdown] [NAME ...]
+    python benchmarks/paper/compare.py --study STUDY.toml --truth TRUTH [--person COL ...]
 
 Poverty (simulated after published figures) under both relations, monthly submissions of students
 (real, from ../shared/data), union membership of people who come and go (real), five and six states
 (simulated). Then what is aimed at, and whether it is met: on the poverty panel at rho = 0.005 for
-each release. `--markdown` prints the tables of the documentation instead.
+each release. `--markdown` prints the tables of the documentation instead. The second form compares
+on data of one's own; its columns are named as to `stream-dp evaluate`.
 
 CONFIDENTIAL in a study of one's own: errors are computed from true data. These data are public.
 """
@@ -20,22 +22,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stream_dp.evaluation import simulate
-from stream_dp.evaluation.panels.compare import compare
-from stream_dp.evaluation.panels.comparison import (
+from comparison import (
     AnswerErrors,
     Comparison,
     FormErrors,
     ReleaseComparison,
 )
-from stream_dp.evaluation.panels.comparison_text import comparison_text
+from comparison_text import comparison_text
+from form_comparison import compare
+
+from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.intake.true_panel import true_panel
+from stream_dp.services.options import layout, table_columns
 from stream_dp.study import Study
-from stream_dp.studyfile import parse_study
+from stream_dp.studyfile import load_study, parse_study
 
-PANELS = Path(__file__).parents[2] / "shared" / "data" / "panels"
+PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 STATES = 6
 
 
@@ -369,7 +373,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true")
     forms.add_argument("--markdown", action="store_true", help="the documentation's tables")
+    parser.add_argument("--study", type=Path, metavar="STUDY.toml")
+    parser.add_argument("--truth", type=Path, metavar="TRUTH")
+    table_columns(parser)
     options = parser.parse_args(arguments)
+    if options.study and options.truth:
+        declared, _ = load_study(options.study)
+        truth = true_panel(declared, options.truth, layout(options))
+        case = Case(options.truth.name, declared, truth, simulated=False)
+        print(comparison_text(run(case, options.repetitions)))
+        return
     data: dict[str, Any] = {}
     comparisons = []
     for name in options.names or CASES:

@@ -10,18 +10,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
+from variants import Variant, variants
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
+from stream_dp.evaluation.panels.panel_report import QueryErrors, ReleaseErrors, root_mean_square
+from stream_dp.evaluation.panels.repeat import release_errors
+from stream_dp.evaluation.panels.repetitions import SeededPlan, run_repetitions
+from stream_dp.evaluation.panels.trial import Floats
+from stream_dp.evaluation.panels.trial_plans import PanelJudge, TrialPlan, Truth, count_people
 from stream_dp.study import Release, Study
-
-from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
-from .panel_report import QueryErrors, ReleaseErrors, root_mean_square
-from .repeat import release_errors
-from .repetitions import SeededPlan, run_repetitions
-from .trial import Floats
-from .trial_plans import PanelJudge, TrialPlan, Truth, count_people
-from .variants import Variant, variants
 
 # The thresholds 1, _NAMED_THRESHOLD and T of a cumulative release are named, as in `estimate`.
 _NAMED_THRESHOLD = 3

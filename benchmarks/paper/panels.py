@@ -1,6 +1,6 @@
 """Panels as they are exported against the paper's, at equal rho and relation, and what is aimed at.
 
-    python benchmarks/panels.py [--repetitions R] [--constants] [NAME ...]
+    python benchmarks/paper/panels.py [--repetitions R] [--constants] [NAME ...]
 
 Each line is the root mean square error of a panel over periods and repetitions, over that of the
 paper's panel, with the limit that is aimed at. The paper's form is unbiased, so of patterns its
@@ -26,12 +26,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from paper_trees import Trees
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.continual.joint import joint
 from stream_dp.continual.window import fitted_targets
 from stream_dp.evaluation import simulate
-from stream_dp.evaluation.panels.paper import Trees
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Neighbours
@@ -40,7 +40,7 @@ JUMP = 7
 simulated = partial(simulate.poverty, 1)
 Floats = NDArray[np.float64]
 Measured = tuple[str, float, float]  # a quantity, its ratio, the standard error of that
-PANELS = Path(__file__).parents[2] / "shared" / "data" / "panels"
+PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 CONSTANTS = [(0, 0), (0.2, 0), (0.5, 0), (0.2, 0.05), (0.2, 0.1), (0.5, 0.1), (0.2, 0.2)]
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from ..text_tables import WARNING, decimal, plain_table
-from .comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
+from comparison import AnswerErrors, Comparison, FormErrors, ReleaseComparison
+
+from stream_dp.evaluation.text_tables import WARNING, decimal, plain_table
 
 _ANSWERS = {
     "undebiased": "panel, exported",
