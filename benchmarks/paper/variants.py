@@ -186,5 +186,5 @@ def _copied(release: Any, **fields: Any) -> Any:
 
 def _closed(study: Study, size: int) -> Study:
     """Makes a study under replacement with a declared number of people, always present."""
-    population = study.population.model_copy(update={"size": size})
+    population = study.population.model_copy(update={"size": size, "closed": None})
     return study.revised(neighbours="replace_one", population=population)

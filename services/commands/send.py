@@ -134,6 +134,14 @@ def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
             f"{path}: {repeated} cells repeat an earlier one of the same person and period, the"
             f" first in row {first} below the header: the last one counts"
         )
+    if (late := judgement.late_people) is not None and study.last_entry is not None:
+        last = study.periods.labels[study.last_entry - 1]
+        who = "all people have" if late.all_late else f"{late.people} people have"
+        lines.append(
+            f"{path}: {who} values after {last} alone, when the cohort closes, the first in row"
+            f" {late.first_row} below the header: they count if an earlier file has a value of"
+            f" theirs by {last}, and are refused for good otherwise"
+        )
     if judgement.over_lines.cells:
         lines.append(
             f"{path}: {judgement.over_lines.cells} rows go over lines, the first is row"
@@ -148,6 +156,11 @@ def _repeated(judgement: Judgement) -> int:
     return sum(repeats.cells for repeats in judgement.repeated.values())
 
 
+def _late_people(judgement: Judgement) -> int:
+    """The number of people of a table who may come too late for a closed cohort."""
+    return 0 if judgement.late_people is None else judgement.late_people.people
+
+
 # Of each table, by the key under which --json has it.
 _FACTS: dict[str, Callable[[JudgedTable], Any]] = {
     "faulty_cells": lambda table: table.judgement.faulty,
@@ -156,4 +169,5 @@ _FACTS: dict[str, Callable[[JudgedTable], Any]] = {
     "left_out": lambda table: list(table.judgement.header.left_out),
     "repeated_cells": lambda table: _repeated(table.judgement),
     "over_lines": lambda table: table.judgement.over_lines.cells,
+    "late_people": lambda table: _late_people(table.judgement),
 }

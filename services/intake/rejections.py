@@ -149,4 +149,4 @@ def _concerns(study: Study, reason: Reason, name: str, value: object) -> bool:
     sound = value is None or isinstance(fault, int)
     if reason == "fixed":
         return sound and attribute.fixed is True
-    return sound if reason == "full" else not sound and fault == reason
+    return sound if reason in ("full", "closed") else not sound and fault == reason

@@ -60,6 +60,12 @@ class StreamMeasurements:
         return study.size if declared.where is None else None
 
     @property
+    def _counts_all(self) -> bool:
+        """Whether everybody is counted in every period: nobody comes, goes or enters late."""
+        study, declared = self.releases[0].study, self.releases[0].declared
+        return declared.where is None and bool(study.size or study.population.closed)
+
+    @property
     def absent(self) -> int | None:
         """The code of 'absent', None if nobody can be absent."""
         return self.releases[0].study.alphabet(self.releases[0].declared).absent
@@ -73,7 +79,7 @@ class StreamMeasurements:
             width=max(widths, default=1),
             periods=study.periods.count,
             people=self.size,
-            blank=study.blank(declared) if self.size is None else None,
+            blank=None if self._counts_all else study.blank(declared),
         )
 
     @cached_property

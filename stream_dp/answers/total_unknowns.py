@@ -131,7 +131,7 @@ class Bonds:
         self, events: tuple[int, ...], first: int, *, number: int, own: Sequence[EntryUnknowns]
     ) -> Iterator[Equality]:
         """S_b is the people of patterns with at least b events since the first period."""
-        filled_in = self.windows.people is None and self.windows.blank in events
+        filled_in = self.windows.blank in events
         if (filled_in and number > first) or number - first >= self.windows.width:
             return
         happened = np.isin(self._patterns(number - first + 1), events).sum(axis=1)

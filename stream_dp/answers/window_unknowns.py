@@ -7,7 +7,9 @@ the widths, spans and strategies of the releases, and no equality is left betwee
 - Entries: the histogram times an integer Helmert row for each period, at least one of them not the
   constant row. The rows are orthogonal, so the entries of a histogram with equal noise in every
   bin have independent noise, as entries that are measured by themselves do.
-- Where the number of people is not public, the symbol of those of whom nothing is known ('absent',
+- The number of people is a constant where it is public. In a closed cohort of private size it is
+  one more entry, the same in every window.
+- Where people come and go or enter late, the symbol of those of whom nothing is known ('absent',
   or the value that earlier periods are filled in with) is separated from the others by the last
   row.
   Entries of that row and the constant one are replaced by the people u_B who were there at all
@@ -63,7 +65,8 @@ class WindowUnknowns:
     width: of the widest window
     periods: of the study
     people: the public number of people, None if private
-    blank: the symbol of people without any record, if the number of people is private
+    blank: the symbol of people without any record, if people come and go or enter late; None if
+        all are counted from the start
     """
 
     q: int
@@ -89,7 +92,7 @@ class WindowUnknowns:
     @property
     def there(self) -> int:
         """The number of positions for sets of periods."""
-        return (self.periods + 1) * self._sets if self.people is None else 0
+        return 0 if self.blank is None else (self.periods + 1) * self._sets
 
     def question(self, number: int, weights: Floats) -> Coefficients:
         """weights @ the histogram of the last j symbols at a period: (q^j,)."""
@@ -97,9 +100,9 @@ class WindowUnknowns:
         interactions = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
         codes = np.flatnonzero(self._entry_codes(width) & _above(interactions, weights))
         entries = self._entry_places(number, codes), interactions[codes]
-        if self.people is not None:
+        if self.blank is None:
             nobody = np.zeros(0, np.int64), np.zeros(0)
-            return Coefficients(entries, nobody, interactions[0] * self.people)
+            return Coefficients(entries, nobody, interactions[0] * (self.people or 0))
         by_presence = _sums(self._presence(width), weights * self._shared(width), width)
         on_sets = _differences(by_presence[:, None])[:, 0]
         sets = np.flatnonzero(_above(on_sets, weights))
@@ -160,7 +163,7 @@ class WindowUnknowns:
         return positions, values[: codes.size], variances[: codes.size]
 
     def _measured_sets(self, release: ReleaseMeasurements, section: Slice) -> Iterator[Rows]:
-        if self.people is not None:
+        if self.blank is None:
             return
         values, variances = release.measured(section)
         window, number = release.window_measurement, section.number
@@ -195,9 +198,11 @@ class WindowUnknowns:
         """Whether an entry of a window is an unknown: (q^width,)."""
         digits = self._digits(width)
         inner = digits > 0
-        if self.people is None:
+        if self.blank is not None:
             inner &= digits < self.q - 1
-        return np.asarray(inner.any(axis=1))
+        unknown = np.asarray(inner.any(axis=1))
+        unknown[0] = self.blank is None and self.people is None
+        return unknown
 
     def _presence(self, width: int) -> Ints:
         """The presence of people by pattern: bit g for g periods ago, (q^width,)."""
@@ -214,8 +219,11 @@ class WindowUnknowns:
         return digits
 
     def _entry_places(self, number: int, codes: Ints) -> Ints:
-        """The positions of a window's entries at a period: by the last period not summed over."""
-        codes, last = codes.copy(), np.full(codes.shape, number)
+        """The positions of a window's entries at a period: by the last period not summed over.
+
+        The number of people, summed over all, is at the period 0.
+        """
+        codes, last = codes.copy(), np.where(codes > 0, number, 0)
         while (free := (codes % self.q == 0) & (codes > 0)).any():
             codes[free] //= self.q
             last[free] -= 1

@@ -7,7 +7,8 @@ hashes, and nothing depends on how the partitions were interleaved.
 
 If the study's relation makes the size public, all slots exist from the start. A slot without a
 person counts as somebody who has not answered. Once all slots have persons, newcomers are refused
-permanently, so adding or removing one person swaps at most one other.
+permanently, so adding or removing one person swaps at most one other. A closed cohort refuses
+whoever is not admitted by its last period of entry: each newcomer by the own reports alone.
 """
 
 from __future__ import annotations
@@ -192,7 +193,8 @@ class Population:
         self._admit(final.hi[unknown], final.lo[unknown], self._room if room is None else room)
         slots[slots < 0] = self.index.find(final.hi[slots < 0], final.lo[slots < 0])
         coded = final.code != CLEARED
-        refused: dict[Reason, Cells] = {"full": final.take((slots < 0) & coded)}
+        no_place: Reason = "full" if self.study.last_entry is None else "closed"
+        refused: dict[Reason, Cells] = {no_place: final.take((slots < 0) & coded)}
         coded &= slots >= 0
         contradicting = self._contradicting(final, slots, coded)
         refused["fixed"] = final.take(contradicting)
@@ -251,6 +253,9 @@ class Population:
     @property
     def _room(self) -> int | None:
         """The number of people still to be admitted at most, or None."""
+        last_entry = self.study.last_entry
+        if last_entry is not None and self.period >= last_entry:
+            return 0
         if self.part is not None or self.study.size is None:
             return None
         return self.study.size - len(self.index)

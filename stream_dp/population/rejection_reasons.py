@@ -19,6 +19,7 @@ Reason = Literal[
     "range",
     "step",
     "full",
+    "closed",
     "fixed",
 ]
 
@@ -33,6 +34,7 @@ REASONS: dict[Reason, str] = {
     "range": "the number is below the attribute's least or above its most",
     "step": "the number is no multiple of the attribute's step",
     "full": "no place in the population: its declared size, or the table of members, is full",
+    "closed": "the cohort is closed, and the person has no answer in the periods of entry",
     "fixed": "the person has another value of a fixed attribute, for good",
 }
 

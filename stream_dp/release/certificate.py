@@ -108,11 +108,17 @@ class Certificate(BaseModel):
 
 
 def relation_words(study: Study) -> str:
-    """The guarantee under the study's relation, in two sentences."""
+    """The guarantee under the study's relation in two sentences, and who is counted at all."""
     change = _RELATION[study.neighbours].format(unit=study.unit)
-    return (
+    words = (
         f"All releases of the study together are rho-zCDP where {change}. It holds for one "
         f"{study.unit} at a time, over all periods."
+    )
+    if study.last_entry is None:
+        return words
+    return (
+        f"{words} The cohort is closed: a {study.unit} without an accepted answer by"
+        f" {study.periods.labels[study.last_entry - 1]} is never counted."
     )
 
 

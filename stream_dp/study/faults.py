@@ -128,7 +128,9 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
             elif alphabet.absent in matching_codes(str(word), alphabet.values):
                 yield ".event: 'absent' cannot be the event"
     if sections.neighbours is not None:
-        yield from _row_faults(release, alphabet, sections.neighbours == "add_remove")
+        closed = sections.population is not None and sections.population.closed is True
+        private = sections.neighbours == "add_remove"
+        yield from _row_faults(release, alphabet, private=private, closed=closed)
 
 
 def _listed(attribute: Attribute) -> str:
@@ -173,10 +175,13 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
             yield f".width: {bins} patterns to count; at most {MOST_BINS} are supported"
 
 
-def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator[str]:
+def _row_faults(
+    release: Release, alphabet: Alphabet, *, private: bool, closed: bool
+) -> Iterator[str]:
     """Faults of the keys about the number of rows, such as `rows` and `size_share`.
 
     private: whether the number of people is private.
+    closed: whether nobody enters after the first period.
     """
     share = release.size_share if release.kind is Kind.CUMULATIVE else None
     if release.where is not None:
@@ -196,6 +201,11 @@ def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator
                 ": under add_remove n is private: declare rows = N, a bound on the people,"
                 " or size_share = 0.1, a part of this release's rho that measures n"
             )
+    elif release.rows is not None and closed:
+        yield (
+            ".rows: in a closed cohort everybody is counted in every period, the absent too: leave"
+            " rows out"
+        )
     elif release.rows is not None and alphabet.absent is None:
         yield (
             f".rows: a bound goes with people who come and go: declare missing = '{ABSENT}' for"
@@ -204,7 +214,8 @@ def _row_faults(release: Release, alphabet: Alphabet, private: bool) -> Iterator
     elif release.rows is not None and release.kind is Kind.WINDOW and release.padded:
         yield _PADDED
     yield from _strategy_faults(release)
-    if release.kind is Kind.JOINT and alphabet.absent is not None and release.rows is None:
+    open_joint = release.kind is Kind.JOINT and alphabet.absent is not None and not closed
+    if open_joint and release.rows is None:
         yield ".rows: is required with 'absent': declare a bound on the people"
 
 
@@ -223,6 +234,11 @@ def _size_faults(sections: Sections) -> list[str]:
     population = sections.population
     if population is None:
         return []
+    if population.closed and sections.neighbours not in {"add_remove", None}:
+        return [
+            f"study.population.closed: is for add_remove, where n is private; {sections.neighbours}"
+            " counts everybody from the start by the declared size: remove it"
+        ]
     if sections.neighbours == "add_remove" and population.size is not None:
         return [
             "study.population.size: under add_remove n is private, and a bound that turns people"

@@ -22,7 +22,7 @@ from .alphabet import Alphabet, matching_codes
 from .attribute import Attribute
 from .counter_kinds import CounterKind
 from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Strategy
-from .field_types import Declaration, Name, Probability, Rho, Symbol
+from .field_types import Declaration, Flag, Name, Probability, Rho, Symbol
 from .group_releases import AnyDataSet, Groups
 from .ids import Ids
 from .periods import Periods
@@ -171,11 +171,15 @@ def has_totals(release: Release) -> TypeIs[CumulativeRelease | JointRelease]:
 
 
 class DeclaredPopulation(Declaration):
-    """The public number of units."""
+    """Who can be counted: the public number of units, or when the last of them enters."""
 
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
     """The number of units, public. Required where the relation makes it public, refused under
     `add_remove`; whoever is beyond it is turned away for good."""
+    closed: Flag = None
+    """`true`: a closed cohort of private size. Who has no accepted answer by the first period that
+    any release covers is turned away for good. Patterns then have less noise than where people may
+    enter late. For `add_remove`; a declared `size` already counts everybody from the start."""
 
 
 class StudyKeys(Declaration):
@@ -208,7 +212,7 @@ class Study(StudyKeys):
     periods: Periods
     """`[study.periods]`: the horizon, and when each period closes."""
     population: DeclaredPopulation = DeclaredPopulation()
-    """`[study.population]`: how many units there are, where that is public."""
+    """`[study.population]`: how many units there are, where that is public, or a closed cohort."""
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
     """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
     person of its own."""
@@ -305,13 +309,26 @@ class Study(StudyKeys):
         first, last = self.span(release)
         return number - first + 1 if first <= number <= last else None
 
+    @cached_property
+    def last_entry(self) -> int | None:
+        """The number of the last period in which people can enter; None if they always can.
+
+        Of a closed cohort it is the first period that any release covers.
+        """
+        if not self.population.closed:
+            return None
+        first = [self.span(release)[0] for release in self.releases]
+        return min([*first, *(n for b in self.batches or () for n in self.due_periods(b)[:1])])
+
     def admits_late_entry(self, release: Release) -> bool:
         """Whether people may enter after the first histogram of the release, which omits them.
 
-        Where the number of people is public, all are counted from the start. Under a bound (`rows`)
-        those who have not entered yet are counted as absent.
+        Where the number of people is public, all are counted from the start. In a closed cohort
+        nobody enters later. Under a bound (`rows`) those who have not entered yet are counted as
+        absent.
         """
-        return self.neighbours == "add_remove" and release.rows is None
+        private = self.neighbours == "add_remove" and release.rows is None
+        return private and not self.population.closed
 
     def blank(self, release: Release) -> int:
         """The code of the symbol of a person before the first answer."""

@@ -59,6 +59,33 @@ CASES = {
         ),
         3,
     ),
+    "a closed cohort": (
+        study_of([window(3), window(2, strategy="histogram"), window(1)], closed=True),
+        1,
+    ),
+    "a closed cohort, three symbols": (
+        study_of([window(2)], values=(0, 1, 2), closed=True, count=3),
+        1,
+    ),
+    "a closed cohort, totals": (
+        study_of([window(2), totals(size_share="1/5")], missing=1, closed=True),
+        1,
+    ),
+    "a closed cohort, other spans": (
+        study_of(
+            [window(2, last="4"), window(2, first="2"), totals(first="2", size_share="1/5")],
+            closed=True,
+        ),
+        1,
+    ),
+    "a closed cohort that enters late": (
+        study_of([window(2, first="2"), joint(2, first="2")], missing=1, closed=True),
+        2,
+    ),
+    "a closed cohort with absences": (
+        study_of([joint(2), totals(size_share="1/5")], missing="absent", closed=True, count=3),
+        1,
+    ),
     "people come and go": (study_of([window(2, rows=700)], count=3, **OPEN), 3),
     "people come and go, histograms": (
         study_of([window(2, rows=700, strategy="histogram"), window(1, rows=700)], count=3, **OPEN),

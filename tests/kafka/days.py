@@ -41,6 +41,7 @@ class Days:
 
     close: the keys of `[study.periods]` for how periods close.
     engine: where they are closed; `run` has an aggregator in this process.
+    cohort: whether the study is of a closed cohort.
     """
 
     folder: Path
@@ -51,6 +52,7 @@ class Days:
     close: Mapping[str, Any] = field(default_factory=lambda: MARKER)
     replication: int = 1
     engine: str = "here"
+    cohort: bool = False
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,18 +62,20 @@ class Days:
 
     def text(self) -> str:
         """The study file."""
+        who = {"size": None, "closed": True, "neighbours": "add_remove"} if self.cohort else {}
+        share = {"size_share": 0.1} if self.cohort else {}
         return study_toml(
             name="days",
             rho=20,
             periods={"first": "2021-01-01", "every": "day", "count": self.periods, **self.close},
-            size=24,
+            **{"size": 24, **who},
             attributes={
                 "poverty": attribute([0, 1], missing=0),
                 "work": attribute(["yes", "no"], missing="absent"),
             },
             releases=[
                 window("pairs", "poverty", width=2, rho=10),
-                cumulative("working", "work", event=["yes"], rho=10),
+                cumulative("working", "work", event=["yes"], rho=10, **share),
             ],
             run={
                 "log": self.log,

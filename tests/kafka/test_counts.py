@@ -106,6 +106,20 @@ def test_the_counts_of_sqlite(
     assert ours.reasons() == theirs.reasons() == ours.decided()[-1]["accounting"]["rejected"]
 
 
+def test_a_closed_cohort_refuses_the_same_people(on_kafka: Maker, on_sqlite: Maker) -> None:
+    ours, theirs = on_kafka(cohort=True), on_sqlite(cohort=True)
+    for days in (ours, theirs):
+        for records in one_ahead(days):
+            days.send(records)
+            days.run()
+        assert days.run()
+    assert differences(ours, theirs) == []
+    rejected = theirs.decided()[-1]["accounting"]["rejected"]
+    assert ours.reasons() == theirs.reasons() == rejected
+    assert rejected["closed"] > 0
+    assert "full" not in rejected
+
+
 def test_restarts_in_the_middle_of_a_close(on_kafka: Maker, on_sqlite: Maker) -> None:
     """The markers of a period come one by one, and the process ends at any step in between."""
     rng, ours, theirs = random.Random(0), on_kafka(), on_sqlite()

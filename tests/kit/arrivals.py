@@ -19,7 +19,7 @@ STUDY_FILE = study_toml(
 )
 
 
-def make_study(size=None):
+def make_study(size=None, *, closed=False):
     """Three attributes with the three missing rules; a window and a total of each."""
     share = {} if size else {"size_share": "1/10"}
     return small_study(
@@ -28,6 +28,7 @@ def make_study(size=None):
         rho=6,
         periods={"first": "2001", "every": "year", "count": len(PERIODS)},
         size=size,
+        closed=closed,
         attributes={
             "a": attribute([0, 1, 2], missing=0),
             "b": attribute(["x", "y"], missing="absent"),
@@ -43,7 +44,7 @@ def make_study(size=None):
     )
 
 
-OPEN, BOUNDED = make_study(), make_study(4)
+OPEN, BOUNDED, CLOSED = make_study(), make_study(4), make_study(closed=True)
 
 
 def stored(value, offset=0, partition=0):

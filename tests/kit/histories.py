@@ -19,7 +19,19 @@ from stream_dp.studyfile import parse_study as parse_study
 SIZE = 500
 
 
-def study_of(releases, *, relation="replace_one", count=4, values=(0, 1), missing=0, rho="1/2"):
+def study_of(
+    releases,
+    *,
+    relation="replace_one",
+    count=4,
+    values=(0, 1),
+    missing=0,
+    rho="1/2",
+    closed=False,
+):
+    population = {} if relation == "add_remove" else {"size": SIZE}
+    if closed:
+        relation, population = "add_remove", {"closed": True}
     own_releases = [
         {"attribute": "x", "rho": rho, "name": f"r{i}", **release}
         for i, release in enumerate(releases)
@@ -33,7 +45,7 @@ def study_of(releases, *, relation="replace_one", count=4, values=(0, 1), missin
                 "rho": "20",
                 "delta": "1/1000000",
                 "periods": {"first": 1, "every": "step", "count": count},
-                "population": {} if relation == "add_remove" else {"size": SIZE},
+                "population": population,
             },
             "attributes": {
                 "x": {"values": list(values), "missing": missing},

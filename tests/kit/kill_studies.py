@@ -96,6 +96,19 @@ STUDIES = (
         ),
     ),
     KillStudy(
+        "closed cohort",
+        _text(
+            [
+                window("w", "poor", width=2, rho=1),
+                joint("j", "job", width=2, event=["yes"], rho=1),
+                cumulative("c", "job", ["yes"], size_share=0.2, rho=1),
+            ],
+            neighbours="add_remove",
+            size=None,
+            closed=True,
+        ),
+    ),
+    KillStudy(
         "strata, waves",
         _text(
             [

@@ -39,6 +39,8 @@ def declaration(
     neighbours: str = "replace_one",
     size: int | None = SIZE,
     rho: float = 0.5,
+    *,
+    closed: bool = False,
 ) -> str:
     """The text of the study file. close: how periods close, the keys of `[study.periods]`."""
     share = {"size_share": 0.2} if neighbours == "add_remove" else {}
@@ -47,6 +49,7 @@ def declaration(
         rho=rho,
         periods={**MONTHS, "count": PERIODS, **close},
         size=size,
+        closed=closed,
         attributes={**BINARY, "work": attribute(["yes", "no"], missing="absent")},
         releases=[
             window("pairs", "poverty", width=2, rho=0.2),

@@ -59,6 +59,7 @@ def study_tables(
     *,
     periods: Mapping[str, Any] = MONTHS,
     size: int | None = 50,
+    closed: bool = False,
     attributes: Mapping[str, Table] = BINARY,
     groups: Mapping[str, Any] | None = None,
     places: Mapping[str, Any] | None = None,
@@ -70,6 +71,7 @@ def study_tables(
 
     periods: `[study.periods]`.
     size: the number of people; None where it is private (`neighbours = "add_remove"`).
+    closed: whether nobody enters after the first period.
     attributes: the table of each attribute by its name.
     groups: `[groups]`, with `attributes` and `roles` as tables in it.
     places: `[places]`.
@@ -79,6 +81,8 @@ def study_tables(
     """
     head = {"name": "small", "unit": "person", "neighbours": "replace_one", "rho": 1, "delta": 1e-6}
     population = {} if size is None else {"population": {"size": size}}
+    if closed:
+        population = {"population": {"closed": True}}
     return {
         "study": {**head, **study, "periods": dict(periods), **population},
         "attributes": dict(attributes),

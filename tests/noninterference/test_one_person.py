@@ -26,14 +26,19 @@ OTHERS = [f"other-{i}" for i in range(9)]
 Sent = tuple[int, int, int, bytes]  # period in which it comes, partition, place, the record
 
 
-def study(size: int | None) -> Study:
-    neighbours = "add_remove" if size is None else "replace_one"
+CLOSED = "closed"
+Size = int | str | None
+
+
+def study(size: Size) -> Study:
+    number = size if isinstance(size, int) else None
+    neighbours = "add_remove" if number is None else "replace_one"
     with in_memory() as folder:
-        text = declaration(neighbours=neighbours, size=size)
+        text = declaration(neighbours=neighbours, size=number, closed=size == CLOSED)
         return load_study(StudyFolder(folder / "x", text).file)[0]
 
 
-STUDIES = {size: study(size) for size in (None, 1, 4, 8, 9, 10, 20)}
+STUDIES: dict[Size, Study] = {size: study(size) for size in (None, CLOSED, 1, 4, 8, 9, 10, 20)}
 
 
 def encoded(person: object, period: object, values: object) -> bytes:
@@ -111,7 +116,7 @@ def state(population: Population, decoder: Decoder, person: str) -> Any:
 @settings(max_examples=30)
 @given(seed=st.integers(0, 5), one=sent, other=sent)
 def test_every_other_person_stays_as_they_are(
-    size: int | None, seed: int, one: list[Sent], other: list[Sent]
+    size: Size, seed: int, one: list[Sent], other: list[Sent]
 ) -> None:
     declared = STUDIES[size]
     (a, refused_a), (b, refused_b) = treated(declared, seed, one), treated(declared, seed, other)
@@ -123,10 +128,29 @@ def test_every_other_person_stays_as_they_are(
             # Never another history: a place, or none.
             assert (first[person] is None) != (second[person] is None)
         swapped |= set(changed)
-        if size is not None:
+        if isinstance(size, int):
             numbers = [sum(x is not None for x in states.values()) for states in (first, second)]
             assert max(numbers) <= size
-    assert len(swapped) <= (0 if size is None or size >= len(OTHERS) + 1 else 1)
+    assert len(swapped) <= int(isinstance(size, int) and size <= len(OTHERS))
+
+
+def test_a_newcomer_to_a_closed_cohort_is_refused_alone() -> None:
+    """Who comes late, with whatever reports, leaves everybody's state and counts as they are."""
+    declared = STUDIES[CLOSED]
+    assert declared.last_entry == 1
+    late = [(n, 0, 0, encoded(X, LABELS[n - 1], {"work": "yes"})) for n in range(2, PERIODS + 1)]
+    early = [(1, 0, 0, encoded(X, LABELS[0], {"work": None})), *late]
+    for own in (late, early):
+        for seed in range(6):
+            states, refused = treated(declared, seed, own)
+            none, refused_without = treated(declared, seed, [])
+            assert (states, refused) == (none, refused_without)
+            assert all(state[X] is None for state in states)
+            for with_x, without in zip(
+                closes(declared, seed, own), closes(declared, seed, []), strict=True
+            ):
+                assert with_x.keys() == without.keys()
+                assert all((with_x[k] == without[k]).all() for k in without)
 
 
 @settings(max_examples=30)

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.arrivals import BOUNDED, KEY, OPEN, PERIODS, check_balance, report_bytes, stored
+from kit.arrivals import (
+    BOUNDED,
+    CLOSED,
+    KEY,
+    OPEN,
+    PERIODS,
+    check_balance,
+    report_bytes,
+    stored,
+)
 from kit.examples import SHARED
 
 from stream_dp.population import Population
@@ -70,12 +79,14 @@ class Model:
         known = {person for (person, _, _), value in final.items() if value is not None}
         new = sorted(known - set(self.slots), key=self.order)
         room = None if self.study.size is None else self.study.size - len(self.slots)
+        if self.study.last_entry is not None and self.period > self.study.last_entry:
+            room = 0
         self.slots += new[:room]
         refused = [
             c for c, value in final.items() if value is not None and c[0] not in set(self.slots)
         ]
         if refused:
-            self.rejected["full"] += len(refused)
+            self.rejected["full" if self.study.size else "closed"] += len(refused)
         self.accounting["accepted"] += len(final) - len(refused)
         places = self.slots + [None] * ((self.study.size or 0) - len(self.slots))
         symbols = {}
@@ -216,7 +227,7 @@ class Colliding(Decoder):
         return hashed
 
 
-@pytest.mark.parametrize("study", [OPEN, BOUNDED], ids=["open", "bounded"])
+@pytest.mark.parametrize("study", [OPEN, BOUNDED, CLOSED], ids=["open", "bounded", "closed"])
 @pytest.mark.parametrize("kinds", [None, 1, 2], ids=["hashes", "half in common", "two halves"])
 @settings(max_examples=60, suppress_health_check=SHARED)
 @given(stream=streams, data=st.data(), size=st.sampled_from([*range(1, 7), 1 << 20]))

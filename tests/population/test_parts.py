@@ -164,7 +164,9 @@ segments = st.lists(
 )
 
 
-@pytest.mark.parametrize("study", [arrivals.OPEN, arrivals.BOUNDED], ids=["open", "bounded"])
+@pytest.mark.parametrize(
+    "study", [arrivals.OPEN, arrivals.BOUNDED, arrivals.CLOSED], ids=["open", "bounded", "closed"]
+)
 @settings(max_examples=20)
 @given(stream=segments, data=st.data(), count=st.sampled_from([1, 2, 8]))
 def test_parts_count_what_everybody_counts(study, stream, data, count):

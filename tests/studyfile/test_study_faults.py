@@ -169,6 +169,35 @@ def test_under_add_remove_the_number_of_people_is_private(read, faults):
     assert (both.rows, both.size_share) == (30000, Fraction(1, 10))
 
 
+def test_a_closed_cohort_has_a_private_size(read, faults):
+    closed = changed("size = 23374", "closed = true")
+    (line,) = faults(closed)
+    assert line.startswith("study.population.closed: is for add_remove, where n is private")
+    private = changed('"replace_one"', '"add_remove"', closed)
+    sound = private.replace("event = [1]", "event = [1]\nsize_share = 0.1")
+    study = read(sound)[0]
+    assert (study.size, study.last_entry) == (None, 1)
+    later = sound.replace("width = 3", 'width = 3\nfirst = "2021-03"')
+    later = later.replace("event = [1]", 'event = [1]\nfirst = "2021-02"')
+    assert read(later)[0].last_entry == 2
+    never = [changed("closed = true\n", other, sound) for other in ("closed = false\n", "")]
+    assert [read(text)[0].last_entry for text in never] == [None, None]
+    assert len({read(text)[0].hash for text in never}) == 1
+    (line,) = faults(changed("closed = true", "closed = 1", sound))
+    assert line.startswith("study.population.closed: must be true or false")
+    both = faults(changed("closed = true", "closed = true\nsize = 9", sound))
+    assert both[0].startswith("study.population.size: under add_remove n is private")
+    (line,) = faults(sound.replace("width = 3", "width = 3\nrows = 9"))
+    assert line.startswith("releases[1].rows: in a closed cohort everybody is counted")
+
+
+def test_a_closed_joint_panel_needs_no_rows_with_absences(read):
+    text = changed('"replace_one"', '"add_remove"', changed("size = 23374", "closed = true"))
+    text = text.replace("missing = 0", 'missing = "absent"').replace('"cumulative"', '"joint"')
+    study = read(text.replace("event = [1]", "event = [1]\nwidth = 2"))[0]
+    assert study.release("months-in-poverty").rows is None
+
+
 @pytest.mark.parametrize(
     "text", ["", "study = 1", "releases = 3\nattributes = 4\nrun = 5", "study = []\nrun = []"]
 )

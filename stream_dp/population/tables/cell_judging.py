@@ -21,6 +21,7 @@ from stream_dp.study import Study
 from ..rejection_reasons import Reason
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
+from .cohort_entries import CohortEntries, LatePeople
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
 from .repeats import Occurrences, Repeats
@@ -48,6 +49,7 @@ class Judgement:
     strange: ids whose shape differs from the known shapes, which are accepted as new people.
     repeated: by column, cells that replace an earlier cell of the same person and period.
     over_lines: the rows that have line ends in a cell.
+    late_people: of a closed cohort, the people with values after the periods of entry alone.
     """
 
     cells: int = 0
@@ -59,6 +61,7 @@ class Judgement:
     strange: list[ShapeFault] = field(default_factory=list)
     repeated: dict[str, Occurrences] = field(default_factory=dict)
     over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
+    late_people: LatePeople | None = None
 
     @property
     def faulty(self) -> int:
@@ -108,6 +111,8 @@ def judge_table(
             progress(len(columns))
     judgement.strange = judgement.shapes.faults(known_shapes or IdShapes())
     judgement.repeated = judge.repeats.places()
+    if judge.entries is not None:
+        judgement.late_people = judge.entries.late()
     return judgement
 
 
@@ -126,6 +131,8 @@ class _Judge:
         self._layout, self._closed, self._judgement = layout, closed, judgement
         self._study, self._overhead, self._tell = study, overhead, tell
         self.repeats = Repeats()
+        last = study.last_entry
+        self.entries = None if last is None else CohortEntries(last)
         self._labels = pa.array(study.periods.labels, pa.string())
         self._numbers = study.periods.numbers
         self._normal = None if study.ids is None else study.ids.normal
@@ -167,7 +174,8 @@ class _Judge:
             judgement.cells += int(cells_present.sum())
             column, attribute = columns.values[name], header.sources[name][1]
             self._note(self._layout.person, "person", cells_present & ~sound, rows, columns.persons)
-            named, late = self._periods(columns, name)
+            numbers = self._period_numbers(columns, name)
+            named, late = numbers > 0, (numbers > 0) & (numbers <= self._closed)
             period_column = name if columns.periods is None else self._layout.period
             self._note(
                 period_column, "period", cells_present & sound & ~named, rows, columns.periods
@@ -181,6 +189,8 @@ class _Judge:
                     judgement.undeclared.add(name)
                 self._note(name, reason, sayable & bad, rows, column)
             usable[name] = sayable & good
+            if self.entries is not None:
+                self.entries.add(persons, rows, numbers, usable=usable[name])
         periods = None if columns.periods is None else columns.periods.to_pylist()
         self.repeats.add(persons.to_pylist(), periods, rows, usable)
 
@@ -234,19 +244,17 @@ class _Judge:
                 text = None if texts is None else texts[index].as_py()
                 self._tell(int(rows[index]), column, reason, text or "")
 
-    def _periods(self, columns: ReportColumns, name: str) -> tuple[Mask, Mask]:
-        """Marks rows whose period is in the study, and rows whose period is closed."""
+    def _period_numbers(self, columns: ReportColumns, name: str) -> NDArray[np.int64]:
+        """Returns the number of each row's period, 0 for a period outside of the study."""
         if columns.periods is None:
-            number = self._numbers[columns.header.sources[name][0]]
-            named = np.ones(len(columns), bool)
-            return named, named & (number <= self._closed)
+            return np.full(len(columns), self._numbers[columns.header.sources[name][0]])
         numbers = pc.fill_null(pc.index_in(columns.periods, value_set=self._labels), -1)
-        number_of = numbers.to_numpy().astype(np.int64) + 1
+        number_of: NDArray[np.int64] = numbers.to_numpy().astype(np.int64) + 1
         named = number_of > 0
         if not named.all() and len(self._judgement.periods) < 99:
             unknown = pc.unique(columns.periods.filter(pa.array(~named))).to_pylist()
             self._judgement.periods.update(text for text in unknown[:99] if text)
-        return named, named & (number_of <= self._closed)
+        return number_of
 
 
 def _too_large(columns: ReportColumns, study: Study, overhead: int) -> dict[str, Mask]:

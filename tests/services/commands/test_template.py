@@ -80,6 +80,19 @@ def test_people_who_come_and_go(read) -> None:
     assert "late entry" not in plan.text()
 
 
+def test_a_closed_cohort(read) -> None:
+    changes = [
+        ('neighbours = "replace_one"', 'neighbours = "add_remove"'),
+        ("size = 1000 ", "# "),
+        ("# closed = true ", "closed = true "),
+        ("# size_share", "size_share"),
+    ]
+    plan = read(TEMPLATE, *changes)
+    assert "never counted" in plan.text()
+    assert "by 2026-01" in plan.text()
+    assert "late entry" not in plan.text()
+
+
 def test_groups(read) -> None:
     groups = [
         MORE,

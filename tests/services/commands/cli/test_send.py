@@ -1,6 +1,8 @@
 """`send`: tables of both layouts, and those that cannot be read."""
 
 import pytest
+from kit.studies import study_toml, window
+from trial import write
 
 # send
 
@@ -81,6 +83,37 @@ def test_sending_twice_changes_no_release(study, stream_dp, as_json):
         "rejected": {},
         "pending": 0,
     }
+
+
+def test_a_closed_cohort_refuses_who_comes_late(tmp_path, stream_dp, as_json):
+    """The sender is told of whom, the operator how many cells, and the panel has nobody of them."""
+    text = study_toml(
+        neighbours="add_remove",
+        size=None,
+        closed=True,
+        releases=[window("pairs", "poverty", width=2, rho=1)],
+        run={"log": "sqlite:small.db", "public": "sqlite:small-public.db"},
+    )
+    study, wide = write(tmp_path, text), tmp_path / "wide.csv"
+    wide.write_text("id,2021-01,2021-02,2021-03\na,0,1,1\nb,,1,\nc,,0,1\n")
+    layout = ["--person", "id", "--attribute", "poverty"]
+    words = stream_dp("send", study, wide, *layout, "--check")
+    assert f"{wide}: 2 people have values after 2021-01 alone, when the cohort closes" in words
+    assert "the first in row 2 below the header" in words
+    assert as_json("send", study, wide, *layout)["late_people"] == {str(wide): 2}
+    wide.write_text("id,2021-02\nb,1\n")
+    words = stream_dp("send", study, wide, *layout)
+    assert "all people have values after 2021-01 alone" in words
+    wide.write_text("id,2021-01\na,0\n")
+    assert "after 2021-01 alone" not in stream_dp("send", study, wide, *layout)
+    stream_dp("close", study, "2021-03", "--yes")
+    stream_dp("run", study, "--until-idle")
+    cells = as_json("status", study)["cells_at_last_cut"]
+    assert (cells["accepted"], cells["rejected"]) == (3, {"closed": 3})
+    rejected = as_json("rejected", study)["cells"]
+    assert {(row["reason"], row["attribute"]) for row in rejected} == {("closed", "poverty")}
+    assert "closed: the cohort is closed" in stream_dp("rejected", study)
+    assert "without an accepted answer by 2021-01 is never counted" in stream_dp("check", study)
 
 
 def test_send_says_which_cells_a_later_row_replaces(study, stream_dp):
