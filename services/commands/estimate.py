@@ -17,6 +17,7 @@ from ..options import public_source
 from ..process.output import Output
 
 ERRORS = "errors are those of the privacy noise, not of sampling people"
+NUMBER_TEXT = {"share": "{:.3%}", "count": "{:,.1f}"}  # by measure
 SYNTHETIC = {
     Synthetic.PANEL: "panel's answer ",
     Synthetic.RECORDS: "records' answer",
@@ -97,28 +98,27 @@ def _askable(public: PublicLog, release: str | None) -> Output:
 
 def answer_lines(answer: Answer) -> list[str]:
     """An answer in words, line by line."""
-    digits = {"share": ".5f", "count": ".1f"}.get(answer.measure, ".5g")
     of_sizes = answer.region is not None
-    digits = ".5g" if of_sizes else digits
+    shown = NUMBER_TEXT.get("" if of_sizes else answer.measure, "{:.5g}").format
     whom = " by their number of people" if of_sizes else ""
     if answer.measure == "share" and answer.people not in {None, "declared", answer.unit}:
         whom = f" {answer.people}"
     less = "" if answer.minus is None else f", less {_place(answer.minus)}"
     lines = [f"{answer.query} at {_place(answer)}{less} ({answer.measure} of {answer.unit}{whom})"]
     ends = answer.interval and (
-        f"  {LEVEL:.0%} interval    {answer.interval[0]:{digits}} to {answer.interval[1]:{digits}}"
+        f"  {LEVEL:.0%} interval    {shown(answer.interval[0])} to {shown(answer.interval[1])}"
     )
     if answer.standard_error is not None:
         name = "estimate" if answer.minus is None else "change  "
         lines += [
-            f"  {name}        {answer.value:{digits}}",
-            f"  standard error  {answer.standard_error:{digits}}",
+            f"  {name}        {shown(answer.value)}",
+            f"  standard error  {shown(answer.standard_error)}",
         ]
         lines += [ends] if ends else []
     if answer.synthetic is not None:
-        padding = f", of which {answer.padding:{digits}} are padding" if answer.padding else ""
+        padding = f", of which {shown(answer.padding)} are padding" if answer.padding else ""
         levels = ", which agrees between all levels" if of_sizes and answer.minus is None else ""
-        lines.append(f"  {SYNTHETIC[answer.origin]} {answer.synthetic:{digits}}{padding}{levels}")
+        lines.append(f"  {SYNTHETIC[answer.origin]} {shown(answer.synthetic)}{padding}{levels}")
     if answer.standard_error is None:
         lines.append(f"  standard error  none is known: {answer.reason}")
         lines += [ends] if ends else []
@@ -157,7 +157,7 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
     joint = public.answers(queries, count=bool(options.count) or None)
     low, high = joint.band()
     measure = joint.answers[0].measure
-    digits = 1 if measure == "count" else 5
+    shown = NUMBER_TEXT[measure].format
     rows: list[dict[str, object]] = []
     text = [f"{measure}s, standard errors, and a band that covers all at once with {LEVEL:.0%}"]
     for query, answer, *band in zip(
@@ -174,8 +174,8 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
             }
         )
         text.append(
-            f"  {answer.value:.{digits}f}  +- {answer.standard_error:.{digits}f}"
-            f"  {band[0]:.{digits}f} to {band[1]:.{digits}f}"
+            f"  {shown(answer.value)}  +- {shown(answer.standard_error)}"
+            f"  {shown(band[0])} to {shown(band[1])}"
             f"  {answer.release}, {query.query} at {answer.period}"
         )
     data: dict[str, object] = {
@@ -185,17 +185,17 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
         "covariance": joint.covariance.tolist(),
     }
     if len(joint.answers) == 2:
-        text += _compared(joint, digits, data)
+        text += _compared(joint, data)
     text.append(ERRORS)
     return Output(data, "\n".join(text))
 
 
-def _compared(joint: JointAnswers, digits: int, data: dict[str, object]) -> list[str]:
+def _compared(joint: JointAnswers, data: dict[str, object]) -> list[str]:
     """The difference and the ratio of two answers, a line for each, and as parts of `data`."""
-    lines = []
-    for name, compare, comparison, digit_count in (
-        ("difference", joint.difference, "the first less the second", digits),
-        ("ratio", joint.ratio, "the first over the second", 5),
+    lines, measure = [], NUMBER_TEXT[joint.answers[0].measure]
+    for name, compare, comparison, shown in (
+        ("difference", joint.difference, "the first less the second", measure.format),
+        ("ratio", joint.ratio, "the first over the second", "{:.5f}".format),
     ):
         try:
             answer = compare(0, 1)
@@ -207,8 +207,7 @@ def _compared(joint: JointAnswers, digits: int, data: dict[str, object]) -> list
         data[name] = {key: value for key, value in answer.as_dict().items() if key in shown_keys}
         low, high = answer.ends
         lines.append(
-            f"{comparison}: {answer.value:.{digit_count}f}, standard error"
-            f" {answer.standard_error:.{digit_count}f}, {LEVEL:.0%} interval"
-            f" {low:.{digit_count}f} to {high:.{digit_count}f}"
+            f"{comparison}: {shown(answer.value)}, standard error"
+            f" {shown(answer.standard_error)}, {LEVEL:.0%} interval {shown(low)} to {shown(high)}"
         )
     return lines

@@ -142,11 +142,9 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
 def _planner(application: FastAPI, access: Access, study: Path) -> None:
     def page(user: str, fields: dict[str, str] | None = None) -> Response:
         declared, key = Deployment.load(study).study, access.form_key(user)
-        try:
-            text = plan_page(declared, "operator_base.html", fields, key=key)
-        except UserError as error:
-            return _problem(400, "This cannot be planned", *error.lines)
-        return Response(text, media_type=_HTML, headers={"Cache-Control": "no-store"})
+        text, sound = plan_page(declared, "operator_base.html", fields, key=key)
+        status = 200 if sound else 400
+        return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
 
     @application.get("/plan")
     def form(request: Request) -> Response:

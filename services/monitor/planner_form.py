@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,22 +26,26 @@ def plan_page(
     fields: Mapping[str, str] | None = None,
     *,
     key: str = "",
-) -> str:
-    """Renders the form with a study's declaration, and the plan for `fields`.
+) -> tuple[str, bool]:
+    """Renders the form with a study's declaration, and the plan for `fields` or their faults.
 
     base: the template that the page extends.
     key: the hidden field of an operator's form.
 
-    Raises UserError.
+    Returns the page and whether the draft could be planned.
     """
     plan: Json | None = None
+    faults: Sequence[str] = ()
     if fields is None:
         text = study_text(study)
         fields = {"draft": text if len(text) <= MOST_DRAFT else ""}
     else:  # browsers send lines of a form with both characters
         fields = {**fields, "draft": fields.get("draft", "").replace("\r\n", "\n")}
-        plan = plan_draft(fields["draft"], request_of(fields))
-    return render(
+        try:
+            plan = plan_draft(fields["draft"], request_of(fields))
+        except UserError as error:
+            faults = error.lines
+    text = render(
         "plan.html",
         base=base,
         head="",
@@ -49,8 +53,10 @@ def plan_page(
         fields={"draft": "", "query": "", "error": "", "people": "", "periods": "", **fields},
         key=key,
         plan=plan,
+        faults=faults,
         figures=() if plan is None else plan_figures(plan),
     )
+    return text, not faults
 
 
 def form_fields(body: bytes) -> dict[str, str]:

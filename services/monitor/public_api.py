@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
@@ -17,6 +18,15 @@ from ..pages.privacy_label import privacy_label
 from ..pages.questions import Question
 from ..pages.record_rows import citation
 from ..pages.release_figures import answers
+from .api_types import (
+    CurveAnswer,
+    EstimateAnswer,
+    PrivacyAnswer,
+    Refusal,
+    ReleaseRow,
+    StudyAnswer,
+    VerifyAnswer,
+)
 from .public_state import State
 
 Text = Annotated[str, Query(max_length=500)]
@@ -37,6 +47,8 @@ def region_path(path: str | None) -> Region | None:
 def state_response(state: State, body: bytes, media: str) -> Response:
     """A response that changes only with the head."""
     headers = {"ETag": f'"{state.head[:32]}"', "Cache-Control": "no-cache"}
+    if media == "application/json":
+        headers["Access-Control-Allow-Origin"] = "*"  # public numbers, without credentials
     return Response(body, media_type=media, headers=headers)
 
 
@@ -63,7 +75,17 @@ def add_api(application: FastAPI, state: State) -> None:
     def answered(data: object) -> Response:
         return state_response(state, json.dumps(data).encode(), "application/json")
 
-    @application.get("/api/v1/study")
+    def typed(path: str, model: Any) -> Callable[..., Any]:
+        # Answers are made by the client; the model is for the document alone.
+        documented: dict[int | str, dict[str, Any]] = {
+            200: {"model": model},
+            400: {"model": Refusal},
+            404: {"model": Refusal},
+            503: {"model": Refusal},
+        }
+        return application.get(path, responses=documented)
+
+    @typed("/api/v1/study", StudyAnswer)
     def study(request: Request) -> Response:
         """The declared study, the hash, the head and a citation."""
         return answered(
@@ -75,12 +97,12 @@ def add_api(application: FastAPI, state: State) -> None:
             }
         )
 
-    @application.get("/api/v1/releases")
+    @typed("/api/v1/releases", list[ReleaseRow])
     def releases(request: Request) -> Response:
         """Every release, in the order of publication."""
         return answered(releases_data(public))
 
-    @application.get("/api/v1/certificates/{index}")
+    @typed("/api/v1/certificates/{index}", dict[str, Any])
     def certificate(request: Request, index: int) -> Response:
         """The certificate of a release; index is the position in the list of releases, from 1."""
         release = release_at_index(public, index)
@@ -88,14 +110,14 @@ def add_api(application: FastAPI, state: State) -> None:
         chain = {"hash": release.message.hash, "previous": release.message.previous}
         return answered(fields | chain)
 
-    @application.get("/api/v1/queries")
+    @typed("/api/v1/queries", dict[str, list[str]])
     def queries(request: Request) -> Response:
         """By release, examples of queries."""
         names = dict.fromkeys(release.name for release in declared.releases)
         names |= {release.certificate.release: None for release in public.published}
         return answered({name: public.queries(name) for name in names})
 
-    @application.get("/api/v1/estimate")
+    @typed("/api/v1/estimate", EstimateAnswer)
     def estimate(
         request: Request,
         release: Text,
@@ -112,14 +134,14 @@ def add_api(application: FastAPI, state: State) -> None:
         answer = public.answer(release, query, period, count=is_count(measure), region=path)
         return answered({**answer.as_dict(), "head": state.head})
 
-    @application.get("/api/v1/curve")
+    @typed("/api/v1/curve", CurveAnswer)
     def curve(request: Request, release: Text, query: Text, measure: Measure = "share") -> Response:
         """The answers to a query at every period."""
         line = answers(public, release, Question(query, query, count=measure == "count"))
         points = [point.answer.as_dict() for point in line.points]
         return answered({"answers": points, "head": state.head})
 
-    @application.get("/api/v1/privacy")
+    @typed("/api/v1/privacy", PrivacyAnswer)
     def privacy(request: Request) -> Response:
         """The privacy label in plain words, and the budget."""
         label = privacy_label(public)
@@ -137,7 +159,7 @@ def add_api(application: FastAPI, state: State) -> None:
             }
         )
 
-    @application.get("/api/v1/verify")
+    @typed("/api/v1/verify", VerifyAnswer)
     def verify(request: Request) -> Response:
         """The checks of the public log, and the hash of every message."""
         hashes = [message.hash for message in public.messages]

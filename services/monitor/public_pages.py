@@ -74,8 +74,10 @@ def public_pages(state: State, open_log: Callable[[], Log]) -> Application:
     return application
 
 
-def _page(state: State, body: bytes) -> Response:
-    return state_response(state, body, _HTML)
+def _page(state: State, body: bytes, status: int = 200) -> Response:
+    response = state_response(state, body, _HTML)
+    response.status_code = status
+    return response
 
 
 def _faults(application: FastAPI) -> None:
@@ -111,7 +113,10 @@ def _pages(application: FastAPI, state: State) -> None:
             prepared = state.pages.get(request.url.path)
             return _page(state, prepared or views.release_page(state, name))
         count, query = measure == "count", within_length(q)
-        return _page(state, views.answer_page(state, name, query, beside, count=count))
+        try:
+            return _page(state, views.answer_page(state, name, query, beside, count=count))
+        except UserError as error:
+            return _page(state, views.release_page(state, name, query, error.lines), 400)
 
     @page("/ask/{name}")
     def ask(request: Request, name: str) -> Response:
@@ -134,8 +139,10 @@ def _pages(application: FastAPI, state: State) -> None:
     ) -> Response:
         query = None if q is None else within_length(q)
         count, path = is_count(measure), region_path(region)
-        body = views.data_set_page(state, name, period, pair, query, count=count, region=path)
-        return _page(state, body)
+        body, sound = views.data_set_page(
+            state, name, period, pair, query, count=count, region=path
+        )
+        return _page(state, body, 200 if sound else 400)
 
     def view_at(path: str, view: Callable[[State], bytes]) -> None:
         page(path)(lambda: _page(state, view(state)))
@@ -158,14 +165,15 @@ def _pages(application: FastAPI, state: State) -> None:
 def _planner(application: FastAPI, state: State) -> None:
     @application.get("/plan", include_in_schema=False)
     def form(request: Request) -> Response:
-        text = plan_page(state.public.study, "site.html")
+        text, _ = plan_page(state.public.study, "site.html")
         return Response(text, media_type=_HTML)
 
     @application.post("/plan", include_in_schema=False)
     async def plan(request: Request) -> Response:
         study, fields = state.public.study, form_fields(await request.body())
-        text = await run_in_threadpool(plan_page, study, "site.html", fields)
-        return Response(text, media_type=_HTML, headers={"Cache-Control": "no-store"})
+        text, sound = await run_in_threadpool(plan_page, study, "site.html", fields)
+        status = 200 if sound else 400
+        return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
 
 
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:

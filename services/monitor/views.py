@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_dp.answers.answer import Region
+from stream_dp.answers.answer import Answer, Region
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.release.public_reader import AnyPublished
@@ -60,7 +60,7 @@ def index_page(state: State) -> bytes:
         "index.html",
         facts=facts(public),
         previews=previews,
-        data_sets=data_sets,
+        data_sets=[any_figures(public, name, None) for name in data_sets],
         latest=latest,
         label=privacy_label(public),
         citation=citation(public),
@@ -68,12 +68,17 @@ def index_page(state: State) -> bytes:
     )
 
 
-def release_page(state: State, name: str) -> bytes:
-    """All figures of a release, and the builder. Raises UserError."""
+def release_page(state: State, name: str, query: str = "", faults: Sequence[str] = ()) -> bytes:
+    """All figures of a release, and the builder. Raises UserError.
+
+    query, faults: a refused question and the reasons, which take the place of the figures.
+    """
     declared = state.public.study.release(name)
     return _rendered(
         state,
         "release.html",
+        query=query,
+        faults=faults,
         figures=state.figures(name),
         builder=builder(state.public.study, declared),
         examples=state.public.queries(name),
@@ -124,26 +129,36 @@ def data_set_page(
     *,
     count: bool | None = None,
     region: Region | None = None,
-) -> bytes:
-    """The marginals of a data set, a two-way table and the answer to a query. Raises UserError."""
+) -> tuple[bytes, bool]:
+    """The marginals of a data set, a two-way table and the answer to a query. Raises UserError.
+
+    Returns the page and whether the query is understood.
+    """
     if state.public.study.batch(name) is None:
         raise UserError(f"release '{name}': is no data set")
     figures = any_figures(state.public, name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
-    answer = None
+    answer: Answer | None = None
+    faults: Sequence[str] = ()
     if query is not None:
-        answer = state.public.answer(name, query, period, count=count, region=region)
-    return _rendered(
+        try:
+            answer = state.public.answer(name, query, period, count=count, region=region)
+        except UserError as error:
+            faults = error.lines
+    page = _rendered(
         state,
         "data_set.html",
         figures=figures,
         table=table,
         pair=pair,
         answer=answer,
+        query=query or "",
+        faults=faults,
         examples=state.public.queries(name),
         regions=state.public.regions(name),
         certificate=_last_index(state, name),
     )
+    return page, not faults
 
 
 def privacy_page(state: State) -> bytes:

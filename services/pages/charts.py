@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stream_dp.client import Answer
 
-from .axes import number_axis, number_text, period_ticks
+from .axes import LETTER, number_axis, number_text, period_ticks
 from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 
 _DENSE = 16  # periods from which estimates are a line in a band, not dots with bars
@@ -271,11 +271,14 @@ def budget(
                 Text("name", frame.left + 24, y, release),
             ]
     label_step = max(1, math.ceil(64 / frame.period_width))
-    for index in range(label_step - 1, len(labels), label_step):
-        if epsilons[index] and frame.y(stacked[index]) > frame.top + 26 + 16 * len(spent):
-            x, y, text = frame.x(index), frame.y(stacked[index]) - 5, f"eps {epsilons[index]}"
-            marks.append(Text("tick", x, y, text, anchor="middle"))
     line = frame.y(total)
+    legend_end = frame.left + 24 + LETTER * max(map(len, (total_text, *spent)))
+    legend_bottom = frame.top + 34 + 16 * len(spent)
+    for index in range(label_step - 1, len(labels), label_step):
+        x, y = frame.x(index), frame.y(stacked[index]) - 5
+        y = px(line - 5) if y - 12 < line else y  # not through the budget's line
+        if epsilons[index] and (x - 24 > legend_end or y > legend_bottom):
+            marks.append(Text("tick", x, y, f"eps {epsilons[index]}", anchor="middle"))
     marks.append(Path("truth", f"M{frame.left} {line}H{width - frame.right}"))
     marks.append(Text("value-ink", frame.left + 8, px(line + 15), total_text))
     marks.append(Path("truth", f"M{frame.left} {floor}H{width - frame.right}"))

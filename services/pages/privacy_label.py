@@ -58,7 +58,7 @@ def privacy_label(public: PublicLog) -> Label:
             f"At most {plan} at delta {delta}, fixed before the first report.",
         ),
         ("What that means for one " + study.unit, guess_words(study, spent)),
-        ("Published exactly", f"{invariants_words(study)}."),
+        ("Invariants, not protected", f"{invariants_words(study)}."),
         (
             "Whom to trust",
             "Those who hold the reports see all of them; the noise is added there, before anything "

@@ -45,10 +45,9 @@ def known_values(study: Study, declared: Release) -> list[str]:
     return [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
 
 
-def span_word(study: Study, count: int) -> str:
-    """A number of periods in words: '3 months'."""
-    quantifier = study.periods.every
-    return f"{count} {quantifier}" + ("" if count == 1 else "s")
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: '3 months', '1 year'."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _windows(study: Study, declared: Release) -> list[Question]:
@@ -66,7 +65,7 @@ def _windows(study: Study, declared: Release) -> list[Question]:
         for v in shown
     ]
     value = values[-1]
-    event, last = shlex.quote(named(value)), span_word(study, width)
+    event, last = shlex.quote(named(value)), counted(width, study.periods.every)
     for need in dict.fromkeys((1, min(2, width), width)):
         if width > 1:
             quantifier = "all of the" if need == width else f"at least {need} of the"
@@ -86,7 +85,7 @@ def totals(study: Study, declared: Release) -> list[Question]:
     every = study.periods.every
     return [
         Question(
-            f"at least {b} {every}{'' if b == 1 else 's'}" if b < most else f"all {b} {every}s",
+            f"{'at least' if b < most else 'all'} {counted(b, every)}",
             f"total at-least {b}",
             count=True,
         )

@@ -15,6 +15,7 @@ from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from .charts import budget, wide_and_narrow
 from .marks import Chart
+from .questions import counted
 from .render import power
 
 _PARAMETERS = {"failure": "the stated error bound fails with probability at most"}
@@ -27,12 +28,13 @@ def facts(public: PublicLog) -> tuple[tuple[str, str], ...]:
     period_unit, delta = study.periods.every, power(study.delta)
     epsilon = public.published[-1].certificate.epsilon_spent if public.published else "0"
     closed = len({release.certificate.period for release in public.published})
+    releases = counted(len(public.published), "release").partition(" ")
     return (
         (f"{study.unit}s, a number that is public", f"{study.size:,}")
         if study.size is not None
         else (f"{study.unit}s: their number is private", "noisy"),
-        (f"of {study.periods.count} {period_unit}s released", str(closed)),
-        ("releases, each with noise drawn once", str(len(public.published))),
+        (f"of {counted(study.periods.count, period_unit)} released", str(closed)),
+        (f"{releases[2]}, each with noise drawn once", releases[0]),
         (f"eps at delta {delta}, for a {study.unit}'s whole history", f"{float(epsilon):.3f}"),
     )
 
@@ -55,7 +57,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
         (
             "Release",
             f"{certificate.release}, {certificate.period}"
-            f" ({certificate.number} of {certificate.horizon} {study.periods.every}s)",
+            f" ({certificate.number} of {counted(certificate.horizon, study.periods.every)})",
         ),
         ("Mechanism", f"{certificate.mechanism}{parameters}"),
         ("Unit of privacy", f"one {unit}, with its whole history"),

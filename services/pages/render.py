@@ -48,7 +48,15 @@ def _environment() -> Environment:
     environment.filters["decimal"] = lambda text: float(Fraction(text))
     environment.filters["lines"] = lambda text: Markup("\n").join(map(visible, text.split("\n")))
     environment.filters["commas"] = lambda value: f"{value:,}"
+    environment.filters["code"] = _code
     return environment
+
+
+def _code(text: str) -> Markup:
+    """A docstring's words, with the parts between backticks as code."""
+    parts = " ".join(text.split()).split("`")
+    form = Markup("<code>{}</code>").format
+    return Markup("").join(form(part) if i % 2 else part for i, part in enumerate(parts))
 
 
 def _shown(value: Any) -> Any:

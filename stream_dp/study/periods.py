@@ -112,7 +112,7 @@ class Periods(BaseModel):
     @field_validator("first", mode="before")
     @classmethod
     def _text(cls, first: object) -> object:
-        return str(first) if isinstance(first, (int, date)) else first
+        return period_text(first)
 
     @field_validator("first")
     @classmethod
@@ -205,6 +205,11 @@ class Periods(BaseModel):
             "quarter": f"{day.year:04d}-Q{(day.month + 2) // 3}",
             "year": f"{day.year:04d}",
         }[self.every]
+
+
+def period_text(label: object) -> object:
+    """A period that a study file states as a number or a date, as text."""
+    return str(label) if isinstance(label, (int, date)) else label
 
 
 def _start(unit: PeriodUnit, first: str, offset: int) -> date:

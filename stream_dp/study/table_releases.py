@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from .families import KINDS, Family, Kind, Synthesizer, kinds_of
 from .field_types import Declaration, Name, Rho, Symbol
+from .periods import period_text
 from .thresholds import Linear
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class DataSetRelease(Declaration):
     """A data set every so many periods; either this or `at`."""
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The periods whose closes begin a data set."""
+
+    @field_validator("at", mode="before")
+    @classmethod
+    def _texts(cls, at: object) -> object:
+        return tuple(map(period_text, at)) if isinstance(at, (list, tuple)) else at
 
     @property
     def family(self) -> Family:

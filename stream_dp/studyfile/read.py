@@ -50,6 +50,7 @@ from .strata import EXPANDED_KEYS, Waves, expanded_releases
 _TABLES = {"kafka", "kafka_public", "input", "signing", "signing_before"}  # of [run]
 _SECTIONS = ("study", "attributes", "groups", "places", "releases", "run")
 _SHARED = ("groups", "places", "periods", "population", "unit", "neighbours", "rho")
+_NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
     "greater_than_equal": ("must be at least {}", "ge"),
@@ -101,10 +102,13 @@ def load_study(path: Path) -> tuple[Study, Run]:
         raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; 'stream-dp new {path}' writes one") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not a study file, a text in UTF-8; {_NO_TABLE}") from None
+    except OSError as error:
         raise UserError(f"{path}: cannot be read: {type(error).__name__}") from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not a TOML file: {error}") from None
+        hint = f"; {_NO_TABLE}" if path.suffix != ".toml" else ""
+        raise UserError(f"{path}: not a TOML file: {error}{hint}") from None
     except RecursionError:
         raise UserError(f"{path}: has tables or lists inside of each other too deeply") from None
     run_raw = raw.pop("run", {})

@@ -62,9 +62,10 @@ def test_files_that_cannot_be_read(read, tmp_path):
         load_study(tmp_path)
     with pytest.raises(UserError, match="not a TOML file"):
         read("[study")
-    (tmp_path / "latin.toml").write_bytes(b"# \xff")
-    with pytest.raises(UserError, match="cannot be read"):
-        load_study(tmp_path / "latin.toml")
+    for name, data in (("latin.toml", b"# \xff"), ("answers.csv", b"person,month\n1,2021-01\n")):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(UserError, match="a table of answers goes to 'stream-dp send"):
+            load_study(tmp_path / name)
 
 
 def test_the_environment_overrides_run(read, monkeypatch):

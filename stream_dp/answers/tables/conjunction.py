@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
+from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.group_releases import KEY_COLUMN
 
 from ..query import nearest
@@ -93,10 +94,11 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
 
 
 def example_conjunctions(published: PublishedTables) -> list[str]:
-    """Examples of queries to a data set."""
+    """Examples of queries to a data set, about values other than 'absent'."""
 
     def term(table: str, name: str) -> str:
-        return f"{name}={published.columns[table][name][-1]}"
+        values = published.columns[table][name]
+        return f"{name}={next((v for v in reversed(values) if v != ABSENT), values[-1])}"
 
     people = [term("people", name) for name in published.names["people"][:3]]
     people_examples = [people[0], " & ".join(people[:2])]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 from urllib.parse import quote
+from urllib.request import urlopen
 
+import jsonschema
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -87,6 +90,25 @@ def test_every_path_of_the_api_is_described(served: Monitor) -> None:
     for path, operations in paths.items():
         assert path in page
         assert all(operation["description"] for operation in operations.values())
+
+
+def test_every_answer_has_its_stated_type(served: Monitor) -> None:
+    document: Any = data(served, "/openapi.json")
+    asked = {
+        "/api/v1/estimate": "?release=pairs&query=pattern%20full",
+        "/api/v1/curve": "?release=pairs&query=pattern%20full",
+    }
+    for path in [path for path in document["paths"] if path.startswith("/api/")]:
+        answers = document["paths"][path]["get"]["responses"]
+        stated = answers["200"]["content"]["application/json"]["schema"]
+        assert stated, path
+        answer = data(served, path.replace("{index}", "1") + asked.get(path, ""))
+        jsonschema.validate(answer, {**stated, "components": document["components"]})
+
+
+def test_any_page_may_read_the_api(served: Monitor) -> None:
+    with urlopen(f"{served.url}/api/v1/study") as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 READ = {

@@ -1,0 +1,111 @@
+"""The types of the API's answers, which the OpenAPI document states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Typed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StudyAnswer(_Typed):
+    """A declared study. study: the declaration, as in the log's first message."""
+
+    study: dict[str, Any]
+    study_hash: str
+    head: str
+    citation: str
+
+
+class ReleaseRow(_Typed):
+    """A publication. index: the position in the log, from 1. rho, rho_spent: rounded."""
+
+    release: str
+    kind: str
+    period: str
+    number: int
+    time: str | None
+    mechanism: str
+    rows: int | None
+    groups: int | None
+    rho: float
+    rho_spent: float
+    epsilon_spent: float
+    hash: str
+    index: int
+
+
+class AnswerFields(_Typed):
+    """An answer to a query. `panel`, `records` or `published`: the synthetic data's own answer."""
+
+    release: str
+    query: str
+    period: str
+    measure: str
+    unit: str
+    value: float | None
+    standard_error: float | None
+    interval: list[float] | None
+    level: float
+    method: str
+    reason: str | None
+    panel: float | None = None
+    records: float | None = None
+    published: float | None = None
+    padding: float | None = None
+    panel_bias: str | None = None
+    people: str | None = None
+    sources: list[str] | None = None
+    through: str | None = None
+    region: list[str] | None = None
+
+
+class EstimateAnswer(AnswerFields):
+    """An answer, and the head of the log that the answer was computed from."""
+
+    head: str
+
+
+class CurveAnswer(_Typed):
+    """The answers to a query at every period."""
+
+    answers: list[AnswerFields]
+    head: str
+
+
+class LabelRow(_Typed):
+    """A heading of the privacy label with a sentence or two."""
+
+    about: str
+    words: str
+
+
+class PrivacyAnswer(_Typed):
+    """The privacy label and the budget. Rho is an exact fraction."""
+
+    simulated: bool
+    label: list[LabelRow]
+    not_protected: list[str]
+    rho_total: str
+    rho_spent: str
+    epsilon_spent: str
+    epsilon_total: str | None
+    delta: str
+
+
+class VerifyAnswer(_Typed):
+    """The checks of the public log. messages: the hash of every message."""
+
+    verified: list[str]
+    head: str
+    messages: list[str]
+
+
+class Refusal(_Typed):
+    """A refused request, in words."""
+
+    error: str
+    lines: list[str]
