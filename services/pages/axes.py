@@ -10,7 +10,7 @@ from itertools import pairwise
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
-LETTER = 6.4  # pixels of a letter, on average
+_LETTER = 6.4  # pixels of a letter, on average
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
         label_width = 54.0  # a month with its year, now and then
         step = next((s for s in _MONTH_STEPS if s * period_width >= label_width), 240)
         return _months(labels, step)
-    label_width = LETTER * max(map(len, labels), default=1) + 12
+    label_width = _LETTER * max(map(len, labels), default=1) + 12
     step = math.ceil(label_width / period_width)
     return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
 

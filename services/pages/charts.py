@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stream_dp.client import Answer
 
-from .axes import LETTER, number_axis, number_text, period_ticks
+from .axes import number_axis, number_text, period_ticks
 from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 
 _DENSE = 16  # periods from which estimates are a line in a band, not dots with bars
@@ -248,39 +248,39 @@ def budget(
     epsilons: the epsilon spent by the end of each period; empty for unreleased periods.
     labels: the periods' labels.
     total: the budget's rho.
-    total_text: the budget in words, beside the budget's line.
-    size: width and height in pixels.
+    total_text: the budget in words.
+    size: width and height in pixels, without the key.
     """
-    width, height = size
-    frame = Frame(width, height, number_axis(0.0, total), len(labels), left=50)
+    names = [*spent] if len(spent) <= 8 else []
+    top = 44 + 16 * len(names)  # the key is above the bars
+    width, height = size[0], size[1] + top - 26
+    frame = Frame(width, height, number_axis(0.0, total), len(labels), left=50, top=top)
     ticks = period_ticks(labels, width - 60)
     marks: list[Mark] = list(frame.axes(ticks, "rho (zCDP) spent so far"))
+    marks.append(Text("value-ink", frame.left, 28, total_text))
     stacked = [0.0] * len(labels)
     floor = frame.y(0.0)
-    for release_number, (release, charges) in enumerate(spent.items()):
+    for release_number, charges in enumerate(spent.values()):
         style, earlier = f"release-{release_number % 4}", 0.0
         for index, charge in enumerate(charges):
             if epsilons[index]:
                 marks += _bars(frame, style, index, (stacked[index], earlier, charge))
                 stacked[index] += earlier + charge
             earlier += charge
-        if len(spent) <= 8:
-            y = px(frame.top + 34 + 16 * release_number)
-            marks += [
-                Box(f"{style} full", x=frame.left + 8, y=y - 9, width=10, height=10),
-                Text("name", frame.left + 24, y, release),
-            ]
     label_step = max(1, math.ceil(64 / frame.period_width))
     line = frame.y(total)
-    legend_end = frame.left + 24 + LETTER * max(map(len, (total_text, *spent)))
-    legend_bottom = frame.top + 34 + 16 * len(spent)
     for index in range(label_step - 1, len(labels), label_step):
-        x, y = frame.x(index), frame.y(stacked[index]) - 5
+        y = frame.y(stacked[index]) - 5
         y = px(line - 5) if y - 12 < line else y  # not through the budget's line
-        if epsilons[index] and (x - 24 > legend_end or y > legend_bottom):
-            marks.append(Text("tick", x, y, f"eps {epsilons[index]}", anchor="middle"))
+        if epsilons[index]:
+            marks.append(Text("tick", frame.x(index), y, f"eps {epsilons[index]}", anchor="middle"))
+    for number, name in enumerate(names):
+        y = 44 + 16 * number
+        marks += [
+            Box(f"release-{number % 4} full", x=frame.left, y=y - 9, width=10, height=10),
+            Text("name", frame.left + 16, y, name),
+        ]
     marks.append(Path("truth", f"M{frame.left} {line}H{width - frame.right}"))
-    marks.append(Text("value-ink", frame.left + 8, px(line + 15), total_text))
     marks.append(Path("truth", f"M{frame.left} {floor}H{width - frame.right}"))
     return Chart(width, height, f"Budget spent by period; {total_text}.", tuple(marks))
 
