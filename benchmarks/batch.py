@@ -78,10 +78,23 @@ def plain(model: Any, params: Any, encoded: Any) -> Any:
     return out
 
 
+def sampled_queries(marginals: Any, n: int, rng: np.random.Generator) -> Any:
+    """n different cells of the marginals, a uniformly random set."""
+    from stream_dp.batch.groups.workload.queries import Queries
+
+    ends = np.cumsum([m.size for m in marginals], dtype=np.int64)
+    cells = np.sort(rng.choice(ends[-1], n, replace=False))
+    which = np.searchsorted(ends, cells, side="right")
+    return Queries.joined(
+        marginals[i].queries(cells[which == i] - (ends[i] - marginals[i].size))
+        for i in np.unique(which)
+    )
+
+
 def cell(form: str, queries: int, rows: int) -> dict[str, float | None]:
     from stream_dp.batch.groups.hpd.adam import AdamSettings
     from stream_dp.batch.groups.hpd.product_mixture import HPD, MeasuredQueries
-    from stream_dp.batch.groups.workload.queries import all_marginals, sampled_queries
+    from stream_dp.batch.groups.workload.queries import all_marginals
 
     base, model = peak(), HPD(domain(form), 10**5, 25 * 10**4, rows)
     levels = range(5) if form == "households" else range(2)

@@ -31,17 +31,17 @@ SIZES = [(queries, rows) for queries in (10**3, 10**4, 10**5) for rows in (200, 
 
 def grouped_round(queries: int, rows: int) -> Callable[[], object]:
     """The function that makes a round."""
-    from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
+    from stream_dp.batch.groups.hpd.hpd_synthesizer import UPDATES
     from stream_dp.batch.groups.hpd.product_mixture import HPD, MeasuredQueries
-    from stream_dp.batch.groups.workload.queries import all_marginals, sampled_queries
+    from stream_dp.batch.groups.workload.queries import all_marginals
 
     model = HPD(batch.domain("alike"), 10**5, 25 * 10**4, rows)
     pool = [m for k in (2, 3, 4) for m in all_marginals(model.domain, k, range(2))]
-    encoded = model.encode(sampled_queries(pool, queries, np.random.default_rng(1)))
+    encoded = model.encode(batch.sampled_queries(pool, queries, np.random.default_rng(1)))
     measured = encoded.take(slice(0, MEASURED))
     values = model.answers(model.init(3), measured)
     noisy = MeasuredQueries(measured, values, np.ones(len(values)))
-    params, adam = model.init(2), HPD_FIXED.adam._replace(steps=STEPS)
+    params, adam = model.init(2), UPDATES._replace(steps=STEPS)
 
     def work() -> None:
         model.answers(params, encoded)

@@ -38,7 +38,6 @@ from household_files import binned_column, read_hierarchy, read_pums
 
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
 from stream_dp.batch.groups.workload.candidates import default_marginals
 from stream_dp.batch.groups.workload.exact_counts import marginal_counts
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
@@ -193,7 +192,6 @@ def flat(truth: Hierarchy, epsilon: str, seed: int) -> tuple[Hierarchy, float]:
     plan = AdaptivePlan.of(batch(truth, "hpd-fixed", epsilon))
     fit = without_households(
         *(truth, 3, plan),
-        settings=HPD_FIXED,
         source=SeededNoise(seed),
         progress=lambda *_: None,
     )

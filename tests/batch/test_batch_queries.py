@@ -20,7 +20,6 @@ from stream_dp.batch.groups.workload.queries import (
     Marginal,
     Queries,
     all_marginals,
-    sampled_queries,
 )
 
 DOMAINS = {"alike": grouped.ALIKE, "related": grouped.RELATED}
@@ -127,23 +126,6 @@ def test_every_choice_of_attributes_is_there_once(k):
     some = all_marginals(grouped.RELATED, k, [HAS_PARENT], ["size", "sex"])
     assert len(some) == comb(3, k) - comb(2, k)
     assert all(m.relative == (1,) for m in some)
-
-
-def test_sampled_queries_are_different_cells_of_the_marginals():
-    marginals = all_marginals(grouped.RELATED, 2, range(5))
-    total = sum(m.size for m in marginals)
-    everything = sampled_queries(marginals, total, np.random.default_rng(0))
-    joined = Queries.joined(m.queries() for m in marginals)
-    assert np.array_equal(_rows(everything), _rows(joined))
-    rng = np.random.default_rng(5)
-    drawn = np.concatenate([_rows(sampled_queries(marginals, 50, rng)) for _ in range(200)])
-    assert len(np.unique(_rows(sampled_queries(marginals, 50, rng)), axis=0)) == 50
-    _, counts = np.unique(drawn, axis=0, return_counts=True)
-    expected = 200 * 50 / total
-    assert len(counts) == total
-    assert abs(counts - expected).max() < 6 * expected**0.5
-    with pytest.raises(ValueError, match="larger"):
-        sampled_queries(marginals, total + 1, rng)
 
 
 def _rows(queries):

@@ -29,12 +29,12 @@ from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 TRUTH = small_groups.hierarchy(groups=2000)
-SETTINGS = mixture.MixtureSettings(20, AdamSettings(30, 0.1))
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(mixture, "HPD_FIXED", SETTINGS)
+    monkeypatch.setattr(mixture, "ROWS", 20)
+    monkeypatch.setattr(mixture, "UPDATES", AdamSettings(30, 0.1))
 
 
 def release(**more):
@@ -96,7 +96,7 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     work = marginal_workload(default_marginals(truth.domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)
-    start = mixture.random_start(truth, work, SETTINGS)
+    start = mixture.random_start(truth, work, rows=20)
     method = AdaptiveMethod.of("t", work, plan.phases(work), start)
     fitted = fit_adaptively(truth, method, FitContext(SeededNoise(2)))
     sample = fitted.sample(1)  # checked as every hierarchy is: one head, a spouse or none

@@ -15,8 +15,8 @@ from kit.small_groups import hierarchy as small
 from numpy.typing import NDArray
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
+from stream_dp.batch.groups.hpd import hpd_synthesizer
 from stream_dp.batch.groups.hpd.adam import AdamSettings
-from stream_dp.batch.groups.hpd.hpd_synthesizer import MixtureSettings
 from stream_dp.batch.groups.workload.candidates import default_marginals
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
@@ -29,7 +29,10 @@ from stream_dp.evaluation.tables.table_report import averaged
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.study.group_releases import BatchRelease
 
-QUICK = MixtureSettings(4, AdamSettings(2, 0.1))
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hpd_synthesizer, "UPDATES", AdamSettings(2, 0.1))
 
 
 def ignored(*arguments: Any) -> None:
@@ -108,7 +111,7 @@ def test_people_without_households_cost_rho_exactly() -> None:
     """From what was drawn: 2 / (2 variance) a marginal; 2^2 / (2 squared scale) a pick."""
     source, rho = RecordedNoise(), Fraction(1, 7)
     synthetic = baselines.without_households(
-        small(), 2, AdaptivePlan(rho, 3), settings=QUICK, source=source, progress=ignored
+        small(), 2, AdaptivePlan(rho, 3), source=source, progress=ignored
     )
     measured = sum(Fraction(2) / (2 * variance) for variance, _ in source.demands)
     picked = sum(Fraction(4 * picks) / (2 * squared) for picks, squared in source.picks)
@@ -127,15 +130,15 @@ def test_nothing_but_what_was_drawn_shapes_them(monkeypatch: pytest.MonkeyPatch)
     truth = small()
     shape = AdaptivePlan(Fraction(1), 2)
     synthetic = baselines.without_households(
-        truth, 2, shape, settings=QUICK, source=SeededNoise(0), progress=ignored
+        truth, 2, shape, source=SeededNoise(0), progress=ignored
     ).sample(5)
     # Everybody is somebody else, and every group elsewhere.
     people = (np.roll(truth.people, 1, axis=0) + 1) % np.array(DOMAIN.person_values)
     groups = np.stack([1 - truth.groups[:, 0], truth.groups[:, 1]], axis=1)
     other = Hierarchy(DOMAIN, groups, people, truth.group_of)
-    again = baselines.without_households(
-        other, 2, shape, settings=QUICK, source=Never(), progress=ignored
-    ).sample(5)
+    again = baselines.without_households(other, 2, shape, source=Never(), progress=ignored).sample(
+        5
+    )
     assert (again.people == synthetic.people).all()
     assert (again.groups == synthetic.groups).all()
 
@@ -146,7 +149,7 @@ def test_people_without_households_are_in_no_relation() -> None:
     alone = Hierarchy(domain, np.array([[0]]), np.array([[0]]), np.zeros(1, int))
     with pytest.raises(ValueError, match="no relation"):
         baselines.without_households(
-            alone, 1, AdaptivePlan(Fraction(1), 1), settings=QUICK, source=Never(), progress=ignored
+            alone, 1, AdaptivePlan(Fraction(1), 1), source=Never(), progress=ignored
         )
 
 

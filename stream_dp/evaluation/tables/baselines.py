@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,6 @@ from stream_dp.batch.people.people_table import People
 from stream_dp.batch.rounds.loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript, ProgressCallback
 from stream_dp.privacy.noise import NoiseSource
-
-if TYPE_CHECKING:
-    from stream_dp.batch.groups.hpd.hpd_synthesizer import MixtureSettings
 
 _SIZE = "size of the group"
 
@@ -76,7 +72,6 @@ def without_households(
     ways: int,
     plan: AdaptivePlan,
     *,
-    settings: MixtureSettings,
     source: NoiseSource,
     progress: ProgressCallback,
 ) -> Flat:
@@ -89,7 +84,6 @@ def without_households(
 
     ways: the most columns of a marginal.
     plan: rho, and how often what is measured.
-    settings: of the model that is fitted.
 
     Needs JAX. Raises ValueError for a domain with roles: groups at random have none.
     """
@@ -102,7 +96,7 @@ def without_households(
     opening = all_marginals(flat.domain, 1, [PERSON], names)
     workload = marginal_workload(marginals, opening)
     phases = plan.phases(workload)
-    start = random_start(flat, workload, settings, phases)
+    start = random_start(flat, workload, phases)
     method = AdaptiveMethod.of("people without households", workload, phases, start)
     context = FitContext(source, MemoryTranscript(), progress)
     return Flat(hierarchy.domain, fit_adaptively(flat, method, context))

@@ -127,13 +127,10 @@ class _Trial:
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
         if truth.domain.roles is None and find_spec("jax") is not None:
-            from stream_dp.batch.groups.hpd.hpd_synthesizer import HPD_FIXED
-
             flat = without_households(
                 truth,
                 self.release.ways,
                 AdaptivePlan.of(self.release),
-                settings=HPD_FIXED,
                 source=self.noise,
                 progress=self._progress(FLAT),
             )

@@ -24,20 +24,7 @@ from .adam import AdamSettings, Params
 from .model_arrays import EncodedQueries
 from .product_mixture import HPD, MeasuredQueries
 
-
-@dataclass(frozen=True)
-class MixtureSettings:
-    """Settings to build and fit a mixture.
-
-    rows: of the mixture.
-    adam: the updates of one round.
-    """
-
-    rows: int
-    adam: AdamSettings
-
-
-HPD_FIXED = MixtureSettings(ROWS, AdamSettings(60, 0.03, 0.1))
+UPDATES = AdamSettings(60, 0.03, 0.1)  # of a round
 
 
 @dataclass(frozen=True)
@@ -70,7 +57,6 @@ class MixtureModel:
     family: HPD
     encoded: EncodedQueries
     params: Params
-    settings: MixtureSettings
     room: Room
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
@@ -79,8 +65,7 @@ class MixtureModel:
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
         counts = MeasuredQueries(queries, measured.values, measured.noise)
-        adam, room = self.settings.adam, self.room.measured
-        params, summary = self.family.fit(self.params, counts, adam, room)
+        params, summary = self.family.fit(self.params, counts, UPDATES, self.room.measured)
         return replace(self, params=params), summary.best_error
 
     def sample(self, seed: int) -> Hierarchy:
@@ -88,23 +73,15 @@ class MixtureModel:
 
 
 def random_start(
-    hierarchy: Hierarchy,
-    workload: Workload,
-    settings: MixtureSettings,
-    phases: Sequence[Phase] = (),
+    hierarchy: Hierarchy, workload: Workload, phases: Sequence[Phase] = (), rows: int = ROWS
 ) -> Callable[[int], Model[Hierarchy]]:
     """A function from a seed to the first model. Only G and N of the hierarchy are used."""
-    family = HPD(
-        domain=workload.domain,
-        groups=hierarchy.G,
-        people=hierarchy.N,
-        rows=settings.rows,
-    )
+    family = HPD(workload.domain, hierarchy.G, hierarchy.N, rows)
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
 
     def start(seed: int) -> MixtureModel:
         params = family.init(seed % (1 << 31))
-        return MixtureModel(family, encoded, params, settings, room)
+        return MixtureModel(family, encoded, params, room)
 
     return start
 
@@ -113,10 +90,10 @@ def fit_mixture(
     hierarchy: Hierarchy, release: BatchRelease, context: FitContext
 ) -> AdaptiveFit[Workload, Hierarchy]:
     """See `synthesizer.Synthesizer`: kind 'hpd-fixed'."""
-    settings = replace(HPD_FIXED, rows=release.rows or HPD_FIXED.rows)
+    rows = release.rows or ROWS
     return fit_workload(
         hierarchy,
         release,
         context,
-        lambda workload, phases: random_start(hierarchy, workload, settings, phases),
+        lambda workload, phases: random_start(hierarchy, workload, phases, rows),
     )

@@ -205,20 +205,6 @@ def all_marginals(
     return tuple(marginals)
 
 
-def sampled_queries(marginals: Sequence[Marginal], n: int, rng: np.random.Generator) -> Queries:
-    """n different cells of the marginals, a uniformly random set.
-
-    The choice is public and independent of the data. Raises ValueError if there are fewer cells.
-    """
-    ends = np.cumsum([m.size for m in marginals], dtype=np.int64)
-    cells = np.sort(rng.choice(ends[-1], n, replace=False))
-    which = np.searchsorted(ends, cells, side="right")
-    return Queries.joined(
-        marginals[i].queries(cells[which == i] - (ends[i] - marginals[i].size))
-        for i in np.unique(which)
-    )
-
-
 def _words(columns: Sequence[Column], targets: Targets) -> list[str]:
     pairs = zip(columns, targets, strict=True)
     return [f"{column.name}={column.values[code]}" for column, code in pairs if code != FREE]
