@@ -128,3 +128,40 @@ def test_shapes_and_refusals():
 def test_noise_that_could_saturate_is_never_drawn(variance):
     with pytest.raises(ValueError):
         discrete_gaussian(variance, 3)
+
+
+class Off:
+    """A source whose selections have a scale that is off by a factor."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def top(self, scores, picks, variance):
+        return SystemNoise().top(scores, picks, variance * self.factor**2)
+
+
+def excess(source, scores, scale, calls):
+    """The scores of rankings over those that the exponential mechanism expects, in deviations.
+
+    Every index of a ranking is drawn among the rest in proportion to exp(score / scale).
+    """
+    over, variance = 0.0, 0.0
+    for _ in range(calls):
+        ranking = source.top(scores, len(scores), Fraction(scale) ** 2)
+        assert sorted(ranking) == list(range(len(scores)))
+        ordered = scores[ranking] / scale
+        weights = np.exp(ordered - ordered.max())
+        rest = weights[::-1].cumsum()[::-1]
+        mean = (weights * ordered)[::-1].cumsum()[::-1] / rest
+        square = (weights * ordered**2)[::-1].cumsum()[::-1] / rest
+        over += (ordered - mean).sum()
+        variance += (square - mean**2).sum()
+    return over / math.sqrt(variance)
+
+
+@pytest.mark.parametrize("source", [SystemNoise(), SeededNoise(3)], ids=["system", "seeded"])
+def test_selections_are_the_exponential_mechanism_and_a_scale_5_percent_off_is_noticed(source):
+    scores = np.random.default_rng(5).integers(-400, 400, 120)
+    assert abs(excess(source, scores, 100, 400)) < 5
+    for factor in (Fraction(95, 100), Fraction(105, 100)):
+        assert abs(excess(Off(factor), scores, 100, 400)) > 5
