@@ -41,19 +41,6 @@ class StoredCounters(msgspec.Struct, frozen=True):
     costs: tuple[str, ...]
 
 
-class StoredTotals(msgspec.Struct, frozen=True):
-    """The coupled measurement of a cumulative release.
-
-    factors: of gains and odds, (5, periods) whole numbers
-    gains: the variances of all sums over that of the noise, threshold after threshold
-    costs: of periods 1..t for every t, exact fractions
-    """
-
-    factors: bytes
-    gains: bytes
-    costs: tuple[str, ...]
-
-
 class StoredPresence(msgspec.Struct, frozen=True):
     """Who is present, in a window release of an open population.
 
@@ -69,7 +56,6 @@ class StoredDesign(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a release computes in floats; nothing where all of it is exact."""
 
     counters: StoredCounters | None = None
-    totals: StoredTotals | None = None
     presence: StoredPresence | None = None
 
 
@@ -102,26 +88,6 @@ def packed_integers(numbers: NDArray[np.int64]) -> bytes:
 def unpacked_integers(data: bytes, *shape: int) -> NDArray[np.int64]:
     """The numbers that `packed_integers` wrote, in this shape. Raises Inconsistent."""
     return _unpacked(data, "<i4", shape).astype(np.int64)
-
-
-def packed_long_integers(numbers: NDArray[np.int64]) -> bytes:
-    """Whole numbers of 64 bits, as bytes."""
-    return zlib.compress(numbers.astype("<i8").tobytes(), 9)
-
-
-def unpacked_long_integers(data: bytes, *shape: int) -> NDArray[np.int64]:
-    """The numbers that `packed_long_integers` wrote, in this shape. Raises Inconsistent."""
-    return _unpacked(data, "<i8", shape).astype(np.int64)
-
-
-def packed_floats(numbers: NDArray[np.float64]) -> bytes:
-    """Floats, as bytes."""
-    return zlib.compress(numbers.astype("<f8").tobytes(), 9)
-
-
-def unpacked_floats(data: bytes, *shape: int) -> NDArray[np.float64]:
-    """The numbers that `packed_floats` wrote, in this shape. Raises Inconsistent."""
-    return _unpacked(data, "<f8", shape).astype(np.float64)
 
 
 def _unpacked(data: bytes, form: str, shape: tuple[int, ...]) -> NDArray[Any]:

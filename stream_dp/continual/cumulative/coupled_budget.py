@@ -1,4 +1,4 @@
-"""The cost of the coupled measurement of a cumulative release, and what a journal stores of it."""
+"""The cost of the coupled measurement of a cumulative release."""
 
 from __future__ import annotations
 
@@ -7,27 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from stream_dp.study import Neighbours
 
-from ..stored_design import (
-    StoredTotals,
-    fractions,
-    packed_floats,
-    packed_long_integers,
-    unpacked_floats,
-    unpacked_long_integers,
-)
 from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR
-from .coupled_strategy import (
-    PRIVATE_SIZE,
-    PUBLIC_SIZE,
-    CoupledStrategy,
-    Floats,
-    Integers,
-    coupled_strategy,
-)
+from .coupled_gains import coupled_gains
+from .coupled_strategy import CoupledStrategy, Floats, Integers, coupled_strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +22,12 @@ class CoupledBudget:
     neighbours: the neighbouring relation
     present: whether threshold 0 follows the people who have entered
     moves: as `CumulativeDesign` has it
-    stored: what was computed when the study began; None where it is computed here
     """
 
     horizon: int
     neighbours: Neighbours
     present: bool
     moves: bool
-    stored: StoredTotals | None = None
 
     @property
     def _public_size(self) -> bool:
@@ -55,11 +37,7 @@ class CoupledBudget:
     def strategy(self) -> CoupledStrategy:
         """Of T periods, or of T + 1 with entries."""
         periods = self.horizon + self.present
-        if self.stored is None:
-            return coupled_strategy(public_size=self._public_size, periods=periods)
-        factors = unpacked_long_integers(self.stored.factors, 5, periods)
-        constants = PUBLIC_SIZE if self._public_size else PRIVATE_SIZE
-        return CoupledStrategy(constants, factors)
+        return coupled_strategy(public_size=self._public_size, periods=periods)
 
     @cached_property
     def costs(self) -> tuple[Fraction, ...]:
@@ -67,8 +45,6 @@ class CoupledBudget:
 
         With moves two strata can change by one person each, which costs twice add_remove.
         """
-        if self.stored is not None:
-            return fractions(self.stored.costs)
         return tuple(Fraction(self._cost(t)) for t in range(1, self.horizon + 1))
 
     def _cost(self, t: int) -> int:
@@ -85,17 +61,9 @@ class CoupledBudget:
         return self.costs[-1]
 
     def gains(self, threshold: int) -> Floats:
-        """The variance of each unbiased sum over that of the noise."""
-        first = threshold == 0 and self.present
-        return self._gains[threshold - (not self.present)][: self.horizon if first else None]
-
-    @cached_property
-    def _gains(self) -> tuple[Floats, ...]:
-        if self.stored is None:
-            return tuple(self.strategy.variances())
-        periods = self.strategy.periods
-        every = unpacked_floats(self.stored.gains, periods * (periods + 1) // 2)
-        return tuple(np.split(every, np.cumsum(np.arange(periods, 1, -1))))
+        """The variance of each unbiased sum over that of the noise, as `coupled_gains` has it."""
+        every = coupled_gains(public_size=self._public_size)
+        return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
     def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:
         """`CoupledStrategy.row` of a threshold (0 for entries) at a period of the release."""
@@ -104,14 +72,6 @@ class CoupledBudget:
     def block(self, threshold: int, t: int) -> tuple[Integers, Integers]:
         """`CoupledStrategy.block` of the rows of a threshold up to a period of the release."""
         return self.strategy.block(threshold + self.present, t - max(threshold, 1) + 1)
-
-    def as_stored(self) -> StoredTotals:
-        """What another machine may compute otherwise."""
-        return StoredTotals(
-            factors=packed_long_integers(self.strategy.factors),
-            gains=packed_floats(np.concatenate(self._gains)),
-            costs=tuple(str(cost) for cost in self.costs),
-        )
 
 
 @lru_cache(maxsize=1 << 10)

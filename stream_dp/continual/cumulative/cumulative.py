@@ -108,7 +108,7 @@ class Cumulative(CumulativeDesign):
             rows=study.size if release.rows is None else release.rows,
             failure=release.failure,
             moves=release.where is not None,
-            stored=stored.counters or stored.totals,
+            stored=stored.counters,
         )
 
     @classmethod
@@ -127,7 +127,7 @@ class Cumulative(CumulativeDesign):
     def as_stored(self) -> StoredDesign:
         """What another machine may compute otherwise."""
         if isinstance(self.budget, CoupledBudget):
-            return StoredDesign(totals=self.budget.as_stored())
+            return NONE
         return StoredDesign(counters=self.budget.as_stored())
 
     @property

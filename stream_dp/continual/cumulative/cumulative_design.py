@@ -25,7 +25,7 @@ from stream_dp.study import CounterKind, Neighbours
 from ..base import Counts, Demand
 from ..counters.methods import CounterMethod, counter_method
 from ..counters.stream_counters import ONCE, Counter
-from ..stored_design import StoredCounters, StoredTotals
+from ..stored_design import StoredCounters
 from .budgets import CounterBudget, counter_budget
 from .coupled_budget import CoupledBudget, coupled_budget
 from .placed_counters import CoupledTotal, Placed, PlacedCounter
@@ -56,7 +56,7 @@ class CumulativeDesign:
     counter: CounterKind | None = None
     present: bool = False
     moves: bool = False
-    stored: StoredCounters | StoredTotals | None = None
+    stored: StoredCounters | None = None
 
     @cached_property
     def budget(self) -> CounterBudget | CoupledBudget:
@@ -70,7 +70,6 @@ class CumulativeDesign:
             neighbours=self.neighbours,
             present=self.present,
             moves=self.moves,
-            stored=self.stored if isinstance(self.stored, StoredTotals) else None,
         )
 
     @cached_property
@@ -84,7 +83,7 @@ class CumulativeDesign:
             present=self.present,
             moves=self.moves,
             share=share,
-            stored=self.stored if isinstance(self.stored, StoredCounters) else None,
+            stored=self.stored,
         )
 
     @property
@@ -227,8 +226,9 @@ class CumulativeDesign:
     def worst_variance(self) -> Fraction:
         """The largest noise variance of a released number: a sum's, or that of people.
 
-        Computed from the parameter of the noise, which is at or above its variance. The gains are
-        floats with a relative rounding of about 1e-14; the rest is exact.
+        Computed from the parameter of the noise, which is at or above its variance. The gains of
+        the coupled measurement are rounded up. Those of counters are floats with a relative
+        rounding of about 1e-14; the rest is exact.
         """
         return max(placed.variance * placed.worst_gain for placed in self.placed_counters)
 

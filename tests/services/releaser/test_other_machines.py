@@ -14,7 +14,7 @@ from kit import portable
 from kit.panels import StudyFolder, rows, script
 
 from stream_dp.continual.counters.methods import counter_method
-from stream_dp.continual.cumulative import budgets, coupled_budget
+from stream_dp.continual.cumulative import budgets, coupled_strategy
 from stream_dp.continual.window import presence
 from stream_dp.services.cli import main
 from stream_dp.study.topics import RELEASES
@@ -53,7 +53,6 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
     study.send(script()[0])
     assert not study.run()
     budgets.counter_budget.cache_clear()
-    coupled_budget.coupled_budget.cache_clear()
     here = budgets.counter
 
     def counter(kind, length):
@@ -61,8 +60,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
 
     monkeypatch.setattr(budgets, "counter", counter)
     for module, name in (
-        (coupled_budget, "coupled_strategy"),
-        (coupled_budget, "table_cost"),
+        (coupled_strategy, "solve_triangular"),
         (budgets, "path_costs"),
         (budgets, "equal_variance_weights"),
         (presence, "cholesky_banded"),
@@ -70,7 +68,6 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
         monkeypatch.setattr(module, name, elsewhere)
     yield study
     budgets.counter_budget.cache_clear()
-    coupled_budget.coupled_budget.cache_clear()
 
 
 def test_a_study_that_has_begun_needs_no_factorization(begun: StudyFolder, handlers: None) -> None:

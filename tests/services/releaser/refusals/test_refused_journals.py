@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def test_a_state_of_an_unknown_version(
             return sent
         state = msgspec.msgpack.decode(Entry(sent).state(release), type=PackedState)
         state.version = 99
-        return replaced(sent, f"state {release}/0", zlib.compress(msgspec.msgpack.encode(state)))
+        return replaced(sent, f"state {release}/0", lzma.compress(msgspec.msgpack.encode(state)))
 
     rewrite(place, newer)
     line = refused()

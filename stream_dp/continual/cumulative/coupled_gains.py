@@ -1,0 +1,61 @@
+"""Variances of the sums of the coupled measurement over that of its noise, from a table.
+
+`CoupledStrategy.variances` computes them with a linear algebra library. That takes 10 seconds for
+`LONGEST` periods, and the last digits depend on the machine. So the table has them for every number
+of periods, rounded up to 15 binary digits: no standard error is too small, and none is more than
+0.004 % too large. `python -m kit.coupled_gains` in `tests` writes the table.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .coupled_strategy import Floats
+
+TABLE = "coupled_gains.xz"
+LONGEST = 601  # periods: 600 with entries
+_DROPPED = 38  # of the 52 binary digits of a float
+_DIFFERENCES = 2  # neighbours are so alike that the table has their second differences
+
+
+@cache
+def coupled_gains(*, public_size: bool) -> tuple[Floats, ...]:
+    """The variances of S_b(b..LONGEST) for b = 1, 2, .. and integer noise of variance 1.
+
+    public_size: whether the number of people is public
+
+    Fewer periods have the leading ones of each.
+    """
+    table = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
+    by_byte = np.frombuffer(table, np.uint8).reshape(2, 4, -1)[int(public_size)]
+    folded = by_byte.T.copy().view("<u4").ravel().astype(np.int64)
+    numbers: NDArray[np.int64] = (folded >> 1) ^ -(folded & 1)
+    for _ in range(_DIFFERENCES):
+        numbers = numbers.cumsum()
+    every = (numbers << _DROPPED).view(np.float64)
+    return tuple(np.split(every, np.cumsum(np.arange(LONGEST, 1, -1))))
+
+
+def rounded_up(gains: Floats) -> Floats:
+    """Positive floats, rounded up to 15 binary digits."""
+    return (_shifted(gains) << _DROPPED).view(np.float64)
+
+
+def gains_table(private: Sequence[Floats], public: Sequence[Floats]) -> bytes:
+    """The bytes of the table, from the variances of `LONGEST` periods."""
+    numbers = np.stack([_shifted(np.concatenate(gains)) for gains in (private, public)])
+    differences = np.diff(numbers, n=_DIFFERENCES, prepend=np.zeros((2, _DIFFERENCES), np.int64))
+    folded = (differences << 1) ^ (differences >> 63)  # small numbers of either sign are small
+    by_byte = folded.astype("<u4").view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
+    return lzma.compress(by_byte.tobytes(), preset=9)
+
+
+def _shifted(gains: Floats) -> NDArray[np.int64]:
+    shifted: NDArray[np.int64] = (gains.view(np.int64) + (1 << _DROPPED) - 1) >> _DROPPED
+    return shifted

@@ -1,0 +1,80 @@
+"""The size of a journal entry in a long study."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from kit.studies import attribute, cumulative, small_study
+
+from stream_dp.log.log import TopicInfo
+from stream_dp.planning.plan import Plan
+from stream_dp.population import CellCounts
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.journal.genesis import genesis
+from stream_dp.services.journal.journal import ClosedInput, Entry, journal_records
+from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
+
+PERIODS, PEOPLE = 500, 1000
+
+
+@dataclass(frozen=True)
+class Closed:
+    counts: dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return Plan(
+        small_study(
+            name="long",
+            neighbours="add_remove",
+            size=None,
+            periods={"first": 1, "every": "step", "count": PERIODS},
+            attributes={"work": attribute([0, 1], missing=0)},
+            releases=[cumulative("totals", "work", [1], rows=PEOPLE, rho="1/200")],
+        )
+    )
+
+
+def long_state(mechanism, period, rng):
+    """The state after a period, with numbers as large as those of 1,000 people."""
+    first = mechanism.init()
+    totals = rng.integers(0, period + 1, PEOPLE)
+    return replace(
+        first,
+        period=period,
+        streams=rng.integers(0, 20, first.streams.shape),
+        noisy=rng.normal(0, 2e6, first.noisy.shape).astype(np.int64),
+        entries=rng.normal(2, 20, first.entries.shape),
+        sums=np.array([(totals >= b).sum() for b in range(PERIODS + 1)]),
+        totals=totals,
+    )
+
+
+@pytest.mark.parametrize("period", [250, PERIODS])
+def test_a_close_adds_at_most_20_kb(plan, period):
+    """Entries grow with the period, so the last is the largest; 28 kB in an earlier form."""
+    study, (release,) = plan.study, plan.study.releases
+    rng, mechanism = np.random.default_rng(1), plan.mechanisms["totals"]
+    begin = Entry(
+        genesis(study, plan.design, TopicInfo("x" * 32, 1, {0: 0}), b"k" * 32, True, places={})
+    )
+    state = ReleaseState(release, mechanism, long_state(mechanism, period - 1, rng))
+    counts = {"totals": rng.integers(0, 20, PERIODS + 1)}
+    closed = ClosedInput(
+        period, {0: 5}, {0: period}, Closed(counts), CellCounts(), ("a" * 40, "b" * 64)
+    )
+    draws = draw_noise(study, SeededNoise(1), [state], period)
+    end, _ = decide(
+        plan,
+        ChainEnd.of(plan, [begin]),
+        [state],
+        draws=draws,
+        closed_input=closed,
+        simulated=True,
+    )
+    records = journal_records(end.entry.message, study)
+    size = sum(len(record.value) for record in records)
+    assert 5_000 < size < 20_000
+    # What is decoded is what was decided.
+    assert end.entry.public_records()[-1].value
