@@ -56,9 +56,8 @@ def test_a_close_adds_at_most_20_kb(plan, period):
     """Entries grow with the period, so the last is the largest; 28 kB in an earlier form."""
     study, (release,) = plan.study, plan.study.releases
     rng, mechanism = np.random.default_rng(1), plan.mechanisms["totals"]
-    begin = Entry(
-        genesis(study, plan.design, TopicInfo("x" * 32, 1, {0: 0}), b"k" * 32, True, places={})
-    )
+    topic = TopicInfo("x" * 32, 1, {0: 0})
+    begin = Entry(genesis(study, {}, plan.design, topic, b"k" * 32, True, places={}))
     state = ReleaseState(release, mechanism, long_state(mechanism, period - 1, rng))
     counts = {"totals": rng.integers(0, 20, PERIODS + 1)}
     closed = ClosedInput(
