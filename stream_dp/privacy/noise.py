@@ -33,7 +33,8 @@ _WIDE = 10**8  # above this variance a simulation rounds normal numbers: a table
 _BITS = 64  # of a word that is compared with a table
 _GUIDED = 16  # the leading bits of a word that mostly decide
 _CHUNK = 1 << 19  # words that are drawn at once
-_TABLE_FROM = 1 << 15  # draws that are worth a table
+_TABLE_FROM = 512  # draws that are worth a table of a small variance
+_GUIDE_FROM = 1 << 13  # words that are worth a guide to a table
 _TABLE_TO = 1 << 24  # the largest variance of a table
 _LEAST_DECAY = Fraction(1, 1 << 12)  # of double-geometric noise: its table has 2^18 entries
 
@@ -133,7 +134,8 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArr
     size = math.prod(shape) if isinstance(shape, tuple) else shape
     if size == 0:
         return np.zeros(shape, np.int64)
-    if size >= _TABLE_FROM and variance <= _TABLE_TO:
+    # A table has about 18 entries a standard deviation.
+    if size >= _TABLE_FROM + 2 * math.isqrt(int(variance)) and variance <= _TABLE_TO:
         return _from_table(Law.gaussian(variance), size).reshape(shape)
     measure = _measurement(scale_above(variance))
     return np.array(measure([0] * size), dtype=np.int64).reshape(shape)
@@ -207,12 +209,17 @@ def _from_table(law: Law, size: int) -> NDArray[np.int64]:
 
 def _values(law: Law, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Maps uniform words to values. A word that is an entry of the table draws more bits."""
-    first, floors, guide = _guided_table(law)
-    lead = (uniforms >> np.uint64(_BITS - _GUIDED)).astype(np.intp)
-    entries = guide[lead]
-    # No entry lies between the least and the largest word of such a lead.
-    open_ = np.flatnonzero(entries != guide[lead + 1])
-    entries[open_] = np.searchsorted(floors, uniforms[open_])
+    first, floors = _words_of(law)
+    if len(uniforms) < _GUIDE_FROM:
+        entries = np.searchsorted(floors, uniforms)
+        open_ = np.arange(len(uniforms))
+    else:
+        guide = _guide(law)
+        lead = (uniforms >> np.uint64(_BITS - _GUIDED)).astype(np.intp)
+        entries = guide[lead]
+        # No entry lies between the least and the largest word of the other leads.
+        open_ = np.flatnonzero(entries != guide[lead + 1])
+        entries[open_] = np.searchsorted(floors, uniforms[open_])
     values = entries + first
     for i in open_[floors[entries[open_]] == uniforms[open_]].tolist():
         values[i] = decided(
@@ -221,15 +228,20 @@ def _values(law: Law, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
     return values
 
 
-@lru_cache(maxsize=16)
-def _guided_table(law: Law) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
-    """Returns the table of a law, and by lead of a word the first entry not below the lead."""
+@lru_cache(maxsize=64)
+def _words_of(law: Law) -> tuple[int, NDArray[np.uint64]]:
+    """Returns the first value and the entries of the table of a law."""
     entries = table(law, _BITS)
-    floors = np.array(entries.floors, np.uint64)
+    return entries.first, np.array(entries.floors, np.uint64)
+
+
+@lru_cache(maxsize=16)
+def _guide(law: Law) -> NDArray[np.int64]:
+    """Returns, by lead of a word, the first entry of a law's table not below the lead."""
+    _, floors = _words_of(law)
     leads = np.arange(1 << _GUIDED, dtype=np.uint64) << np.uint64(_BITS - _GUIDED)
     # The last entry is the last word: the length keeps the last lead open.
-    guide = np.append(np.searchsorted(floors, leads), len(floors))
-    return entries.first, floors, guide.astype(np.int64)
+    return np.append(np.searchsorted(floors, leads), len(floors)).astype(np.int64)
 
 
 @lru_cache(maxsize=64)

@@ -59,15 +59,20 @@ def test_every_entry_is_the_exact_probability_rounded_down(law, bits):
     assert list(entries.floors) == [exact[entries.first + i] for i in range(len(entries.floors))]
 
 
+@pytest.mark.parametrize("guide_from", [0, 2])
 @pytest.mark.parametrize("law", LAWS)
-def test_all_words_of_16_bits_are_decided_as_the_exact_law_has_it(law, monkeypatch):
+def test_all_words_of_16_bits_are_decided_as_the_exact_law_has_it(law, guide_from, monkeypatch):
     """Words of 8 bits and, on a tie, 8 more: every one of the 65,536 continuations is tried.
+
+    With a guide to the table, and without one.
 
     Of the words of 16 bits, exactly those that are an entry of the table of 16 bits need more.
     """
     monkeypatch.setattr(noise, "_BITS", 8)
     monkeypatch.setattr(noise, "_GUIDED", 3)
-    noise._guided_table.cache_clear()
+    monkeypatch.setattr(noise, "_GUIDE_FROM", guide_from)
+    noise._words_of.cache_clear()
+    noise._guide.cache_clear()
     seen = {}
     needed_more = 0
     for first in range(256):
@@ -88,7 +93,8 @@ def test_all_words_of_16_bits_are_decided_as_the_exact_law_has_it(law, monkeypat
             if given_bytes:  # decided by the first word: so are its other continuations
                 seen[value] += 255
                 break
-    noise._guided_table.cache_clear()
+    noise._words_of.cache_clear()
+    noise._guide.cache_clear()
     exact = exact_floors(law, 16)
     least, *_ = exact
     expected = {
@@ -115,11 +121,13 @@ def test_a_tie_is_decided_by_further_words():
 def test_a_large_draw_has_the_law_of_a_small_one_and_5_percent_off_is_noticed(variance):
     """Words and tables against OpenDP's sampler, which small draws use."""
     size = noise._TABLE_FROM
-    fast = discrete_gaussian(variance, 4 * size)
-    slow = np.concatenate([discrete_gaussian(variance, size - 1) for _ in range(2)])
-    assert same_law(fast, slow)
-    off = discrete_gaussian(variance * Fraction(105, 100) ** 2, 4 * size)
-    assert not same_law(off, slow)
+    large = discrete_gaussian(variance, 1 << 17)
+    middling = np.concatenate([discrete_gaussian(variance, 2 * size) for _ in range(128)])
+    small = np.concatenate([discrete_gaussian(variance, size - 1) for _ in range(128)])
+    assert same_law(large, small)
+    assert same_law(middling, small)
+    off = discrete_gaussian(variance * Fraction(105, 100) ** 2, 1 << 17)
+    assert not same_law(off, small)
 
 
 def same_law(first, second, alarm=1e-12):
