@@ -19,10 +19,12 @@ import pyarrow.parquet
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.log.log import Log
+from stream_dp.log import open_log
+from stream_dp.log.log import Log, Record
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, Family, Registry
+from stream_dp.study.topics import RELEASES
 
 from .public_state import State
 
@@ -34,6 +36,7 @@ FORMATS = {
 }
 MOST_CELLS = 200_000_000  # of a panel, which takes as many bytes of memory
 _AT_ONCE = 65_536  # rows of a batch
+_RECORDS = 20  # of one read of the log
 
 
 def write_download(
@@ -67,6 +70,21 @@ def write_download(
         with _WRITERS[form](file, first.schema) as writer:
             for rows in chain([first], tables):
                 writer.write_table(rows)
+
+
+def write_log(open_source: Callable[[], Log], out: Path) -> None:
+    """Writes the public log to a new SQLite file. Raises LogError."""
+    url = f"sqlite:{out.name}"
+    with closing(open_source()) as source, closing(open_log(url, out.parent, public=True)) as copy:
+        copy.create({RELEASES: 1})
+        position, at_end = 0, False
+        while not at_end:
+            batch = source.read(RELEASES, {0: position}, _RECORDS, 0)
+            position, at_end = batch.next[0], batch.at_end
+            copy.append(
+                Record(RELEASES, r.value, r.key, r.headers or (), partition=0, time=r.time)
+                for r in batch.records
+            )
 
 
 def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:

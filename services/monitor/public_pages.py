@@ -6,11 +6,11 @@ the limits and may fail.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,7 +25,7 @@ from stream_dp.log.log import Log, LogError
 
 from ..pages.render import render
 from . import views
-from .downloads import FORMATS, write_download
+from .downloads import FORMATS, write_download, write_log
 from .limits import Application
 from .planner_form import form_fields, plan_page
 from .public_api import (
@@ -177,6 +177,15 @@ def _planner(application: FastAPI, state: State) -> None:
 
 
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:
+    @application.get("/download/log.db")
+    def log() -> Response:
+        """The public log, a SQLite file, for `stream-dp verify` and the page's verifier."""
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / "log.db"
+            write_log(open_log, copy)
+            file = copy.open("rb")  # without a name it ends with its last reader
+        return _sent(file, f"{state.public.study.name}-public.db", "application/vnd.sqlite3")
+
     @application.get("/download/{release}/{table}.{form}")
     def download(release: str, table: str, form: str, period: Optional = None) -> Response:
         """A table of a release: panel, measurements, estimates; groups, people of data sets.
@@ -185,7 +194,7 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
         """
         with ExitStack() as undone:
             # Without a name the file ends with its last reader, however this process ends.
-            file = undone.enter_context(tempfile.TemporaryFile())
+            file = undone.enter_context(TemporaryFile())
             out = Path(f"/dev/fd/{file.fileno()}")
             write_download(
                 state, open_log, name=release, table=table, form=form, period=period, out=out
@@ -193,15 +202,20 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             undone.pop_all()
         # Names are those of the study, which has the release: letters, digits and dashes.
         name = "-".join([state.public.study.name, release, table, *([period] if period else [])])
-        return FileResponse(
-            out,
-            media_type=FORMATS[form],
-            filename=f"{name}.{form}",
-            headers={"Accept-Ranges": "none"},
-            background=BackgroundTask(file.close),
-        )
+        return _sent(file, f"{name}.{form}", FORMATS[form])
 
     @application.get("/events")
     def events() -> Response:
         """Server-sent events: `head`, now and with every new release."""
         raise HTTPException(404)  # the process that holds the connections answers it
+
+
+def _sent(file: IO[bytes], name: str, media: str) -> Response:
+    """An open file as a download; it is closed afterwards."""
+    return FileResponse(
+        Path(f"/dev/fd/{file.fileno()}"),
+        media_type=media,
+        filename=name,
+        headers={"Accept-Ranges": "none"},
+        background=BackgroundTask(file.close),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 from fractions import Fraction
 from functools import cache
@@ -24,12 +26,23 @@ ASSETS = {
     "/icon.svg": "image/svg+xml",
     "/style.css": "text/css; charset=utf-8",
     "/monitor.js": "text/javascript; charset=utf-8",
+    "/verifier.mjs": "text/javascript; charset=utf-8",
 }
 
 
 def resource(name: str) -> str:
     """The text of a file in the folder `pages`, such as the style sheet."""
     return resources.files("stream_dp.services.pages").joinpath(name).read_text("utf-8")
+
+
+def offline_policy(style: str, script: str) -> str:
+    """The content security policy of a page in a file: this style, this script and nothing else."""
+    hashes = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    )
+    sources = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
+    return f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
 
 
 @cache

@@ -13,7 +13,7 @@ from .groups_figures import DataSetFigures, data_set_figures
 from .privacy_label import privacy_label
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
 from .release_figures import release_figures
-from .render import render, resource
+from .render import offline_policy, render, resource
 from .sizes_figures import sizes_figures
 
 
@@ -26,9 +26,12 @@ def study_page(public: PublicLog, warning: str = "") -> str:
     names = [r.name for r in public.study.releases if r.name in published]
     sets = [r.name for r in public.study.batches or () if r.name in published]
     last = public.published[-1] if public.published else None
+    style, verifier = resource("style.css"), resource("verifier.mjs")
     return render(
         "study.html",
-        style=resource("style.css"),
+        style=style,
+        verifier=verifier,
+        policy=offline_policy(f"\n{style}\n", verifier),
         warning=warning,
         study=public.study,
         facts=facts(public),

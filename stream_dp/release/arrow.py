@@ -87,11 +87,11 @@ def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) 
     Raises ValueError for parts that are missing or out of order, for another schema, and for bytes
     that `ipc_stream` would not write.
     """
-    data_by_name = {title: data for title, data in parts if title.startswith(f"{name}/")}
-    if not data_by_name or [*data_by_name] != [f"{name}/{i}" for i in range(len(data_by_name))]:
+    own = [(title, data) for title, data in parts if title.startswith(f"{name}/")]
+    if not own or [title for title, _ in own] != [f"{name}/{i}" for i in range(len(own))]:
         raise ValueError(f"{name}: its parts are not numbered from 0")
     try:
-        return pa.concat_tables([_table(data, fits) for data in data_by_name.values()])
+        return pa.concat_tables([_table(data, fits) for _, data in own])
     except (pa.ArrowException, OSError, struct.error, ValueError):
         raise ValueError(f"{name}: not the table that is expected") from None
 

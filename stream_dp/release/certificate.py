@@ -53,7 +53,7 @@ def _small(value: object) -> Any:
 
 Exact = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str, return_type=str)]
 Details = Annotated[dict[str, object], BeforeValidator(_small)]
-NumberDetails = Annotated[dict[str, int], BeforeValidator(_small)]
+NumberDetails = Annotated[dict[str, Annotated[int, Field(strict=True)]], BeforeValidator(_small)]
 Text = Annotated[str, Field(max_length=10_000)]
 Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
 WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute
 from pydantic import BaseModel, ValidationError
 
-from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message, is_part
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease, has_patterns
@@ -107,8 +106,8 @@ def declared_study(first: Message) -> Study:
         # Compute what later code relies on, so that a declaration out of bounds fails here.
         study.canonical(), study.periods.labels
     except (ValueError, KeyError, TypeError, ArithmeticError, UserError):
-        why = "it does not begin with a study's declaration"
-        raise refusal(first, f"{why} that stream-dp {__version__} can read") from None
+        why = "it does not begin with a study's declaration that this version can read"
+        raise refusal(first, why) from None
     return study
 
 
@@ -143,7 +142,7 @@ def _known_format(message: Message) -> None:
     if message.head.get("format", FORMAT) != FORMAT:
         raise refusal(
             message,
-            f"is of a later format than stream-dp {__version__} reads; use a newer version",
+            "is of a later format than this version reads; use a newer one",
         )
 
 

@@ -320,7 +320,7 @@ def mutated(draw: random.Random, sent: list[Message]) -> list[Record]:
         change = draw.choice(STRANGE)
         try:
             change(draw, chain)
-        except (IndexError, KeyError, TypeError, ValueError, pa.ArrowException):
+        except (IndexError, KeyError, TypeError, ValueError, OSError, pa.ArrowException):
             continue  # nothing of the kind is left in this chain
     if chain and draw.random() < 0.5:
         _hash_again(chain)

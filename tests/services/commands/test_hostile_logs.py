@@ -111,7 +111,7 @@ def test_tables_of_another_kind_are_refused(
         ({"rho": "1e999999999"}, "a certificate cannot be read: rho"),
         ({"rho_total": "7"}, "rho_total is not what the study declares"),
         ({"values": ["v"] * 300}, "values are not what the study declares"),
-        ({"format": 2}, "is of a later format than stream-dp"),
+        ({"format": 2}, "is of a later format than this version"),
         ({"type": "stream-dp.other"}, "a certificate cannot be read: its type is unknown"),
     ],
 )

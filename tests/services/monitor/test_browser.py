@@ -269,6 +269,43 @@ def test_the_offline_page_opens_from_a_file(
         assert seen.said == []
 
 
+@pytest.mark.parametrize("where", ["the exported page", "the monitor"])
+def test_the_verifier_judges_a_file_that_is_chosen(
+    where: str, served: Monitor, log_file: Path, tmp_path: Path, browser: Any, axe: str
+) -> None:
+    address, copy = f"{served.url}/verify", tmp_path / "copy.db"
+    if where == "the exported page":
+        out = tmp_path / "page.html"
+        assert cli.main(["page", f"sqlite:{log_file}", str(out)]) == 0
+        address = out.as_uri()
+        copy.write_bytes(log_file.read_bytes())
+    else:
+        status, data = served.get("/download/log.db")
+        assert status == 200
+        copy.write_bytes(data)
+    with Seen(browser, width=SIZES[0]) as seen:
+        page = seen.page
+        page.goto(address)
+        head = sound()[-1].hash
+        page.set_input_files("#verifier [name=file]", copy)
+        page.fill("#verifier [name=head]", head)
+        page.click("#verifier button")
+        page.wait_for_selector("#verifier output:has-text('Everything that was checked holds.')")
+        said = page.locator("#verifier output").text_content()
+        assert f"holds: chain: {len(sound())} messages" in said
+        assert "holds: head: the hash that was kept elsewhere is in the chain" in said
+        assert f"head {head}" in said
+        looked_at(seen, axe, "light", SIZES[0], where)
+        page.fill("#verifier [name=head]", "0" * 64)
+        page.click("#verifier button")
+        page.wait_for_selector("#verifier output:has-text('This log does not hold.')")
+        page.set_input_files("#verifier [name=file]", Path(__file__))
+        page.click("#verifier button")
+        page.wait_for_selector("#verifier output:has-text('not a log of stream-dp')")
+        looked_at(seen, axe, "dark", SIZES[-1], where)
+        assert seen.said == []
+
+
 def test_the_operators_pages_fit_and_can_be_read_by_everybody(
     tmp_path: Path, browser: Any, axe: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html import unescape
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from kit.hostile import drafts, sealed, sound
 from kit.public_logs import TopicInMemory
+from kit.verifiers import VERIFIER
 
 from stream_dp.client import PublicLog
 from stream_dp.services import cli
@@ -27,9 +30,28 @@ def text(public: PublicLog) -> str:
     return study_page(public)
 
 
-def test_the_page_is_one_file_without_scripts_or_styles_of_elements(text: str) -> None:
-    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|\bsrc=|https?://", text)
-    assert not re.search(r"\sstyle=|\son\w+=|javascript:", text)
+def test_the_page_is_one_file_without_styles_of_elements(text: str) -> None:
+    page = re.sub(r'<script type="module">.*?</script>', "", text, flags=re.S)
+    assert not re.search(r"<(script|link|img|iframe|object)\b|@import|\bsrc=|https?://", page)
+    assert not re.search(r"\sstyle=|\son\w+=|javascript:", page)
+
+
+def test_the_policy_allows_the_verifier_and_the_style_alone(text: str) -> None:
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", text, flags=re.S)
+    (style,) = re.findall(r"<style>(.*?)</style>", text, flags=re.S)
+    digests = [
+        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for part in (style, script)
+    ]
+    assert script == VERIFIER.read_text("utf-8")
+    assert unescape(policy).split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{digests[0]}'",
+        f"script-src 'sha256-{digests[1]}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
 
 
 def test_every_release_is_there_with_its_chart_and_its_table(public: PublicLog, text: str) -> None:
