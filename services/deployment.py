@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -182,3 +183,12 @@ def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, D
             return PublicLog(log, keep, cache=cache_folder(url, base)), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
+
+
+def open_pinned(
+    options: argparse.Namespace, keep: TableFilter = keep_all
+) -> tuple[PublicLog, Deployment | None]:
+    """Opens the log of `public_source`, which must have the pins; see `open_public`."""
+    public, deployment = open_public(options.source, keep)
+    public.require(key=options.key, head=options.head)
+    return public, deployment

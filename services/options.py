@@ -15,6 +15,7 @@ from stream_dp.population.tables.table_files import separator_of
 from stream_dp.study import Study
 
 from .groups.roster_files import RosterFiles
+from .process.pin_options import pin_options
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +23,10 @@ def study_file(parser: argparse.ArgumentParser) -> None:
 
 
 def public_source(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument `source` of `deployment.open_public`."""
+    """Adds the argument `source` of `deployment.open_public`, and its pins."""
     help_text = "a study file, or a public log such as sqlite:FILE"
     parser.add_argument("source", metavar="STUDY|PUBLIC", help=help_text)
+    pin_options(parser)
 
 
 def group_columns(parser: argparse._ActionsContainer, members: str) -> None:

@@ -21,7 +21,7 @@ from stream_dp.answers.joint_answers import JointAnswers, joined
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.panel_counts import PanelCounts, PanelTally
 from stream_dp.answers.tables.table_facts import PublishedTables
-from stream_dp.errors import UserError
+from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
@@ -52,8 +52,10 @@ P = TypeVar("P", bound=AnyPublished)
 __all__ = ["LEVEL", "Answer", "PublicLog", "PublishedRelease", "open"]
 
 
-def open(address: str) -> PublicLog:
+def open(address: str, *, key: str | None = None, head: str | None = None) -> PublicLog:
     """Reads and checks the public log at `sqlite:FILE` or at `kafka://host:port,.../prefix`.
+
+    key, head: kept elsewhere; see `PublicLog.require`.
 
     A cluster's settings come from the file that STREAM_DP_KAFKA_SETTINGS names. Raises UserError,
     LogError (Missing where nothing is published there yet), Inconsistent.
@@ -65,7 +67,9 @@ def open(address: str) -> PublicLog:
     stream_dp.errors.UserError: log 'poverty-public.db': write it as sqlite:FILE or kafka://host:port/prefix
     """
     with closing(public_log(address)) as log:
-        return PublicLog(log, cache=cache_folder(address, Path()))
+        public = PublicLog(log, cache=cache_folder(address, Path()))
+    public.require(key=key, head=head)
+    return public
 
 
 class PublicLog:
@@ -158,6 +162,23 @@ class PublicLog:
     def head(self) -> str:
         """The hash of the last message. A copy outside reveals a restored log later."""
         return self.messages[-1].hash
+
+    def require(self, *, key: str | None = None, head: str | None = None) -> None:
+        """Raises Inconsistent unless the log is the one that was pinned.
+
+        key: the public key that message 0 names, `ed25519:...`; None for any, or none
+        head: the hash of a message, the last one when it was kept; None for any
+
+        Raises UserError for a key that is none.
+        """
+        if key is not None:
+            self.signatures.require(key)
+        if head is not None and head not in {message.hash for message in self.messages}:
+            raise Inconsistent(
+                "public log: the hash kept elsewhere is not in its chain: an older log was"
+                " restored, or it is another study's; 'stream-dp verify STUDY.toml --head HASH'"
+                " says whether the journal has the hash, which is no fault"
+            )
 
     @cached_property
     def releases(self) -> list[PublishedRelease]:

@@ -12,7 +12,7 @@ from stream_dp.errors import UserError
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..deployment import open_public
+from ..deployment import open_pinned
 from ..options import public_source
 from ..process.output import Output
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Output:
         single_answer = certificate.release == options.release and not (several or difference)
         return table == "measurements" or (table == "panel" and single_answer)
 
-    public, _ = open_public(options.source, keep)
+    public, _ = open_pinned(options, keep)
     if options.query is None:
         return _askable(public, options.release)
     if several:

@@ -14,7 +14,7 @@ from stream_dp.errors import UserError
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..deployment import open_public
+from ..deployment import open_pinned
 from ..options import public_source
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> Output:
             return table == "measurements"
         return options.release in (None, certificate.release)
 
-    public, _ = open_public(options.source, keep)
+    public, _ = open_pinned(options, keep)
     if not public.published:
         raise UserError("public log: nothing is published yet")
     table = public.answer_table(options.release)

@@ -18,7 +18,7 @@ from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Family, Study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
-from ..deployment import open_public
+from ..deployment import open_pinned
 from ..options import public_source
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Output:
             table == exported_table or study.batch(certificate.release) is not None
         )
 
-    public, _ = open_public(options.source, keep)
+    public, _ = open_pinned(options, keep)
     data_set = public.study.batch(options.release)
     if data_set is not None:
         if options.long or options.measurements:

@@ -14,6 +14,7 @@ from stream_dp.log.open_public import public_log
 
 from ..process.addresses import listen_address
 from ..process.output import Output, say
+from ..process.pin_options import pin_options
 
 if TYPE_CHECKING:
     from ..monitor.limits import Application
@@ -23,6 +24,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     help_text = "a public log such as sqlite:FILE or kafka://host:port/prefix"
     help_text += "; with --operator a study file"
     parser.add_argument("source", metavar="PUBLIC|STUDY.toml", help=help_text)
+    pin_options(parser)
     help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
     parser.add_argument("--operator", action="store_true", help=help_text)
     help_text = "operator: a file with a token that clients give; needed beyond the loopback"
@@ -36,6 +38,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     if not options.operator and (options.token_file or options.proxy_header):
         raise UserError("monitor: --token-file and --proxy-header are for --operator")
+    if options.operator and (options.key or options.head):
+        raise UserError("monitor: --key and --head are for a public log")
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise UserError("monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'")
     from ..monitor.serving import serve
@@ -87,7 +91,8 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
     with suppress(Missing):  # nothing is published yet: the page says so, until something is
         public_log(source).close()
     listen_address(options.listen)
-    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source))
+    pinned = {"key": options.key, "head": options.head}
+    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source, **pinned))
     follower.start()
     stack.callback(follower.stop)
     return public_monitor(follower), f"monitor of {source}"

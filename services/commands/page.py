@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..deployment import open_public
+from ..deployment import open_pinned
 from ..options import public_source
 from ..pages.study_page import study_page
 from ..process.output import Output
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> Output:
     out: Path = options.out
     if out.suffix not in {".html", ".htm"}:
         raise UserError(f"{out}: write it as .html")
-    public, _ = open_public(options.source)
+    public, _ = open_pinned(options)
     text = study_page(public)
     with atomic_file(out) as draft:
         draft.write_text(text, encoding="utf-8")

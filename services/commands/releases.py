@@ -7,7 +7,7 @@ import argparse
 from stream_dp.json_object import Json
 from stream_dp.release.public_reader import keep_none
 
-from ..deployment import open_public
+from ..deployment import open_pinned
 from ..options import public_source
 from ..process.output import Output
 
@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    public, _ = open_public(options.source, keep_none)
+    public, _ = open_pinned(options, keep_none)
     study = public.study
     listed: list[Json] = [
         {

@@ -22,6 +22,9 @@ from ..journal import journal, journal_checks
 from ..options import public_source
 from ..process.output import INCONSISTENT, Output, failure
 
+_KEY = "key: the one that was kept elsewhere"
+_HEAD = "head: the hash that was kept elsewhere is in the chain"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -34,9 +37,6 @@ class Check:
 
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
-    parser.add_argument("--head", metavar="HASH", help="a hash that was kept elsewhere")
-    help_text = "the public key that message 0 must name, kept elsewhere: ed25519:..."
-    parser.add_argument("--key", metavar="KEY", help=help_text)
     help_text = "go on after a check that fails, and say of each whether it holds"
     parser.add_argument("--all", action="store_true", help=help_text)
     help_text = "write the verdict for Prometheus' textfile collector, a failure's too"
@@ -104,16 +104,20 @@ def _steps(
     """The checks of a readable log, by name."""
     yield "log", public.verify
     if options.key is not None:
-        yield "key", lambda: _named_key(public, options.key)
+        yield (
+            "key",
+            lambda: _required(public, _KEY, key=options.key),
+        )
     if options.head is not None:
         yield "head", lambda: _known_head(public, options.head, deployment)
     if deployment is not None:
         yield "journal", lambda: _against_journal(deployment, public)
 
 
-def _named_key(public: PublicLog, key: str) -> list[str]:
-    public.signatures.require(key)
-    return ["key: the one that was kept elsewhere"]
+def _required(public: PublicLog, line: str, **pin: str) -> list[str]:
+    """The line of a pin that holds. Raises UserError, Inconsistent."""
+    public.require(**pin)
+    return [line]
 
 
 def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> list[str]:
@@ -121,13 +125,9 @@ def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> 
 
     Raises Inconsistent.
     """
-    if head in {m.hash for m in public.messages}:
-        return ["head: the hash that was kept elsewhere is in the chain"]
-    fault = "public log: the hash kept elsewhere is not in its chain"
-    if deployment is None:
-        raise Inconsistent(
-            f"{fault}: an older log was restored, or it is another study's; 'stream-dp verify"
-            " STUDY.toml --head HASH' says whether the journal has the hash, which is no fault"
+    if deployment is None or head in {m.hash for m in public.messages}:
+        return _required(
+            public, "head: the hash that was kept elsewhere is in the chain", head=head
         )
     with closing(deployment.log(readonly=True)) as log:
         entries = journal.read_heads(log)
@@ -135,7 +135,8 @@ def _known_head(public: PublicLog, head: str, deployment: Deployment | None) -> 
     missing = [digest for e in entries for digest in e.published][len(public.messages) :]
     if head not in missing:
         raise Inconsistent(
-            f"{fault}, nor in the journal: an older log was restored, or it is another study's"
+            "public log: the hash kept elsewhere is not in its chain, nor in the journal: an older"
+            " log was restored, or it is another study's"
         )
     return [
         "head: the hash that was kept elsewhere is in the journal: the public log alone is older,"

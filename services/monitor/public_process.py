@@ -11,11 +11,13 @@ _PROGRAM = "stream_dp.services.monitor.public_program"
 class PublicProcess(Workers):
     """A process with one state of a public log.
 
+    key, head: what the log must have, kept elsewhere.
+
     Raises Fault for an unusable log.
     """
 
-    def __init__(self, source: str) -> None:
-        super().__init__("-m", _PROGRAM, source)
+    def __init__(self, source: str, *, key: str | None = None, head: str | None = None) -> None:
+        super().__init__("-m", _PROGRAM, source, key or "", head or "")
         message = self.first_line() or {"fault": [FAILED], "refused": True}
         if "fault" in message:
             self.stop()

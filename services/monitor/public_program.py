@@ -1,7 +1,8 @@
 """The program of a process that reads and checks a public log once, and then answers.
 
-    python -m stream_dp.services.monitor.public_program PUBLIC
+    python -m stream_dp.services.monitor.public_program PUBLIC [KEY HEAD]
 
+KEY and HEAD are what the log must have, empty for anything.
 The program writes a line of JSON with the state or the fault of the log, and then answers questions
 in forks (`forks.py`).
 """
@@ -28,11 +29,12 @@ from .public_state import read_state
 from .views import prepare
 
 
-def _read(source: str) -> tuple[Json, Application | None]:
+def _read(source: str, key: str, head: str) -> tuple[Json, Application | None]:
     """Reads a log; returns the first line to write, and the application, or None for a fault."""
     try:
         with closing(public_log(source)) as log:
             state = read_state(log)
+        state.public.require(key=key or None, head=head or None)
         prepare(state)
     except Exception as error:  # every fault of a log is reported to the reader
         fault = fault_of(error)
@@ -42,8 +44,8 @@ def _read(source: str) -> tuple[Json, Application | None]:
     return message, public_pages(state, lambda: public_log(source))
 
 
-def main(source: str) -> None:
-    message, application = _read(source)
+def main(source: str, key: str = "", head: str = "") -> None:
+    message, application = _read(source, key, head)
     print(json.dumps(message), flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if application is not None:
@@ -52,4 +54,4 @@ def main(source: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
-from stream_dp.log.signing import can_check, is_key, is_signed, require_package
+from stream_dp.log.signing import can_check, is_key, is_signed
 
 from .published import refusal
 
@@ -30,7 +30,8 @@ class Signatures:
     def check(self, message: Message) -> bool:
         """Checks the next message; returns whether the message only names a key.
 
-        Raises Inconsistent for a wrong signature, or a key that is none.
+        Raises Inconsistent for a wrong signature, or a key that is none; UserError if nothing
+        here can check signatures.
         """
         names_key = message.index > 0 and message.head.get("type") == KEY_TYPE
         named = message.head.get("signer") if message.index == 0 or names_key else None
@@ -40,7 +41,12 @@ class Signatures:
             self.keys.append(named)
         if names_key and (named is None or not self.keys):
             raise refusal(message, "names a key in a log that is not signed")
-        if self.keys and self._checks:
+        if self.keys:
+            if not self._checks:
+                raise UserError(
+                    f"public log: it is signed by {self.keys[0]}, and nothing here can check"
+                    " signatures; pip install 'stream-dp[trust]'"
+                )
             if not is_signed(self.keys[-1], message.manifest, message.signature):
                 raise refusal(message, f"has no signature of {self.keys[-1]}")
             self.signed += 1
@@ -49,10 +55,9 @@ class Signatures:
         return names_key
 
     def line(self) -> str:
-        """The checked signatures, in a line. Raises UserError without the package for checks."""
+        """The checked signatures, in a line."""
         if not self.keys:
             return "signatures: none; this log is not signed"
-        require_package()
         later = f", and {len(self.keys) - 1} that followed it" if self.keys[1:] else ""
         return f"signatures: {self.signed} messages, by {self.keys[0]}, named in message 0{later}"
 

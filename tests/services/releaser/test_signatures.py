@@ -24,6 +24,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
+import stream_dp
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log import signing
@@ -351,11 +352,37 @@ def test_run_signs_and_verify_says_so(
     assert NEW.public not in json.dumps(answer)
     assert "not the key kept elsewhere" in refusal(capsys, 4, "verify", file, "--key", NEW.public)
     assert "hexadecimal" in refusal(capsys, 2, "verify", file, "--key", "abc")
-    # Who has not the package is told that nothing was checked; the rest can be read.
+    # Who cannot check a signed log does not read it.
     for module in (signing, __import__("stream_dp.release.signatures", fromlist=["x"])):
         monkeypatch.setattr(module, "can_check", lambda: False)
-    assert "stream-dp[trust]" in refusal(capsys, 2, "verify", file)
-    assert json_output(capsys, "releases", file)["releases"]
+    for command in ("verify", "releases"):
+        assert "stream-dp[trust]" in refusal(capsys, 2, command, file)
+    with pytest.raises(UserError, match="is signed by ed25519"):
+        stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}")
+
+
+def test_every_reader_takes_pins(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    json_output(capsys, "run", file, "--until-idle")
+    log = stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", key=OLD.public)
+    name = log.published[0].certificate.release
+    kept = log.messages[1].hash
+    out = str(tmp_path / "out.csv")
+    for command in (
+        ["releases", file],
+        ["estimates", file, name, out],
+        ["estimate", file, name],
+        ["export", file, name, out],
+        ["page", file, str(tmp_path / "page.html")],
+    ):
+        json_output(capsys, *command, "--key", OLD.public, "--head", kept)
+        assert "not the key" in refusal(capsys, 4, *command, "--key", NEW.public)
+        assert "not in its chain" in refusal(capsys, 4, *command, "--head", "0" * 64)
+    assert stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", head=kept).head == log.head
+    for pins in ({"key": NEW.public}, {"head": "0" * 64}):
+        with pytest.raises(Inconsistent):
+            stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", **pins)
 
 
 @pytest.mark.parametrize(
