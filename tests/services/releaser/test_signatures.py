@@ -371,7 +371,7 @@ def test_every_reader_takes_pins(
     out = str(tmp_path / "out.csv")
     for command in (
         ["releases", file],
-        ["estimates", file, name, out],
+        ["estimates", file, out],
         ["estimate", file, name],
         ["export", file, name, out],
         ["page", file, str(tmp_path / "page.html")],
