@@ -2,11 +2,16 @@
 
 import gzip
 import json
+import os
 import stat
+import subprocess
+import sys
 import zipfile
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
+from kit import refusals
 from kit.agency_files import HEAD, PEOPLE, STUDY, parquet, rows, sent, share_of_poor, text, write
 
 LONG = [(*row[:2], row[2], "x" * 70_000) for row in rows()]
@@ -367,3 +372,16 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
     assert code == 0
     assert f"{path}: 1 of 81 cells would not count; the others count" in out
     assert not (study.parent / "agency.db").exists()
+
+
+def test_a_large_refused_file_ends_with_its_code(study):
+    """Where a reader was left open, about every fourth process aborted with 134."""
+    large = text(((f"p{i}", "2021-01", 1, "no") for i in range(30_000)), ("id", *HEAD[1:]))
+    path = write(study.parent / "large.csv", large)
+    assert path.stat().st_size > 1 << 19
+    command = [sys.executable, "-m", "kit.refusals", str(study), str(path), "10"]
+    tests = str(Path(refusals.__file__).parents[1])
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": tests}, capture_output=True, check=True
+    )
+    assert json.loads(ended.stdout) == {"2": 10}
