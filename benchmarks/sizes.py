@@ -7,7 +7,7 @@
 and whites as members of 25,016 blocks, eps of .1 to 2 a level as double-geometric noise, and
 discrete Gaussian noise of rho = eps^2 / 2. `before` is before the levels are made consistent,
 `after` it; the baselines are plain averages and the paper's weights on the same noisy
-values, the naive histogram, and the omniscient yardstick, which knows what sizes occur.
+values, and the omniscient yardstick, which knows what sizes occur.
 
 `time`: partly synthetic housing (Kuo et al. 2018, section 6.1): households of 1 to 7, a tenth of a
 per mille of groups with sizes of a heavy tail up to 10,000, in 52 states and 3,143 counties. The
@@ -38,7 +38,7 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 EPSILONS = [Fraction(x) for x in ("1/10", "1/5", "1/2", "1", "2")]
-SHORT = {"c": "cumulative-squares", "l": "cumulative", "s": "sorted", "h": "histogram"}
+SHORT = {"c": "cumulative-squares", "s": "sorted"}
 MIXES = ("ccs",)
 BOTH = (True, False)
 LARGEST = 10_000
@@ -47,7 +47,7 @@ HOUSEHOLDS = np.array([0.28, 0.34, 0.15, 0.13, 0.06, 0.025, 0.015])
 
 def plan_of(regions: Regions, mix: str, eps: Fraction, pure: bool) -> SizesPlan:
     levels = tuple(
-        LevelPlan("add_remove", (SHORT[m],), eps if pure else eps**2 / 2, pure) for m in mix
+        LevelPlan("add_remove", SHORT[m], eps if pure else eps**2 / 2, pure) for m in mix
     )
     return SizesPlan(regions, LARGEST, levels)
 
@@ -85,7 +85,7 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
                         }
                         for name, sizes in merged.items():
                             rows.setdefault(name, []).append(distances(sizes, true, regions))
-                    deviations = [level.variance(*level.methods) ** 0.5 for level in plan.levels]
+                    deviations = [level.variance**0.5 for level in plan.levels]
                     rows["omniscient"] = [
                         np.array(
                             [
@@ -101,12 +101,6 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
                     )
                     worst = (means["after"] / means["before"]).max()
                     print(f"  {mix}: {text}  ours over before, at most {worst:.3f}", flush=True)
-                fitted = fit_levels(
-                    leaves, plan_of(regions, "hhh", eps, pure), FitContext(SeededNoise(0))
-                )
-                naive = [[e.sizes for e in level.estimates] for level in fitted.levels]
-                text = " / ".join(f"{x:.0f}" for x in distances(naive, true, regions))
-                print(f"  naive, one run: {text}", flush=True)
 
 
 def housing(groups: int) -> tuple[Regions, list[Sizes]]:
@@ -151,9 +145,7 @@ def timing(most: int) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         true = regions.sums(leaves)
         yardstick = [
-            sum(len(s.size) for s in level)
-            / len(level)
-            * declared.variance(*declared.methods) ** 0.5
+            sum(len(s.size) for s in level) / len(level) * declared.variance**0.5
             for level, declared in zip(true, plan.levels, strict=True)
         ]
         ratio = " / ".join(f"{x:.2f}" for x in distances(sizes, true, regions) / yardstick)

@@ -1,12 +1,11 @@
 """Jobs of sizes of places: the people of each place by region, their fit, and their certificate.
 
-A result states the method of each level alone, which may have been chosen privately. Cost and noise
-follow from the declaration.
+Method, cost and noise of each level follow from the declaration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import chain
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.sizes.declared_sizes import declared_plan, fit_release, title
 from stream_dp.batch.sizes.regions import Regions
-from stream_dp.batch.sizes.sizes_plan import SizesPlan
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population import Population
@@ -34,7 +32,6 @@ from .table_results import OTHER_RELEASE
 
 TABLES = ("sizes",)
 _PLACE, _PEOPLE = "place", "people"  # columns of the tables of parts
-_METHODS = "methods"
 
 
 def asks_people(release: SizesRelease) -> bool:
@@ -105,8 +102,7 @@ def fitted_parts(
         [(sizes.size, sizes.groups) for level in fitted.sizes for sizes in level],
         list(chain(*values)),
     )
-    notes = {_METHODS: [level.method for level in fitted.levels]}
-    provenance = Provenance(title(fitted.plan), notes, context.source.simulated)
+    provenance = Provenance(title(fitted.plan), {}, context.source.simulated)
     return provenance, sizes.parts()
 
 
@@ -138,34 +134,23 @@ def certificate(
 def _stated_levels(
     study: Study, release: SizesRelease, tables: SizesTables, provenance: Provenance
 ) -> tuple[LevelCertificate, ...]:
-    """The levels as a certificate states them. Raises UserError for an undeclared method."""
+    """The levels as a certificate states them. Raises UserError for another mechanism."""
     plan = declared_plan(study, release, _tree(study, tables))
-    methods = provenance.notes.get(_METHODS)
-    if not isinstance(methods, list) or len(methods) != len(plan.levels):
-        raise UserError("a result does not say how it was fitted")
-    if provenance.mechanism != title(plan) or any(
-        method not in level.methods for method, level in zip(methods, plan.levels, strict=True)
-    ):
-        raise UserError("a result of other methods than its release declares")
-    return _levels(plan, methods)
-
-
-def _levels(plan: SizesPlan, methods: Sequence[str]) -> tuple[LevelCertificate, ...]:
+    if provenance.mechanism != title(plan):
+        raise UserError("a result of another mechanism than its release declares")
     names = ("all", *plan.regions.columns)
     return tuple(
         LevelCertificate.model_validate(
             {
                 "name": name,
                 "regions": len(paths),
-                "method": method,
+                "method": level.method,
                 "rho": level.rho,
                 "noise": "double-geometric" if level.pure else "discrete Gaussian",
-                "parameter": level.parameter(method),
+                "parameter": level.parameter,
             }
         )
-        for name, paths, method, level in zip(
-            names, plan.regions.levels, methods, plan.levels, strict=True
-        )
+        for name, paths, level in zip(names, plan.regions.levels, plan.levels, strict=True)
     )
 
 

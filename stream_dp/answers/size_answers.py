@@ -1,7 +1,7 @@
 """Answers about the sizes of a region's groups, with errors if measurements state them.
 
-A number of groups is a sum of entries of H, or a difference of two entries of Hc; the number of
-members is the sum of Hg, or the number of groups for each size less the sum of Hc. These are
+A number of groups is a difference of two entries of Hc; the number of members is the sum of Hg, or
+the number of groups for each size less the sum of Hc. These are
 unbiased, with a variance that the noise alone decides. Quantiles, skewness and further answers that
 rest on a regression have no known variance.
 """
@@ -34,7 +34,7 @@ class MeasuredRegion:
     size, groups: int64 (d,), the published sizes in increasing order, and their numbers of groups;
         consistent with other regions.
     largest: the public cap of sizes.
-    method: `histogram`, `sorted`, `cumulative` or `cumulative-squares`.
+    method: `sorted` or `cumulative-squares`.
     values: the noisy values, None if not published.
     variance: of the noise in a value.
     """
@@ -100,19 +100,11 @@ class MeasuredRegion:
         value = float(self.groups[(self.size >= low) & (self.size <= high)].sum())
         if self.values is None or self.method == "sorted":
             return _published(answer, value, self._no_counts())
-        if self.method == "histogram":
-            # The number of all groups is public: the fewer entries are summed up.
-            inside = np.arange(low, high + 1)
-            outside = np.setdiff1d(np.arange(self.largest + 1), inside)
-            if len(inside) <= len(outside):
-                unbiased, entries = float(self.values[inside].sum()), len(inside)
-            else:
-                unbiased, entries = float(self.total - self.values[outside].sum()), len(outside)
-        else:
-            lower = 0 if low == 0 else int(self.values[low - 1])
-            up_to = self.total if high == self.largest else int(self.values[high])
-            unbiased, entries = float(up_to - lower), (low > 0) + (high < self.largest)
-        return _measured(answer, value, unbiased, float(entries * self.variance) ** 0.5)
+        lower = 0 if low == 0 else int(self.values[low - 1])
+        up_to = self.total if high == self.largest else int(self.values[high])
+        entries = (low > 0) + (high < self.largest)
+        error = float(entries * self.variance) ** 0.5
+        return _measured(answer, value, float(up_to - lower), error)
 
     def _no_counts(self) -> str:
         if self.values is None:
@@ -124,10 +116,7 @@ class MeasuredRegion:
         value = float(self.size @ self.groups) / groups
         if self.values is None:
             return _published(answer, value, self._no_counts())
-        if self.method == "histogram":
-            weights = np.arange(self.largest + 1)
-            members, variance = float(weights @ self.values), float(weights @ weights)
-        elif self.method == "sorted":
+        if self.method == "sorted":
             members, variance = float(self.values.sum()), float(groups)
         else:
             members = float(groups * self.largest - self.values.sum())

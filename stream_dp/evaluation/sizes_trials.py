@@ -6,7 +6,7 @@ CONFIDENTIAL: errors are earth mover's distances to the true sizes, and no noise
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -21,11 +21,10 @@ from stream_dp.privacy.noise import SeededNoise
 
 from .text_tables import WARNING, plain_table
 
-BEFORE, AFTER, OMNISCIENT, NAIVE = "before", "after", "omniscient", "naive"
+BEFORE, AFTER, OMNISCIENT = "before", "after", "omniscient"
 # Baselines: the merges of Kuo et al. 2018 on the same noisy values.
 PAPERS: dict[str, Merge] = {"plain averages": Merge.PLAIN, "paper's weights": Merge.WEIGHTED}
-METHODS = (BEFORE, AFTER, *PAPERS, NAIVE, OMNISCIENT)
-_MOST_NAIVE = 1 << 25  # numbers of the naive histograms of a level
+METHODS = (BEFORE, AFTER, *PAPERS, OMNISCIENT)
 
 Levels = Sequence[Sequence[Sizes]]
 Progress = Callable[[str, int, int], object]
@@ -37,15 +36,15 @@ class LevelErrors:
 
     budget: its label.
     level, regions: the level's name and number of regions.
-    measured: the number of repetitions that chose each method.
+    measured: the method of the measurements.
     distances: by method, the mean distance of a region, over all repetitions. `omniscient` is the
-        baseline that knows which sizes occur; `naive` is missing if it would be too large.
+        baseline that knows which sizes occur.
     """
 
     budget: str
     level: str
     regions: int
-    measured: Mapping[str, int]
+    measured: str
     distances: Mapping[str, float]
 
 
@@ -108,58 +107,33 @@ def evaluate_sizes(
             progress(label, i + 1, repetitions)
         names = ("all", *plan.regions.columns)
         for depth, name in enumerate(names):
-            methods = [run.methods[depth] for run in runs]
-            measured = [m for m in METHODS if m in runs[0].distances[depth]]
             errors.append(
                 LevelErrors(
                     label,
                     name,
                     len(true[depth]),
-                    {m: methods.count(m) for m in dict.fromkeys(methods)},
-                    {
-                        m: float(np.mean([run.distances[depth][m] for run in runs]))
-                        for m in measured
-                    },
+                    plan.levels[depth].method,
+                    {m: float(np.mean([run[depth][m] for run in runs])) for m in METHODS},
                 )
             )
     return tuple(errors)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A repetition: the measured method of each level, and the errors by method."""
-
-    methods: list[str]
-    distances: list[dict[str, float]]
-
-
-def _run(leaves: Sequence[Sizes], plan: SizesPlan, true: Levels, seed: int) -> _Run:
-    noise = SeededNoise(seed)
-    fitted = fit_levels(leaves, plan, FitContext(noise))
+def _run(
+    leaves: Sequence[Sizes], plan: SizesPlan, true: Levels, seed: int
+) -> list[dict[str, float]]:
+    """The errors of a repetition, by level and method."""
+    fitted = fit_levels(leaves, plan, FitContext(SeededNoise(seed)))
     merged = {AFTER: fitted.sizes}
     merged |= {name: fitted.merged(merge) for name, merge in PAPERS.items()}
-    naive = _naive(leaves, plan, noise)
     distances = []
-    for depth, (level, declared) in enumerate(zip(fitted.levels, plan.levels, strict=True)):
+    for depth, level in enumerate(fitted.levels):
         errors = {BEFORE: _distance([e.sizes for e in level.estimates], true[depth])}
         errors |= {name: _distance(sizes[depth], true[depth]) for name, sizes in merged.items()}
-        if naive is not None:
-            errors[NAIVE] = _distance(naive[depth], true[depth])
         distinct = sum(len(region.size) for region in true[depth])
-        deviation = declared.variance(level.method) ** 0.5
-        errors[OMNISCIENT] = omniscient_error(distinct, deviation) / len(true[depth])
+        errors[OMNISCIENT] = omniscient_error(distinct, level.plan.variance**0.5) / len(true[depth])
         distances.append(errors)
-    return _Run([level.method for level in fitted.levels], distances)
-
-
-def _naive(leaves: Sequence[Sizes], plan: SizesPlan, noise: SeededNoise) -> Levels | None:
-    """Projects histograms with noise of the same budget. Returns None for too large histograms."""
-    levels = tuple(replace(level, methods=("histogram",)) for level in plan.levels)
-    histograms = replace(plan, levels=levels)
-    if any(histograms.entries(i, "histogram") > _MOST_NAIVE for i in range(len(levels))):
-        return None
-    fitted = fit_levels(leaves, histograms, FitContext(noise))
-    return [[estimate.sizes for estimate in level.estimates] for level in fitted.levels]
+    return distances
 
 
 def _distance(regions: Sequence[Sizes], true: Sequence[Sizes]) -> float:
@@ -187,14 +161,10 @@ def sizes_text(reports: SizesReports) -> str:
             levels = [level for level in report.errors if level.budget == budget]
             lines = [
                 [
-                    f"{level.level}, {level.regions:,} regions, {' or '.join(level.measured)}",
-                    *(_cell(level.distances.get(method)) for method in METHODS),
+                    f"{level.level}, {level.regions:,} regions, {level.measured}",
+                    *(f"{level.distances[method]:,.1f}" for method in METHODS),
                 ]
                 for level in levels
             ]
             texts.append(plain_table([budget, *METHODS], lines))
     return "\n\n".join(texts)
-
-
-def _cell(distance: float | None) -> str:
-    return "-" if distance is None else f"{distance:,.1f}"

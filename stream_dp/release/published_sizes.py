@@ -247,7 +247,7 @@ class PublishedSizes(Published):
     def measurements(self) -> pa.Table:
         """The noisy values: level, columns of levels like `table`, entry, value, variance.
 
-        Entries of a histogram and of cumulative counts are sizes from 0 on, those of sorted sizes
+        Entries of cumulative counts are sizes from 0 on, those of sorted sizes
         are ranks from 0 on.
         """
         named = self._named(self.tables.measurements)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stream_dp.privacy.noise import exact_variance, geometric_variance
+from stream_dp.study.place_releases import SizesMethod
 
 from .certificate import Certificate, Details, Exact, Text, WholeNumber
 
@@ -18,7 +19,7 @@ class LevelCertificate(BaseModel):
 
     name: `all`, or the column of its regions.
     regions: the number of regions.
-    method: the measurement, declared or chosen.
+    method: the measurement.
     rho: the cost; with double-geometric noise at most 1e-12 too large.
     noise: of an entry.
     parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
@@ -28,7 +29,7 @@ class LevelCertificate(BaseModel):
 
     name: Text
     regions: WholeNumber
-    method: Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
+    method: SizesMethod
     rho: Exact
     noise: Literal["discrete Gaussian", "double-geometric"]
     parameter: Exact

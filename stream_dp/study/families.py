@@ -233,7 +233,7 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
                 planned="sizes.declared_sizes:planned_sizes",
                 relations=("add_remove", "replace_one"),
                 measured=Measured.SIZES,
-                settings=("largest", "methods", "parts", "choice", "epsilon"),
+                settings=("largest", "methods", "parts", "epsilon"),
                 jax=False,
             ),
         ),

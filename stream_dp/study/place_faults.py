@@ -32,9 +32,6 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
     ):
         if values is not None and len(values) != places.levels:
             yield f".{key}: give {places.levels}, one for each level: {names}"
-    methods = release.candidates() or ()
-    if any(len(set(level)) < len(level) for level in methods):
-        yield ".methods: a method stands there twice at a level"
     if release.epsilon is None:
         return
     relation = sections.neighbours
@@ -44,8 +41,6 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
         yield f".epsilon: must be at least {LEAST_EPSILON} at every level"
     if release.parts is not None:
         yield ".parts: splits rho; epsilon is stated for each level"
-    if any(len(level) > 1 for level in methods):
-        yield ".methods: a choice among several needs rho in place of epsilon"
 
 
 def places_faults(sections: Sections) -> Iterator[str]:

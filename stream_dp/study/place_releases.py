@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from .families import Family, Kind
-from .field_types import Declaration, Flag, Name, Probability, Rho
+from .field_types import Declaration, Flag, Name, Rho
 from .size_changes import geometric_cost
 from .table_releases import DataSetRelease
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-SizesMethod = Literal["histogram", "sorted", "cumulative", "cumulative-squares"]
+SizesMethod = Literal["sorted", "cumulative-squares"]
 LEAST_EPSILON = Fraction(1, 1000)  # of a level; its noise comes from a table of bounded size
 MOST_SIZE = 10**6  # the largest cap of sizes
 # Names of columns of the tables of places and of what is published.
@@ -61,20 +61,10 @@ class SizesRelease(DataSetRelease):
     `places.counted`."""
     largest: Annotated[int, Field(ge=1, le=MOST_SIZE, strict=True)]
     """A public cap of sizes: larger places count as places of this size."""
-    methods: (
-        Annotated[
-            tuple[
-                SizesMethod | Annotated[tuple[SizesMethod, ...], Field(min_length=1)],
-                ...,
-            ],
-            Field(min_length=1),
-        ]
-        | None
-    ) = None
-    """What is measured at each level, the top one first, each `"sorted"`, `"cumulative-squares"`,
-    `"cumulative"` or `"histogram"`, or a list to choose from privately. Where it is not declared,
-    `"sorted"` where regions have fewer than 200 places on average and `"cumulative-squares"`
-    elsewhere."""
+    methods: Annotated[tuple[SizesMethod, ...], Field(min_length=1)] | None = None
+    """What is measured at each level, the top one first, each `"sorted"` or `"cumulative-squares"`.
+    Where it is not declared, `"sorted"` where regions have fewer than 200 places on average and
+    `"cumulative-squares"` elsewhere."""
     parts: (
         Annotated[
             tuple[Annotated[int, Field(ge=1, le=10**6, strict=True)], ...], Field(min_length=1)
@@ -82,33 +72,18 @@ class SizesRelease(DataSetRelease):
         | None
     ) = None
     """How `rho` is split between the levels, such as `[1, 1, 2]`; equally by default."""
-    choice: Probability = Fraction(1, 5)
-    """The part of a level's budget that a choice among methods costs, where there is one."""
     epsilon: Annotated[tuple[Rho, ...], Field(min_length=1)] | None = None
     """In place of `rho`: the pure epsilon of each level, the top one first, bought with
     double-geometric noise. Its exact cost in zCDP becomes the release's `rho`."""
 
     def epsilon_cost(self, neighbours: str) -> Fraction:
-        """The cost of `epsilon` in rho under a relation, at most 1e-12 too large.
-
-        Methods that are not declared are `sorted` or `cumulative-squares`, which cost the same.
-        """
-        levels = self.candidates() or [("sorted",)] * len(self.epsilon or ())
-        costs = (
-            geometric_cost(methods[0], neighbours, epsilon)
-            for methods, epsilon in zip(levels, self.epsilon or (), strict=False)
-        )
+        """The cost of `epsilon` in rho under a relation, at most 1e-12 too large."""
+        costs = (geometric_cost(neighbours, epsilon) for epsilon in self.epsilon or ())
         return sum(costs, Fraction(0))
 
     @property
     def questions(self) -> tuple[str, ...]:
         return () if self.attribute is None else (self.attribute,)
-
-    def candidates(self) -> tuple[tuple[SizesMethod, ...], ...] | None:
-        """The methods to choose from at each level, or None if the places decide."""
-        if self.methods is None:
-            return None
-        return tuple((m,) if isinstance(m, str) else m for m in self.methods)
 
 
 def is_of_sizes(release: DataSetRelease) -> TypeIs[SizesRelease]:

@@ -32,37 +32,27 @@ class PlannedLevel(PlannedPhase):
     @property
     def text(self) -> str:
         """In words."""
-        spread = f"{self.least:.2f}"
-        if f"{self.most:.2f}" != spread:
-            spread += f" to {self.most:.2f}"
         return (
-            f"{self.title}; standard deviation of an entry {spread}; omniscient error {spread} for"
-            " each size that occurs"
+            f"{self.title}; standard deviation of an entry {self.least:.2f}; omniscient error"
+            f" {self.least:.2f} for each size that occurs"
         )
 
 
 def declared_levels(
-    release: SizesRelease, neighbours: str, methods: Sequence[Sequence[str]]
+    release: SizesRelease, neighbours: str, methods: Sequence[str]
 ) -> tuple[LevelPlan, ...]:
-    """The plan of each level. methods: to choose from, by level."""
-    depth = len(methods)
-    if release.epsilon is not None:
-        return tuple(
-            LevelPlan(neighbours, tuple(names), epsilon, pure=True)
-            for names, epsilon in zip(methods, release.epsilon, strict=True)
-        )
-    shares = release.parts or (1,) * depth
+    """The plan of each level, given its method."""
+    shares = release.parts or (1,) * len(methods)
+    budgets = release.epsilon or [release.rho * share / sum(shares) for share in shares]
     return tuple(
-        LevelPlan(
-            neighbours, tuple(names), release.rho * share / sum(shares), choice=release.choice
-        )
-        for names, share in zip(methods, shares, strict=True)
+        LevelPlan(neighbours, method, budget, pure=release.epsilon is not None)
+        for method, budget in zip(methods, budgets, strict=True)
     )
 
 
 def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> SizesPlan:
     """The plan of a release on a tree of regions. Raises UserError."""
-    methods = release.candidates() or default_methods(regions)
+    methods = release.methods or default_methods(regions)
     levels = declared_levels(release, study.neighbours, methods)
     plan = SizesPlan(regions, release.largest, levels)
     require_feasible(plan)
@@ -73,27 +63,21 @@ def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ..
     """The measurements of a release at each level, before the places are known."""
     assert study.places is not None
     names = (ALL, *study.places.regions)
-    declared = release.candidates()
-    levels = declared_levels(release, study.neighbours, declared or [_DEFAULT[:1]] * len(names))
-    planned = []
-    for name, level in zip(names, levels, strict=True):
-        methods = level.methods if declared else _DEFAULT
-        how = "" if len(methods) == 1 else ", chosen privately"
-        if not declared:
-            how = ", by how many places its regions have"
-        deviations = [level.variance(method) ** 0.5 for method in level.methods]
-        planned.append(
-            PlannedLevel(
-                title=f"level {name}: {' or '.join(methods)}{how}",
-                rho=level.rho,
-                candidates=len(methods),
-                queries=0,
-                picked=1,
-                least=min(deviations),
-                most=max(deviations),
-            )
+    declared = release.methods
+    levels = declared_levels(release, study.neighbours, declared or _DEFAULT[:1] * len(names))
+    default = f"{' or '.join(_DEFAULT)}, by how many places its regions have"
+    return tuple(
+        PlannedLevel(
+            title=f"level {name}: {level.method if declared else default}",
+            rho=level.rho,
+            candidates=1 if declared else len(_DEFAULT),
+            queries=0,
+            picked=1,
+            least=level.variance**0.5,
+            most=level.variance**0.5,
         )
-    return tuple(planned)
+        for name, level in zip(names, levels, strict=True)
+    )
 
 
 def fit_release(

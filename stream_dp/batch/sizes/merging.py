@@ -77,13 +77,13 @@ def _weighed(estimate: Estimate, level: MeasuredLevel, siblings: int, merge: Mer
     """An estimate with the variances of a merge. siblings: number of children, 0 for the root."""
     if merge is not Merge.SPREAD:
         rounded = Estimate.of(estimate.sizes)
-        variance = (1 + level.cumulative) * level.variance / rounded.groups
+        variance = (1 + level.plan.cumulative) * level.plan.variance / rounded.groups
         return _Weighed(rounded, variance, np.zeros(len(variance), np.bool_))
-    ordered = estimate if level.variance <= _FINE else Estimate.of(estimate.sizes)
-    if not level.cumulative:
-        variance = np.maximum(level.variance / ordered.groups, _LEAST)
+    ordered = estimate if level.plan.variance <= _FINE else Estimate.of(estimate.sizes)
+    if not level.plan.cumulative:
+        variance = np.maximum(level.plan.variance / ordered.groups, _LEAST)
         return _Weighed(ordered, variance, np.zeros(len(variance), np.bool_))
-    deviation = level.variance**0.5
+    deviation = level.plan.variance**0.5
     variance = np.maximum(_spread(ordered, deviation), _LEAST)
     if not siblings:
         return _Weighed(ordered, variance, ordered.groups > _CERTAIN * deviation)

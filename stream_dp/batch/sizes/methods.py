@@ -1,13 +1,12 @@
 """Methods to measure a region's groups, and to estimate sizes from noisy values.
 
-Source: Kuo et al. 2018, sections 4.1 to 4.3. Sensitivities: `stream_dp.study.size_changes`.
+Source: Kuo et al. 2018, sections 4.2 and 4.3. Sensitivities: `stream_dp.study.size_changes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappush, heapreplace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,56 +40,11 @@ def least_squares(noisy: Int64Array) -> NDArray[np.float64]:
     return fitted
 
 
-def least_absolute(noisy: Int64Array, total: int) -> Int64Array:
-    """An increasing integer sequence within [0, most] with the least sum of differences, (n,).
-
-    The sum as a function of the last entry is convex and piecewise linear; the heap holds the
-    points where its slope changes below its minimum, and an entry below the largest of them moves
-    that point down twice. Going back, no entry may exceed the next. n log n.
-    """
-    points: list[int] = []
-    last = np.zeros(len(noisy), np.int64)
-    for i, value in enumerate(np.clip(noisy, 0, total).tolist()):
-        heappush(points, -value)
-        if -points[0] > value:
-            heapreplace(points, -value)
-        last[i] = -points[0]
-    return np.minimum.accumulate(last[::-1])[::-1]
-
-
-def on_simplex(noisy: Int64Array, total: int) -> NDArray[np.float64]:
-    """The nearest non-negative sequence with a given sum, in squared differences, (n,).
-
-    Its entries are those above a threshold, less the threshold (Held, Wolfe, Crowder 1974).
-    """
-    falling = np.sort(noisy.astype(np.float64))[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(noisy) + 1)
-    positive = np.flatnonzero(falling > excess)
-    threshold = float(excess[positive[-1]] if len(positive) else falling[0])
-    return np.maximum(noisy.astype(np.float64) - threshold, 0)
-
-
-def rounded(values: NDArray[np.float64], total: int) -> Int64Array:
-    """Integers next to non-negative `values` of the sum `total`: largest remainders go up."""
-    integers = np.floor(values).astype(np.int64)
-    integers[np.argsort(integers - values, kind="stable")[: total - int(integers.sum())]] += 1
-    return integers
-
-
-def _fit_histogram(noisy: Int64Array, total: int, largest: int) -> Estimate:
-    return Estimate.of(Sizes.of_histogram(rounded(on_simplex(noisy, total), total)))
-
-
 def _fit_sorted(noisy: Int64Array, total: int, largest: int) -> Estimate:
     values = np.clip(least_squares(noisy), 0, largest)
     lattice = np.rint(values * FRACTIONS)
     ends = np.flatnonzero(np.diff(lattice, append=np.inf))
     return Estimate(lattice[ends] / FRACTIONS, np.diff(ends, prepend=-1))
-
-
-def _fit_cumulative(noisy: Int64Array, total: int, largest: int) -> Estimate:
-    counts = least_absolute(noisy, total)
-    return Estimate.of(Sizes.of_histogram(np.diff(counts, prepend=0, append=total)))
 
 
 def _fit_cumulative_squares(noisy: Int64Array, total: int, largest: int) -> Estimate:
@@ -103,20 +57,10 @@ def _fit_cumulative_squares(noisy: Int64Array, total: int, largest: int) -> Esti
 
 
 METHODS = {
-    "histogram": Method(
-        entries=lambda groups, largest: largest + 1,
-        exact=lambda sizes, largest: sizes.histogram(largest),
-        fit=_fit_histogram,
-    ),
     "sorted": Method(
         entries=lambda groups, largest: groups,
         exact=lambda sizes, largest: sizes.sorted(),
         fit=_fit_sorted,
-    ),
-    "cumulative": Method(
-        entries=lambda groups, largest: largest,
-        exact=lambda sizes, largest: sizes.cumulative(largest),
-        fit=_fit_cumulative,
     ),
     "cumulative-squares": Method(
         entries=lambda groups, largest: largest,

@@ -38,16 +38,15 @@ def posterior_sizes(
 ) -> LevelSizes | None:
     """The consistent sizes of every region of every level.
 
-    None if the weights are more than MOST_CELLS, or a level has no published values or is a
-    histogram.
+    None if the weights are more than MOST_CELLS, or a level has no published values.
     """
-    if any(level.values is None or level.method == "histogram" for level in levels):
+    if any(level.values is None for level in levels):
         return None
     supports = [_supports(level) for level in levels]
     sizes = min(largest, max(1, *(max(level) for level in supports)))
     # The largest sizes do not show in cumulative counts: fewer groups than their noise have them.
     uncertain = [
-        [sizes if level.cumulative else min(sizes, support) for support in level_supports]
+        [sizes if level.plan.cumulative else min(sizes, support) for support in level_supports]
         for level, level_supports in zip(levels, supports, strict=True)
     ]
     states = [_states(level) for level in levels]
@@ -71,8 +70,8 @@ def _states(level: MeasuredLevel) -> list[int]:
     Noise of deviation d hides where one size ends and the next begins for some d^2 ranks. Where all
     counts are fewer they are all considered, up to a power of two.
     """
-    deviation = level.variance**0.5
-    reach = 5 * deviation if level.cumulative else 3 * deviation + 8 * deviation**2
+    deviation = level.plan.variance**0.5
+    reach = 5 * deviation if level.plan.cumulative else 3 * deviation + 8 * deviation**2
     bound = 2 * (3 + int(np.ceil(reach))) + 1
     totals = [int(estimate.groups.sum()) for estimate in level.estimates]
     return [min(bound, 1 << total.bit_length()) for total in totals]
@@ -80,7 +79,7 @@ def _states(level: MeasuredLevel) -> list[int]:
 
 def _supports(level: MeasuredLevel) -> list[int]:
     """The number of sizes with uncertain counts, by region, from a region's measurements."""
-    beyond = 3 + int(np.ceil(3 * level.variance**0.5))
+    beyond = 3 + int(np.ceil(3 * level.plan.variance**0.5))
     return [
         int(np.rint(estimate.value[-1])) + beyond if len(estimate.value) else 0
         for estimate in level.estimates
@@ -90,15 +89,14 @@ def _supports(level: MeasuredLevel) -> list[int]:
 def _chains(level: MeasuredLevel, supports: Sequence[int], states: Sequence[int]) -> list[Chain]:
     """The regions' chains, given by region the numbers of sizes and of counts at a size."""
     assert level.values is not None
-    penalty = level.plan.penalty(level.method)
     return [
         chain(
             estimate,
             values,
-            penalty,
+            level.plan.penalty,
             sizes=support if len(estimate.value) else 0,
             states=considered,
-            cumulative=level.cumulative,
+            cumulative=level.plan.cumulative,
         )
         for estimate, values, support, considered in zip(
             level.estimates, level.values, supports, states, strict=True

@@ -17,7 +17,7 @@ from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
-from stream_dp.study.field_types import Probability, Rho
+from stream_dp.study.field_types import Rho
 from stream_dp.study.size_changes import RELATIONS
 
 from ..data.hierarchy_tables import missing_columns, text_column
@@ -26,7 +26,7 @@ from .histogram import Sizes
 from .methods import METHODS
 from .regions import Regions
 from .sizes_fit import FittedLevels, fit_levels
-from .sizes_plan import DEFAULT_CHOICE, LevelPlan, SizesPlan, default_methods, omniscient_error
+from .sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 
 MOST_SIZE = 10**6  # the largest cap of sizes
 MOST_ENTRIES = 1 << 32  # values that a level measures
@@ -58,7 +58,7 @@ class FittedSizes:
         plan = self.fitted.plan
         rows = []
         for i, (name, level) in enumerate(zip(self._names, self.fitted.levels, strict=True)):
-            deviation = plan.levels[i].variance(level.method) ** 0.5
+            deviation = level.plan.variance**0.5
             regions = self.fitted.sizes[i]
             distinct = sum(len(region.size) for region in regions)
             rows.append(
@@ -66,8 +66,8 @@ class FittedSizes:
                     "level": name,
                     "regions": len(regions),
                     "groups": int(plan.regions.counts[i].sum()),
-                    "method": level.method,
-                    "rho": str(plan.levels[i].rho),
+                    "method": level.plan.method,
+                    "rho": str(level.plan.rho),
                     "deviation": deviation,
                     "omniscient": omniscient_error(distinct, deviation) / len(regions),
                 }
@@ -96,16 +96,14 @@ class FittedSizes:
     def measurements(self) -> pa.Table:
         """The noisy values: level, columns of levels as in `sizes`, entry, value, variance.
 
-        Entries of a histogram and of cumulative counts are sizes from 0 on, those of sorted sizes
+        Entries of cumulative counts are sizes from 0 on, those of sorted sizes
         are ranks from 0 on. Levels with over a million values are left out.
         """
         levels = [level.values or () for level in self.fitted.levels]
         regions = [values for level in levels for values in level]
         variances = [
-            np.full(len(values), plan.variance(measured.method))
-            for plan, measured, level in zip(
-                self.fitted.plan.levels, self.fitted.levels, levels, strict=True
-            )
+            np.full(len(values), plan.variance)
+            for plan, level in zip(self.fitted.plan.levels, levels, strict=True)
             for values in level
         ]
         none = np.zeros(0, np.int64)
@@ -144,9 +142,9 @@ class FittedSizes:
             size=self.fitted.sizes[depth][position].size,
             groups=self.fitted.sizes[depth][position].groups,
             largest=plan.largest,
-            method=level.method,
+            method=level.plan.method,
             values=level.values[position] if level.values is not None else None,
-            variance=plan.levels[depth].variance(level.method),
+            variance=level.plan.variance,
         ).answer(query, region=region)
 
 
@@ -158,9 +156,8 @@ def fit_sizes(
     largest: int,
     rho: Numbers | None = None,
     epsilon: Numbers | None = None,
-    methods: Sequence[str | Sequence[str]] | None = None,
+    methods: Sequence[str] | None = None,
     parts: Sequence[int] | None = None,
-    choice: Numbers = DEFAULT_CHOICE,
     simulation_seed: int | None = None,
 ) -> FittedSizes:
     """Estimates the number of groups of each size, for every region of a tree, consistently.
@@ -176,11 +173,9 @@ def fit_sizes(
     largest: a public cap: larger groups count as groups of this size.
     rho: the cost, or
     epsilon: the same as pure differential privacy, with double-geometric noise.
-    methods: for each level, the root's first: `histogram`, `sorted`, `cumulative` (L1) or
-        `cumulative-squares` (L2), or several, among which one is chosen privately. By default
-        `sorted` where regions have fewer than 200 groups on average, else `cumulative-squares`.
+    methods: for each level, the root's first: `sorted` or `cumulative-squares`. By default `sorted`
+        where regions have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
-    choice: the part of a level's budget that a choice among methods costs.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
     Raises UserError.
@@ -211,21 +206,17 @@ def fit_sizes(
     depth = tree.depth
     name, pure = ("rho", False) if epsilon is None else ("epsilon", True)
     total = _number(name, rho if epsilon is None else epsilon, Rho)
-    share = _number("choice", choice, Probability)
     parts = parts if parts is not None else [1] * depth
     if len(parts) != depth or any(not isinstance(p, int) or p < 1 for p in parts):
         raise UserError(f"parts: give {depth} whole numbers from 1 on, the root's first")
     declared = methods if methods is not None else default_methods(tree)
-    chosen = [(m,) if isinstance(m, str) else tuple(m) for m in declared]
-    if len(chosen) != depth or any(not m or len({*m}) < len(m) for m in chosen):
+    if len(declared) != depth:
         raise UserError(f"methods: give {depth} of them, the root's first")
-    if any(method not in METHODS for m in chosen for method in m):
+    if any(method not in METHODS for method in declared):
         raise UserError(f"methods: each must be one of {', '.join(METHODS)}")
-    if pure and any(len(m) > 1 for m in chosen):
-        raise UserError("methods: a choice among several needs rho in place of epsilon")
     levels = tuple(
-        LevelPlan(neighbours, m, total * weight / sum(parts), pure=pure, choice=share)
-        for m, weight in zip(chosen, parts, strict=True)
+        LevelPlan(neighbours, method, total * weight / sum(parts), pure)
+        for method, weight in zip(declared, parts, strict=True)
     )
     plan = SizesPlan(tree, largest, levels)
     require_feasible(plan)
@@ -235,10 +226,8 @@ def fit_sizes(
 
 def require_feasible(plan: SizesPlan) -> None:
     """Raises UserError where a level has too many values to measure."""
-    for depth, level in enumerate(plan.levels):
-        entries = max(plan.entries(depth, method) for method in level.methods)
-        if entries > MOST_ENTRIES:
-            name = (ALL, *plan.regions.columns)[depth]
+    for depth, name in enumerate((ALL, *plan.regions.columns)):
+        if (entries := plan.entries(depth)) > MOST_ENTRIES:
             raise UserError(
                 f"methods: {entries} values to measure at level '{name}'; take 'sorted'"
             )

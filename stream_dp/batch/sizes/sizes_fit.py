@@ -1,7 +1,7 @@
 """Measures the sizes of all levels, in recorded rounds, and makes them consistent.
 
-Each level has a round, which holds the method, chosen or declared, and the noisy values, or, where
-a level has too many values to be published, their estimates. A round is recorded before it is used.
+Each level has a round, which holds the method and the noisy values, or, where a level has too many
+values to be published, their estimates. A round is recorded before it is used.
 The rest is post-processing without any randomness.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import msgspec
@@ -19,7 +18,7 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import NoiseSource
 
 from ..synthesizer import FitContext
-from .histogram import Estimate, Int64Array, LevelSizes, Sizes, earth_movers_distance
+from .histogram import Estimate, Int64Array, LevelSizes, Sizes
 from .merging import Merge, consistent
 from .methods import FRACTIONS, METHODS
 from .posterior import posterior_sizes
@@ -88,52 +87,30 @@ class _Level:
 
     def measured(self, true: Sequence[Sizes]) -> bytes:
         """The level's round."""
-        method = self.level.methods[0]
-        if len(self.level.methods) > 1:
-            method = self._chosen(true)
-        parameter = self.level.parameter(method)
-        if self.plan.entries(self.depth, method) <= MOST_PUBLISHED:
-            values = list(self._noisy(true, method, parameter))
-            return _encoded(method, True, values)
-        estimates = self._estimated(true, method, parameter)
+        noisy = self._noisy(true)
+        if self.plan.entries(self.depth) <= MOST_PUBLISHED:
+            return _encoded(self.level.method, True, list(noisy))
+        estimates = map(self._estimate, noisy, self.counts)
         runs = [
             np.stack([np.rint(e.value * 2 * FRACTIONS).astype(np.int64), e.groups]).ravel()
             for e in estimates
         ]
-        return _encoded(method, False, runs)
+        return _encoded(self.level.method, False, runs)
 
-    def _chosen(self, true: Sequence[Sizes]) -> str:
-        """The method that the exponential mechanism picks; see `plan`."""
-        scores = np.zeros(len(self.level.methods), np.int64)
-        for i, method in enumerate(self.level.methods):
-            parameter = self.level.parameter(method, tried=True)
-            for estimate, sizes in zip(self._estimated(true, method, parameter), true, strict=True):
-                scores[i] -= earth_movers_distance(estimate.sizes, sizes)
-        return self.level.methods[int(self.source.top(scores, 1, self.level.choice_variance)[0])]
-
-    def _estimated(
-        self, true: Sequence[Sizes], method: str, parameter: Fraction
-    ) -> Iterator[Estimate]:
-        """The regions' estimates, from fresh noise."""
-        for values, sizes in zip(self._noisy(true, method, parameter), true, strict=True):
-            yield self._estimate(values, method, sizes.total)
-
-    def _noisy(
-        self, true: Sequence[Sizes], method: str, parameter: Fraction
-    ) -> Iterator[Int64Array]:
+    def _noisy(self, true: Sequence[Sizes]) -> Iterator[Int64Array]:
         """The regions' noisy values. Noise is drawn before the counts are computed."""
-        exact = METHODS[method].exact
-        for sizes, noise in zip(true, self._noise(method, parameter), strict=True):
+        exact = METHODS[self.level.method].exact
+        for sizes, noise in zip(true, self._noise(), strict=True):
             yield noise + exact(sizes, self.plan.largest) if sizes.total else noise
 
-    def _entries(self, method: str) -> list[int]:
-        """The numbers of values that a method measures in the regions."""
-        entries = METHODS[method].entries
+    def _entries(self) -> list[int]:
+        """The numbers of values that are measured in the regions."""
+        entries = METHODS[self.level.method].entries
         return [entries(groups, self.plan.largest) if groups else 0 for groups in self.counts]
 
-    def _noise(self, method: str, parameter: Fraction) -> Iterator[Int64Array]:
+    def _noise(self) -> Iterator[Int64Array]:
         """The noise of each region. Many small regions' noise is drawn at once."""
-        sizes, first = self._entries(method), 0
+        sizes, first, parameter = self._entries(), 0, self.level.parameter
         while first < len(sizes):
             end, together = first + 1, sizes[first]
             while end < len(sizes) and together + sizes[end] <= _AT_ONCE:
@@ -146,33 +123,30 @@ class _Level:
             yield from np.split(noise, np.cumsum(sizes[first : end - 1]))
             first = end
 
-    def _estimate(self, values: Int64Array, method: str, groups: int) -> Estimate:
+    def _estimate(self, values: Int64Array, groups: int) -> Estimate:
         if not groups:
             return Estimate(np.zeros(0), np.zeros(0, np.int64))
-        return METHODS[method].fit(values, groups, self.plan.largest)
+        return METHODS[self.level.method].fit(values, groups, self.plan.largest)
 
     def decoded(self, data: bytes) -> MeasuredLevel:
         """Decodes a round. Raises UserError unless the round belongs to this level."""
         try:
             stated, method, published, encoded = msgspec.msgpack.decode(data, type=Round)
             arrays = tuple(np.frombuffer(array, "<i8").astype(np.int64) for array in encoded)
-            if stated != FORMAT or method not in self.level.methods:
+            if stated != FORMAT or method != self.level.method:
                 raise ValueError
             if len(arrays) != len(self.counts):
                 raise ValueError
             if not published:
                 runs = [array.reshape(2, -1) for array in arrays]
                 estimates = tuple(Estimate(r[0] / (2 * FRACTIONS), r[1]) for r in runs)
-                return MeasuredLevel(self.level, method, estimates, None)
-            if [len(array) for array in arrays] != self._entries(method):
+                return MeasuredLevel(self.level, estimates, None)
+            if [len(array) for array in arrays] != self._entries():
                 raise ValueError
         except (msgspec.MsgspecError, ValueError):
             raise UserError("the job's transcript is not of what its release declares") from None
-        estimates = tuple(
-            self._estimate(values, method, groups)
-            for values, groups in zip(arrays, self.counts, strict=True)
-        )
-        return MeasuredLevel(self.level, method, estimates, arrays)
+        estimates = tuple(map(self._estimate, arrays, self.counts))
+        return MeasuredLevel(self.level, estimates, arrays)
 
 
 # FORMAT, method, whether values are published, the regions' arrays

@@ -17,7 +17,7 @@ from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.privacy.noise import SeededNoise
 
 REGIONS, LEAVES = tree(
     {
@@ -39,9 +39,7 @@ def fitted(regions, leaves, plan, seed=1, transcript=None):
     return fit_levels(leaves, plan, FitContext(SeededNoise(seed), transcript or MemoryTranscript()))
 
 
-methods = st.sampled_from(
-    [("histogram",), ("sorted",), ("cumulative",), ("cumulative-squares",), tuple(METHODS)]
-)
+methods = st.sampled_from([*METHODS])
 
 
 @given(trees(), st.data())
@@ -49,10 +47,9 @@ methods = st.sampled_from(
 def test_what_is_always_true_of_a_result(example, data):
     regions, leaves = example
     pure = data.draw(st.booleans())
-    chosen = [data.draw(methods) for _ in range(regions.depth)]
     plan = plan_of(
         regions,
-        methods=[m[:1] if pure else m for m in chosen],
+        methods=[data.draw(methods) for _ in range(regions.depth)],
         budget=data.draw(st.fractions(Fraction(1, 500), 5)),
         largest=data.draw(st.integers(1, 15)),
         pure=pure,
@@ -84,7 +81,7 @@ def text(sizes):
 @pytest.mark.parametrize("published", [1 << 20, 0])
 def test_a_fit_continues_from_its_transcript_and_never_draws_a_level_again(published, monkeypatch):
     monkeypatch.setattr(fit_module, "MOST_PUBLISHED", published)
-    plan = plan_of(REGIONS, methods=[tuple(METHODS), ("cumulative",), ("sorted",)])
+    plan = plan_of(REGIONS, methods=["sorted", "cumulative-squares", "sorted"])
     transcript = MemoryTranscript()
     first = fitted(REGIONS, LEAVES, plan, seed=1, transcript=transcript)
     assert (first.levels[0].values is None) == (published == 0)
@@ -92,9 +89,6 @@ def test_a_fit_continues_from_its_transcript_and_never_draws_a_level_again(publi
         part = MemoryTranscript(transcript.recorded[:kept])
         again = fitted(REGIONS, LEAVES, plan, seed=2, transcript=part)
         assert part.recorded[:kept] == transcript.recorded[:kept]
-        assert [level.method for level in again.levels[:kept]] == [
-            level.method for level in first.levels[:kept]
-        ]
     assert text(again.sizes) == text(first.sizes)
 
 
@@ -126,7 +120,7 @@ def test_a_transcript_of_something_else_is_refused():
 @pytest.mark.parametrize("pure", [False, True])
 def test_noisy_values_have_the_variance_of_the_plan(pure, scale):
     regions, leaves = tree({("a",): [3] * 15_000, ("b",): [1] * 15_000})
-    methods = [("cumulative",), ("sorted",)]
+    methods = ["cumulative-squares", "sorted"]
     plan = plan_of(regions, methods=methods, budget=Fraction(1, 5), largest=30_000, pure=pure)
     exact = (
         Sizes.together(leaves).cumulative(30_000),
@@ -134,16 +128,9 @@ def test_noisy_values_have_the_variance_of_the_plan(pure, scale):
     )
     for depth, level in enumerate(fitted(regions, leaves, plan).levels):
         errors = (np.concatenate(level.values) - exact[depth]) * scale
-        squares = errors**2 / plan.levels[depth].variance(level.method)
+        squares = errors**2 / level.plan.variance
         near = abs(squares.mean() - 1) < 5 * squares.std() / len(squares) ** 0.5
         assert near == (scale == 1)
-
-
-def test_the_better_method_is_chosen():
-    regions, leaves = tree({("a",): [1] * 300 + [2] * 300})
-    plan = plan_of(regions, methods=[("histogram", "cumulative")] * 2, largest=2000)
-    levels = fit_levels(leaves, plan, FitContext(SystemNoise())).levels
-    assert [level.method for level in levels] == ["cumulative", "cumulative"]
 
 
 def errors(regions, leaves, plan, runs, merge=None):
@@ -172,11 +159,9 @@ def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(
     plan = plan_of(regions, budget=eps**2 / 2, largest=2000)
     before, after = errors(regions, leaves, plan, 2)
     assert (after <= before).all()
-    for level, truth, method, error in zip(
-        plan.levels, regions.sums(leaves), default_methods(regions), after, strict=True
-    ):
+    for level, truth, error in zip(plan.levels, regions.sums(leaves), after, strict=True):
         distinct = sum(len(sizes.size) for sizes in truth)
-        assert error <= 1.5 * omniscient_error(distinct, level.variance(*method) ** 0.5)
+        assert error <= 1.5 * omniscient_error(distinct, level.variance**0.5)
     paper = errors(regions, leaves, plan, 2, Merge.WEIGHTED)[1]
     plain = errors(regions, leaves, plan, 2, Merge.PLAIN)[1]
     assert after[0] < paper[0] < plain[0]
@@ -190,7 +175,7 @@ def test_merging_census_blocks_loses_at_no_level_and_stays_within_the_yardstick(
 def test_ten_fits_of_census_blocks_lose_nothing_in_the_mean(column, eps, pure):
     regions, leaves = hawaii(column)
     budget = eps if pure else eps**2 / 2
-    for methods in (None, [("sorted",)] * 3):
+    for methods in (None, ["sorted"] * 3):
         plan = plan_of(regions, budget=budget, largest=5000, pure=pure, methods=methods)
         before, after = errors(regions, leaves, plan, 10)
         assert (after <= before).all()
@@ -208,7 +193,7 @@ def test_what_the_root_is_sure_of_is_not_lost_to_regions_of_unequal_size():
             for i, n in enumerate(counts)
         }
     )
-    methods = [*[("cumulative-squares",)] * 2, ("sorted",)]
+    methods = [*["cumulative-squares"] * 2, "sorted"]
     plan = plan_of(regions, budget=Fraction(1, 200), largest=50, methods=methods)
     before, after = errors(regions, leaves, plan, 4)
     # Without what stays as the root has it, the root's error doubles.
