@@ -87,7 +87,8 @@ def _judged(trials: TableTrials, release: DataSetRelease) -> DataSetReport:
 
     study = trials.study
     label = trials.at or last_due(study, release)
-    rhos = [release.rho * Fraction(scale) for scale in trials.scales or ["1"]]
+    declared = study.schedule(release).get(study.periods.numbers[label], release)
+    rhos = [declared.rho * Fraction(scale) for scale in trials.scales or ["1"]]
     with tqdm(desc=release.name, disable=None, leave=False) as bar:
         judge = TABLE_JUDGES[release.family]
         judged = judge(trials, release, study.periods.numbers[label], rhos, bar_progress(bar))

@@ -159,6 +159,10 @@ class JobBoard:
         """Whether the present attempt has a result for the releaser to publish or refuse."""
         return (job, self.attempt(job)) in self._with_result
 
+    def handed_in(self, job: str) -> bool:
+        """Whether some attempt has a result: the job's transcript is complete."""
+        return any(name == job for name, _ in self._with_result)
+
     def open(self, job: str) -> bool:
         """Whether the job waits for a worker to fit it."""
         return not (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People, present_rows, study_people
-from stream_dp.batch.synthesizer import FitContext
+from stream_dp.batch.synthesizer import FitContext, chained_tables
 from stream_dp.errors import UserError
 from stream_dp.population import Population
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
@@ -85,4 +86,14 @@ def fitted_parts(
     def coded(sample: People) -> Tables:
         return {"people": coded_people(names, with_derived(study, release, sample.answers))}
 
-    return fitted_table_parts(load_synthesizer(release.kind), people, release, context, coded)
+    fit = load_synthesizer(release.kind)
+    provenance, parts = fitted_table_parts(fit, people, release, context, coded)
+    chain = chained_tables(context, context.transcript.rounds())
+    if not chain:
+        return provenance, parts
+    declared = study.batch(release.name)
+    assert declared is not None
+    due = study.due_periods(declared)
+    labels = [study.periods.labels[due[table.number - 1] - 1] for table in chain]
+    notes = {**provenance.notes, "fused_with": ", ".join(labels)}
+    return replace(provenance, notes=notes), parts

@@ -351,7 +351,7 @@ def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
         return tuple(c for c in entry.charges if study.batch(c.release) is None)
     batch = study.batch(entry.head.release)
     assert batch is not None
-    return (Charge(batch.name, entry.number, batch.rho),)
+    return (Charge(batch.name, entry.number, study.schedule(batch)[entry.number].rho),)
 
 
 def outstanding(entries: Sequence[Entry]) -> list[Job]:

@@ -126,7 +126,7 @@ class Jobs:
                 id=job_id(self.genesis, release.name, self.study.periods.labels[number - 1]),
                 release=release.name,
                 period=number,
-                rho=str(release.rho),
+                rho=str(self.study.schedule(release)[number].rho),
                 groups=files[release.name].get("groups"),
                 people=files[release.name].get("people"),
                 sizes=files[release.name].get("sizes"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, Literal, cast
 
 from stream_dp.errors import UserError
@@ -51,14 +52,18 @@ def planned_phases(study: Study, release: DataSetRelease) -> tuple[PlannedPhase,
 
 
 def planned_titles(study: Study, release: DataSetRelease) -> tuple[str, ...]:
-    """The mechanisms for a certificate of the release; noisy answers decide between several.
+    """The mechanisms for certificates of the release.
 
-    The fit asks the same rule. Raises UserError if the release is too large.
+    Noisy answers decide between several, and the rho of a data set. The fit asks the same rule.
+    Raises UserError if the release is too large.
     """
     named = release.synthesizer.titles
     if named is None:
         return possible_titles(release)
-    return cast("tuple[str, ...]", _loaded(named)(study, release))
+    data_sets = {r.rho: r for r in study.schedule(release).values()} or {release.rho: release}
+    titles = _loaded(named)
+    several = (cast("tuple[str, ...]", titles(study, one)) for one in data_sets.values())
+    return tuple(dict.fromkeys(chain.from_iterable(several)))
 
 
 def check_limits(release: DataSetRelease, domain: Domain) -> None:

@@ -245,17 +245,21 @@ def _bounded(study: Study, release: Release, chosen: AnyMechanism) -> None:
 
 
 def _batch(study: Study, batch: DataSetRelease) -> PlannedDataSets:
-    """Every data set costs the release's rho, charged at the close of its period."""
-    due, numbers = study.due_periods(batch), range(1, study.periods.count + 1)
-    charges = tuple(batch.rho if number in due else Fraction(0) for number in numbers)
+    """Every data set is charged at the close of its period."""
+    due = study.schedule(batch)
+    numbers = range(1, study.periods.count + 1)
+    charges = tuple(due[number].rho if number in due else Fraction(0) for number in numbers)
     return PlannedDataSets(study, batch, charges)
 
 
 def _data_set_facts(study: Study, batch: DataSetRelease) -> Facts:
+    costs = [str(data_set.rho) for data_set in study.schedule(batch).values()]
+    first = {"rho_of_the_first": costs[0]} if len({*costs}) > 1 else {}
     return {
         "mechanism": "; or, as noisy counts decide, ".join(planned_titles(study, batch)),
-        "data_sets": len(study.due_periods(batch)),
-        "rho_of_each": str(batch.rho),
+        "data_sets": len(costs),
+        **first,
+        "rho_of_each": costs[-1] if costs else str(batch.rho),
         "attributes": _ATTRIBUTES[batch.family](study, batch),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 
 from stream_dp.batch.kinds import LOOKED_AT, planned_phases
 from stream_dp.batch.planned_phases import PlannedPhase
@@ -14,12 +15,24 @@ from stream_dp.study.families import TABLES
 
 @dataclass(frozen=True)
 class PlannedDataSet:
-    """A planned release. number: of data sets; phases: of every fit."""
+    """A planned release.
+
+    release: with the rho of its last data set.
+    first: the rho of its first.
+    number: of data sets.
+    phases: of the last fit; in an earlier one with another rho, noisy counts may decide otherwise.
+    """
 
     study: Study
     release: DataSetRelease
+    first: Fraction
     number: int
     phases: tuple[PlannedPhase, ...]
+
+    @property
+    def rho(self) -> Fraction:
+        """Of all data sets together."""
+        return self.first + (self.number - 1) * self.release.rho
 
     def as_dict(self) -> dict[str, object]:
         release, kind = self.release, self.release.synthesizer
@@ -27,9 +40,10 @@ class PlannedDataSet:
             "name": release.name,
             "kind": release.kind,
             "data_sets": self.number,
+            "rho_of_first": str(self.first),
             "rho_of_each": str(release.rho),
             "epsilon_of_each": str(epsilon(release.rho, self.study.delta)),
-            "epsilon_of_all": str(epsilon(release.rho * self.number, self.study.delta)),
+            "epsilon_of_all": str(epsilon(self.rho, self.study.delta)),
             "looks_at": LOOKED_AT[release.family],
             "relations_proved": list(kind.relations),
             "settings": release.model_dump(mode="json", include=set(kind.settings)),
@@ -45,6 +59,10 @@ class PlannedDataSet:
             f"data set {release.name} ({release.kind}): {self.number} of them, each with"
             f" rho = {float(release.rho):.6g}, eps = {eps:.3g} at delta = {float(delta):g}"
         )
+        if self.first != release.rho:
+            yield (
+                f"  but the first with rho = {float(self.first):.6g}, on which the later ones build"
+            )
         yield from (f"  {phase.text}" for phase in self.phases)
         if exact:
             tables = ", ".join(TABLES[release.family])
@@ -59,5 +77,7 @@ class PlannedDataSet:
 
 def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
     """Raises UserError for too large a workload."""
-    number = len(study.due_periods(release))
-    return PlannedDataSet(study, release, number, planned_phases(study, release))
+    data_sets = [*study.schedule(release).values()]
+    last = data_sets[-1] if data_sets else release
+    first = data_sets[0].rho if data_sets else release.rho
+    return PlannedDataSet(study, last, first, len(data_sets), planned_phases(study, last))

@@ -143,10 +143,10 @@ def _panel(study: Study, declared: Release, chosen: AnyMechanism) -> ReleasePlan
 
 
 def _data_sets(study: Study, declared: DataSetRelease, **own: object) -> ReleasePlan:
-    """Every data set costs the release's rho, charged at the close of its period."""
+    """Every data set is charged at the close of its period."""
     labels = study.periods.labels
     return ReleasePlan(
-        charges={labels[number - 1]: declared.rho for number in study.due_periods(declared)},
+        charges={labels[n - 1]: data_set.rho for n, data_set in study.schedule(declared).items()},
         mechanisms=possible_titles(declared),
         states=_states(study, declared, **own),
     )

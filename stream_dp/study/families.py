@@ -173,13 +173,14 @@ class DeclaredKind:
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
 _PICKED = ("rounds", "per_round", "ways", "candidates", "relations")
 _GROUPS = "groups.workload.groups_plan"
+_OF_PEOPLE = ("fuse", "first", "derived")  # of every table of people
 _PEOPLE = Synthesizer(
     fit="people.people_synthesizer:fit_people",
     planned="people.planned_people:planned_people",
     titles="people.planned_people:people_titles",
     relations=RELATIONS,
     measured=Measured.RESIDUALS,
-    settings=("rounds", "per_round", "derived"),
+    settings=("rounds", "per_round", *_OF_PEOPLE),
 )
 KINDS: Registry[Kind, DeclaredKind] = Registry(
     "kinds of releases",
@@ -219,7 +220,7 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
                 measured=Measured.TWO_PHASES,
                 settings=(
                     *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
-                    "derived",
+                    *_OF_PEOPLE,
                 ),
                 numbers=True,
             ),

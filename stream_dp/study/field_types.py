@@ -66,6 +66,15 @@ def _flag(value: object) -> object:
     return True
 
 
+def _unless_off(value: object) -> object:
+    """False or None: true and a missing key are the same declaration with the same hash."""
+    if value is True or value is None:
+        return None
+    if value is not False:
+        raise ValueError("must be true or false")
+    return False
+
+
 def _no_formula(text: str) -> str:
     """A text without a formula of a spreadsheet."""
     if is_formula(text):
@@ -79,6 +88,7 @@ Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
 Multiple = Annotated[Fraction, BeforeValidator(_multiple), _exact]
 Weight = Annotated[Fraction, BeforeValidator(_weight), _exact]
 Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]
+UnlessOff = Annotated[Literal[False] | None, BeforeValidator(_unless_off)]
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Symbol = (

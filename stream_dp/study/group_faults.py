@@ -69,6 +69,7 @@ def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
         yield from linear_faults(batch.linear, columns)
     if "rounds" in settings:
         yield from _round_faults(batch)
+    yield from _fusion_faults(batch, sections.periods)
     yield from _derived_faults(batch, sections)
 
 
@@ -96,6 +97,16 @@ def _label_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
             yield f".labels: '{name}' is a number; a label has listed values"
     if len(set(batch.labels or ())) < len(batch.labels or ()):
         yield ".labels: a column stands there twice"
+
+
+def _fusion_faults(batch: PeopleRelease, periods: Periods | None) -> Iterator[str]:
+    """Faults of the first table's share."""
+    if batch.first is None:
+        return
+    if batch.fuse is False:
+        yield ".first: tables that are not fused all cost the same; leave it out"
+    elif periods is not None and batch_cost(batch, periods) <= batch.rho:
+        yield ".first: there is one table alone; leave it out"
 
 
 def _round_faults(batch: PeopleRelease) -> Iterator[str]:

@@ -260,6 +260,12 @@ class Study(StudyKeys):
         """The numbers of the periods at whose close a data set begins."""
         return [n for n in range(1, self.periods.count + 1) if batch in self.due(n)]
 
+    def schedule(self, batch: DataSetRelease) -> dict[int, DataSetRelease]:
+        """By the number of its period, the declaration of each data set, with its own rho."""
+        due = self.due_periods(batch)
+        costs = zip(due, batch.costs(len(due)), strict=True)
+        return {number: batch.model_copy(update={"rho": rho}) for number, rho in costs}
+
     def due(self, number: int) -> tuple[DataSetRelease, ...]:
         """The batch releases at the close of period `number`."""
         label = self.periods.labels[number - 1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
 from .families import KINDS, Family, Kind, Synthesizer, kinds_of
-from .field_types import Declaration, Name, Rho, Symbol
+from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
 from .periods import period_text
 from .thresholds import Linear
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 MOST_PAST = 64  # periods of a history
+FIRST = Fraction(1, 5)  # of the rho of all fused tables: the first table's
 
 
 class History(Declaration):
@@ -55,7 +57,8 @@ class DataSetRelease(Declaration):
     kind: Kind
     """The synthesizer."""
     rho: Rho
-    """The cost of each of its data sets, charged at the close that begins it."""
+    """The cost of each of its data sets, charged at the close that begins it; the mean cost where
+    tables of people are fused, see `first`."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
     """A data set every so many periods; either this or `at`."""
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
@@ -92,6 +95,10 @@ class DataSetRelease(Declaration):
     def names(self) -> tuple[str, ...]:
         """The names of the columns of people's answers."""
         return tuple(answer.column for answer in self.answers)
+
+    def costs(self, data_sets: int) -> tuple[Fraction, ...]:
+        """The rho of each of so many data sets, in order; together so many times `rho`."""
+        return (self.rho,) * data_sets
 
     @property
     def past(self) -> int:
@@ -165,9 +172,22 @@ class PeopleRelease(TableRelease):
     per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     """How many pairs a declared round picks, at most: a quarter of the number of columns where it
     is not declared."""
+    fuse: UnlessOff = None
+    """Whether each table also uses what the release measured in earlier periods, free of charge;
+    `false` fits every table alone. Of a schedule of several tables."""
+    first: Probability | None = None
+    """The part of the rho of all tables together that the first table costs, where tables are
+    fused; the others cost the same each. A fifth, or the same as the others where they are fewer
+    than five."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
     region's density. They are left out of the fit, and derived in the table."""
+
+    def costs(self, data_sets: int) -> tuple[Fraction, ...]:
+        if self.fuse is False or data_sets < 2:
+            return super().costs(data_sets)
+        total, share = self.rho * data_sets, self.first or max(FIRST, Fraction(1, data_sets))
+        return (share * total, *[(1 - share) * total / (data_sets - 1)] * (data_sets - 1))
 
     @property
     def chosen(self) -> bool:

@@ -20,7 +20,7 @@ RELEASES: dict[Family, dict[str, object]] = {
     Family.WINDOW: {"attribute": "work", "width": 2},
     Family.CUMULATIVE: {"attribute": "work", "event": ["yes"]},
     Family.JOINT: {"attribute": "work", "width": 2, "event": ["yes"]},
-    Family.PEOPLE: TABLE,
+    Family.PEOPLE: {**TABLE, "every": 1, "rho": 10, "first": "2/3"},
     Family.HOUSEHOLDS: TABLE,
     Family.SIZES: {"attribute": "home", "largest": 5, "every": 2},
 }

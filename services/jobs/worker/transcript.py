@@ -8,7 +8,7 @@ continue from the same rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stream_dp.log.log import Log, Record, Stored, Unavailable
 from stream_dp.log.message import MAX_PART
@@ -31,6 +31,10 @@ class LogTranscript:
 
     def rounds(self) -> list[bytes]:
         self._read()
+        return self.decided()
+
+    def decided(self) -> list[bytes]:
+        """The decided rounds in the records that are read, from round 0 on."""
         rounds: list[bytes] = []
         while len(rounds) in self._decided:
             rounds.append(self._decided[len(rounds)])
@@ -63,9 +67,9 @@ class LogTranscript:
 
     def _read(self) -> None:
         for record in following(self._log, TRANSCRIPTS, self._position):
-            self._fold(record)
+            self.fold(record)
 
-    def _fold(self, record: Stored) -> None:
+    def fold(self, record: Stored) -> None:
         """Adds a piece, and decides a complete round."""
         job, _, number = (record.key or b"").decode("utf-8", "replace").rpartition("/")
         chunk = record.header(_CHUNK).decode("utf-8", "replace").split("/")
@@ -80,3 +84,13 @@ class LogTranscript:
             # The first writer whose pieces are complete, by the order of the log.
             self._decided[round_] = b"".join(pieces)
             self._pieces = {k: v for k, v in self._pieces.items() if k[0] != round_}
+
+
+def recorded_rounds(log: Log, jobs: Sequence[str]) -> dict[str, list[bytes]]:
+    """By job, the decided rounds of its transcript. Reads the topic once."""
+    transcripts = {job: LogTranscript(log, job) for job in jobs}
+    for record in following(log, TRANSCRIPTS, dict(log.describe(TRANSCRIPTS).first)):
+        job = (record.key or b"").decode("utf-8", "replace").rpartition("/")[0]
+        if job in transcripts:
+            transcripts[job].fold(record)
+    return {job: transcript.decided() for job, transcript in transcripts.items()}

@@ -21,11 +21,12 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
-from stream_dp.study import Study
+from stream_dp.study import DataSetRelease, Study
 
 from ...process.events import Event, Tell, ignore
 from ...storage.snapshots import Snapshots
 from ..board import JobBoard
+from ..earlier_tables import earlier_tables, number_in_schedule
 from ..job_families import JOB_FAMILIES
 from ..job_records import Job, SnapshotFile, failure_record, progress_record, result_records
 from ..known_interactions import known_interactions
@@ -121,7 +122,7 @@ class Worker:
     def _fit(self, board: JobBoard, job: Job, attempt: int) -> None:
         """Fits a job, samples a data set and appends the result."""
         origin = board.studies[job.id]
-        release = self.study.batch(job.release)
+        release = self._declared(job)
         if not origin.admits(self.study) or release is None:
             raise UserError("the worker's study file is not the one that the job is of")
         if origin.simulated != self.source.simulated:
@@ -130,7 +131,14 @@ class Worker:
         transcript = LogTranscript(self.log, job.id, self.at)
         answers = board.published.complete.get(job.id, {})
         known = known_interactions(self.study, release, job.period, answers)
-        context = FitContext(self.source, transcript, self._progress(board, job), known)
+        context = FitContext(
+            self.source,
+            transcript,
+            self._progress(board, job),
+            known,
+            number_in_schedule(self.study, job),
+            earlier_tables(self.study, self.log, board, job),
+        )
         family = JOB_FAMILIES[release.family]
         provenance, parts = family.fitted(self.study, release, tables, context)
         self.at("fitted")
@@ -146,6 +154,11 @@ class Worker:
         for record in records:
             self.log.append([record])
             self.at("result-part")
+
+    def _declared(self, job: Job) -> DataSetRelease | None:
+        """The data set of a job with its own rho; None if the study has none."""
+        release = self.study.batch(job.release)
+        return release and self.study.schedule(release).get(job.period)
 
     def _table(self, file: SnapshotFile) -> pyarrow.Table:
         with self.snapshots.opened(file.name, file.sha256) as opened:
