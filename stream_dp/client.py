@@ -364,6 +364,18 @@ class PublicLog:
             lambda queries: self._answering(queries[0].release).joint(queries, count=count),
         )
 
+    def change(
+        self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None = None
+    ) -> Answer:
+        """The answer to a query less the answer to another, with the error of both together.
+
+        Of tables of people that are fused, `fused` is the change by the months' joint posterior.
+        Raises UserError.
+        """
+        if query.release != since.release:
+            return self.answers([query, since], count=count).difference(0, 1)
+        return self._answering(query.release).change(query, since, count=count)
+
     def queries(self, name: str) -> list[str]:
         """Examples of queries to a release; to a data set only after the first publication."""
         return self._answering(name).queries(name)

@@ -110,7 +110,7 @@ FOLDERS = {
     "batch": (
         [
             *("batch", "privacy", "arrow_tables", "celltext", "study", "panel", "errors"),
-            *("answers.answer", "answers.kalman_mixture", "answers.size_answers"),
+            *("answers.answer", "answers.month_filters", "answers.size_answers"),
         ],
         True,
     ),
@@ -130,6 +130,7 @@ FOLDERS = {
     "answers.panel_counts": (["panel"], False),
     "answers.published_log": (["answers.panel_counts", "panel", "release", "study"], False),
     "answers.kalman_mixture": ([], False),
+    "answers.month_filters": (["answers.kalman_mixture"], False),
     "answers.query": (["errors", "panel", "study.alphabet"], False),
     "answers.size_answers": (["answers.answer", "errors"], False),
     "answers.system": (["answers.blocks", "answers.factor_cache"], False),

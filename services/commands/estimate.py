@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from stream_dp.answers.answer import Answer, ReleaseQuery, Synthetic
+from stream_dp.answers.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> Output:
     if difference:
         region = options.region if options.minus_region is None else options.minus_region
         baseline = query._replace(period=options.minus or query.period, region=_region(region))
-        answer = public.answers([query, baseline], count=count).difference(0, 1)
+        answer = public.change(query, baseline, count=count)
     else:
         answer = public.answer(*query[:3], count=count, region=query.region)
     return Output(answer.as_dict(), "\n".join(answer_lines(answer)))
@@ -115,6 +115,8 @@ def answer_lines(answer: Answer) -> list[str]:
             f"  standard error  {shown(answer.standard_error)}",
         ]
         lines += [ends] if ends else []
+    if answer.fused is not None:
+        lines += _fused_lines(answer.fused, digits)
     if answer.synthetic is not None:
         padding = f", of which {shown(answer.padding)} are padding" if answer.padding else ""
         levels = ", which agrees between all levels" if of_sizes and answer.minus is None else ""
@@ -130,6 +132,16 @@ def answer_lines(answer: Answer) -> list[str]:
     through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
     lines.append(f"  method          {answer.method}{through}")
     return lines + ([f"  {ERRORS}"] if ends else [])
+
+
+def _fused_lines(fused: Fused, digits: str) -> list[str]:
+    """The answer that uses earlier months as well, and what it assumes."""
+    low, high = fused.interval
+    doubt = "; doubtful: far from the month's own answer" if fused.doubtful else ""
+    return [
+        f"  with earlier    {fused.value:{digits}}, interval {low:{digits}} to {high:{digits}}:"
+        f" of {len(fused.periods)} months from {fused.periods[0]}, assumes {ASSUMED}{doubt}"
+    ]
 
 
 def _place(subject: Answer | ReleaseQuery) -> str:

@@ -10,6 +10,8 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 LEVEL = 0.95  # of intervals
+DOUBTFUL = 3.0  # own standard errors from which a fused answer is doubted
+ASSUMED = "drift as in the past"
 QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 Interval = tuple[float, float]
@@ -39,6 +41,39 @@ class Synthetic(StrEnum):
 
 
 @dataclass(frozen=True)
+class Fused:
+    """An answer by several months of a table of people, as if it drifted as in the past.
+
+    standard_error: under this assumption
+    interval: 2.5 standard errors to each side
+    periods: the labels of the months, in order
+    apart: how far it is from the month's own answer, in standard errors of that
+    """
+
+    value: float
+    standard_error: float
+    interval: Interval
+    periods: tuple[str, ...]
+    apart: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the month's own answer contradicts the assumption."""
+        return self.apart > DOUBTFUL
+
+    def as_dict(self) -> dict[str, object]:
+        """The answer as plain data."""
+        return {
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "interval": list(self.interval),
+            "periods": list(self.periods),
+            "assumes": ASSUMED,
+            "doubtful": self.doubtful,
+        }
+
+
+@dataclass(frozen=True)
 class Answer:
     """An answer to a query, its error, and what the published synthetic data say themselves.
 
@@ -59,6 +94,7 @@ class Answer:
     people: whom a share is of, in words: `declared`, or those of a noisy number
     sources, through: the releases and the last period whose measurements the value uses
     minus: the query whose answer was taken off, of a difference
+    fused: of tables of people, the answer that uses earlier months as well
 
     >>> answer = Answer("quarters", "pattern 1", "2021-03", measure="share", unit="households",
     ...                 value=0.25, standard_error=0.01, interval=(0.23, 0.27), method="unbiased")
@@ -86,6 +122,7 @@ class Answer:
     through: str | None = None
     region: Region | None = None
     minus: ReleaseQuery | None = None
+    fused: Fused | None = None
 
     @property
     def ends(self) -> Interval:
@@ -122,6 +159,8 @@ class Answer:
             data["minus"] = self.minus.period
             if self.minus.region is not None:
                 data["minus_region"] = list(self.minus.region)
+        if self.fused is not None:
+            data["fused"] = self.fused.as_dict()
         return data
 
 

@@ -26,9 +26,10 @@ from .panel_answer import PanelQuery, answer_query, joint_panel_answers, release
 from .published_log import PublishedLog
 from .query import TotalQuery
 from .size_answers import EXAMPLES
-from .tables.conjunction import example_conjunctions
+from .tables.conjunction import example_conjunctions, parse_conjunction
+from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.table_answer import answering, joint_table_answers, table_answers
-from .tables.table_facts import PublishedTables
+from .tables.table_facts import PublishedTables, Weights
 from .tidy_rows import panel_answers
 
 
@@ -55,6 +56,10 @@ class Answering(ABC):
 
         count: whether as a number, not as a share; None for what is usual in the family
         """
+
+    def change(self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None) -> Answer:
+        """The answer to a query less the answer to another, with the error of both together."""
+        return self.joint([query, since], count=count).difference(0, 1)
 
     @abstractmethod
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
@@ -134,6 +139,7 @@ class TableAnswers(Answering):
     def __init__(self, log: PublishedLog) -> None:
         super().__init__(log)
         self._tables: dict[tuple[str, str], PublishedTables] = {}
+        self._with_earlier: dict[tuple[str, str], FusedTables] = {}
 
     def published(self, name: str, period: str | None) -> PublishedTables:
         """A data set as its answers need it, by default the last one; checked once."""
@@ -149,7 +155,48 @@ class TableAnswers(Answering):
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         _refuse_region(query)
         published = self.published(query.release, query.period)
-        return answering(published).answer(published, query.query, count=bool(count))
+        answer = answering(published).answer(published, query.query, count=bool(count))
+        if answer.standard_error is None or not (fused := self._fused(published)):
+            return answer
+        weights = self._weights(published, query.query)
+        return replace(answer, fused=fused.answer(answer, weights))
+
+    def change(self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None) -> Answer:
+        answer = super().change(query, since, count=count)
+        last, first = (self.published(q.release, q.period) for q in (query, since))
+        fused = self._fused(last)
+        if fused is None or query.release != since.release or query.query != since.query:
+            return answer
+        numbers = {table.published.period: table.number for table in fused.tables[:-1]}
+        if answer.standard_error is None or first.period not in numbers:
+            return answer
+        weights, earlier = (self._weights(table, query.query) for table in (last, first))
+        change = fused.change(answer, weights, earlier, numbers[first.period])
+        return replace(answer, fused=change)
+
+    def _weights(self, published: PublishedTables, text: str) -> Weights:
+        query = parse_conjunction(text, published)
+        weights = answering(published).measured(query, published)
+        assert weights is not None  # the answer has an error
+        return weights
+
+    def _fused(self, published: PublishedTables) -> FusedTables | None:
+        """A table with those that its fit used; None if it used none, or one is not published."""
+        name, key = published.declared.name, (published.declared.name, published.period)
+        earlier = {*published.fused_with}
+        if not earlier or not earlier <= {*self._log.periods_of(name)}:
+            return None
+        if key not in self._with_earlier:
+            study = self._log.study
+            due = study.due_periods(published.declared)
+            tables = [self.published(name, period) for period in published.fused_with]
+            self._with_earlier[key] = FusedTables(
+                tuple(
+                    MeasuredTable(1 + due.index(study.periods.numbers[table.period]), table)
+                    for table in (*tables, published)
+                )
+            )
+        return self._with_earlier[key]
 
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         for query in queries:

@@ -9,7 +9,7 @@ import pytest
 from people_tables import domain, paired
 
 from stream_dp.batch.people.match_synthesizer import fit_match
-from stream_dp.batch.people.measure.month_fusion import Month, Past
+from stream_dp.batch.people.measure.month_fusion import Month, fused, past_months
 from stream_dp.batch.people.measure.residual_counts import Residuals, marginal_counts
 from stream_dp.batch.people.measure.targets import Interaction, Targets
 from stream_dp.batch.people.people_plan import people_plan
@@ -60,8 +60,8 @@ def variation(people):
 def test_earlier_months_lessen_the_error(case):
     alone = np.mean([variation(fitted(case, n)[0].sample(1)) for n in (6, 16)])
     earlier = tables(case, range(1, 6))
-    fused = np.mean([variation(fitted(case, n, earlier)[0].sample(1)) for n in (6, 16)])
-    assert fused < 0.85 * alone
+    sharper = np.mean([variation(fitted(case, n, earlier)[0].sample(1)) for n in (6, 16)])
+    assert sharper < 0.85 * alone
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -112,18 +112,18 @@ def month(number, columns, *sets, value=1.0):
 def test_a_set_that_this_month_did_not_measure_keeps_its_level():
     of = domain(2, 3, 4)
     months = [month(n, of.columns, (0,), (1,), (0, 1)) for n in (1, 2)]
-    past = Past.of(months, of.columns, 5)
+    past = past_months(months, of.columns, 5)
     own = month(5, of.columns, (0,), (1,)).interactions
-    fused = past.fused(Targets(Residuals(of, ()), 100, own)).interactions
-    assert [*fused] == [(0,), (1,), (0, 1)]
-    assert fused[0, 1].values == pytest.approx(1, abs=1e-3)
-    assert fused[0, 1].variance > fused[0,].variance
+    interactions = fused(Targets(Residuals(of, ()), 100, own), past).interactions
+    assert [*interactions] == [(0,), (1,), (0, 1)]
+    assert interactions[0, 1].values == pytest.approx(1, abs=1e-3)
+    assert interactions[0, 1].variance > interactions[0,].variance
 
 
 def test_a_column_with_other_values_begins_anew():
     old, new = domain(2, 3, 4), domain(2, 2, 4)
     earlier = month(1, old.columns, (0,), (1,), (2,), (0, 1), (0, 2))
-    past = Past.of([earlier], new.columns, 2)
+    past = past_months([earlier], new.columns, 2)
     assert {*past.filters} == {(0,), (2,), (0, 2)}
-    assert Past.of([earlier], domain(5, 5).columns, 2) is None
-    assert Past.of([], old.columns, 1) is None
+    assert past_months([earlier], domain(5, 5).columns, 2) is None
+    assert past_months([], old.columns, 1) is None

@@ -26,11 +26,11 @@ from stream_dp.study import DataSetRelease, Study
 from ...process.events import Event, Tell, ignore
 from ...storage.snapshots import Snapshots
 from ..board import JobBoard
-from ..earlier_tables import earlier_tables, number_in_schedule
 from ..job_families import JOB_FAMILIES
 from ..job_records import Job, SnapshotFile, failure_record, progress_record, result_records
 from ..known_interactions import known_interactions
 from ..progress import Progress
+from .earlier_tables import earlier_tables, number_in_schedule
 from .transcript import LogTranscript
 
 _POLL = 1.0

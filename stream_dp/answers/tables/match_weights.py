@@ -104,6 +104,14 @@ def match_weights(query: Conjunction, published: PublishedTables) -> Weights | N
     return weighted_sum(terms)
 
 
+def value_texts(published: PublishedTables) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+    """The measured columns: their names, and the values that they have alone and beside others."""
+    release, everything = published.declared, Conjunction("", "people", {})
+    assert isinstance(release, MatchRelease)
+    axes = [_axis(name, everything, published) for name in release.columns]
+    return [(axis.name, axis.texts, axis.group_texts) for axis in axes]
+
+
 def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
     release, codes_asked = published.declared, query.of("people")
     assert isinstance(release, MatchRelease)

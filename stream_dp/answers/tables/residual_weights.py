@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from .conjunction import Conjunction
-from .table_facts import Floats, Ints, PublishedTables, Weights
+from .table_facts import Floats, Ints, PublishedTables, Value, Weights
 
 _PEOPLE = "people"  # the residual of no column: how many people there are
 _MOST_CELLS = 1 << 20
@@ -68,7 +68,13 @@ def people_count(published: PublishedTables) -> float:
 
 def _measured(names: Sequence[str], published: PublishedTables) -> list[Ints]:
     """The rows of the cells, in C order, of every complete measurement of a residual."""
-    values = [published.residual_columns[name] for name in names]
+    return rows_of_cells(names, [published.residual_columns[name] for name in names], published)
+
+
+def rows_of_cells(
+    names: Sequence[str], values: Sequence[Sequence[Value]], published: PublishedTables
+) -> list[Ints]:
+    """The rows of the cells, in C order, of every complete measurement of columns' values."""
     texts = [
         ", ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True)) or _PEOPLE
         for cell in product(*values)

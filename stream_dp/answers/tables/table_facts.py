@@ -34,6 +34,7 @@ class PublishedTables:
     columns: by table, then by column, the value of each code
     tables: the synthetic records as codes: `people`, or `groups` and `people`
     measurements: query, value, variance, standard_error
+    fused_with: the labels of the earlier periods whose measurements its fit used, in order
     numbers, number_codes: by column of people that is a number, its scale and bins, and (rows,)
         the codes of the synthetic people's numbers; in `columns` and `tables` are their bins
     """
@@ -46,6 +47,7 @@ class PublishedTables:
     measurements: pa.Table
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
     number_codes: Mapping[str, Ints] = field(default_factory=dict)
+    fused_with: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from .compress.encoding import Encoding
 from .known import Known
 from .match_fit import MatchFit
 from .match_plan import MatchPlan
-from .measure.month_fusion import Month, Past
+from .measure.month_fusion import Month, past_months
 from .people_synthesizer import Unlearnt, fit_plan, measured_month
 from .people_table import People
 
@@ -41,7 +41,7 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
     known = _known(compression, (*_unmerged(context.known, encoding, compression),))
     number = compression.columns[0].noisy.people
     second = plan.second(compression.domain, number, known)
-    past = Past.of(months, compression.domain.columns, context.number)
+    past = past_months(months, compression.domain.columns, context.number)
     later = _partly(context, before=len(first.picked))
     return MatchFit(
         encoding=encoding,

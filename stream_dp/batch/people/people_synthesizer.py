@@ -27,7 +27,7 @@ from ..rounds.phases import NoisyAnswers
 from ..synthesizer import EarlierTable, FitContext, begun_rounds, chained_tables
 from .compress.projections import declared_projections, widened
 from .known import Known
-from .measure.month_fusion import Month, Past
+from .measure.month_fusion import Month, Past, past_months
 from .measure.residual_counts import Residuals, all_residuals
 from .measure.targets import Targets
 from .model.linear_mixture import LinearMixture
@@ -49,7 +49,7 @@ def fit_people(
         return measured_month(table.number, earlier.workload, answers)
 
     months = [month(table) for table in chained_tables(context, begun_rounds(context))]
-    past = Past.of(months, plan.workload.domain.columns, context.number)
+    past = past_months(months, plan.workload.domain.columns, context.number)
     projections = declared_projections(people.domain, release)
     if not projections:
         return fit_plan(people, plan, context, past=past)

@@ -13,25 +13,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_dp.answers.month_filters import Measured
 
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
 from .residual_counts import Columns, Residuals, centred
 from .shrinkage import Shrunk, shrunk
 
+Interaction: TypeAlias = Measured
 Table = NDArray[np.float64]
 CLEAR = 3.0  # standard deviations of a pair's sum of squares above that of noise alone
-
-
-class Interaction(NamedTuple):
-    """A measured interaction, as shares: values, centred; variance of a cell before centring."""
-
-    values: Table
-    variance: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from stream_dp.log.log import Log
 from stream_dp.study import Study
 from stream_dp.study.table_releases import is_of_people
 
-from .board import JobBoard
-from .job_records import Job
-from .known_interactions import known_interactions
-from .worker.transcript import recorded_rounds
+from ..board import JobBoard
+from ..job_records import Job
+from ..known_interactions import known_interactions
+from .transcript import recorded_rounds
 
 
 def number_in_schedule(study: Study, job: Job) -> int:

@@ -1,0 +1,202 @@
+"""What earlier months add to an answer about a table of people, recomputed from what is published.
+
+The tables of a schedule are measured separately. An answer of one month alone is unbiased. The
+filters of `answers/month_filters.py` combine the months up to it, as the fit of the synthetic
+people does: more precise as long as interactions drift as they have in the past, and late where
+they do not. So such an answer stands beside the month's own. Its interval has REACH standard errors
+to each side, more than normal noise needs.
+
+A residual of a set of columns is people * cells times its interaction as shares. So the weights of
+the month's own answer are weights of fused interactions, too. The number of people is each month's
+own, and its noise adds to the error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from stream_dp.study import MatchRelease
+
+from ..answer import Answer, Fused
+from ..month_filters import Measured, MonthFilters
+from .match_weights import value_texts
+from .residual_weights import people_weights, rows_of_cells
+from .table_facts import Floats, Ints, PublishedTables, Weights
+
+REACH = 2.5  # standard errors to each side
+_MOST_COLUMNS = 3  # of a measured set
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTable:
+    """The measured sets of columns of a published table.
+
+    number: of the table in its schedule, from 1.
+    """
+
+    number: int
+    published: PublishedTables
+
+    @cached_property
+    def people(self) -> tuple[float, float]:
+        """Their number, public or noisy, and the variance of its noise."""
+        weights = people_weights(self.published)
+        value = max(1.0, weights.value(self.published))
+        return value, weights.covariance(weights, self.published)
+
+    @cached_property
+    def rows(self) -> dict[Columns, list[Ints]]:
+        """By measured set, the rows of its cells in C order, for each time that it was measured."""
+        return {a: rows for a in self._first_cells() if (rows := self._rows(a))}
+
+    @cached_property
+    def texts(self) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+        """The columns: their names, and the values that they have alone and beside others."""
+        if isinstance(self.published.declared, MatchRelease):
+            return value_texts(self.published)
+        columns = self.published.residual_columns.items()
+        return [(name, texts, texts) for name, v in columns for texts in [[*map(str, v)]]]
+
+    def _first_cells(self) -> Iterator[Columns]:
+        """The sets whose first cell was measured."""
+        for ways in range(1, _MOST_COLUMNS + 1):
+            values = ((name, alone if ways == 1 else beside) for name, alone, beside in self.texts)
+            first = [f"{name}={texts[0]}" for name, texts in values]
+            for a in combinations(range(len(first)), ways):
+                if ", ".join(first[c] for c in a) in self.published.rows_of:
+                    yield a
+
+    def _values(self, a: Columns) -> list[Sequence[str]]:
+        return [self.texts[c][1 if len(a) == 1 else 2] for c in a]
+
+    def _rows(self, a: Columns) -> list[Ints]:
+        names = [self.texts[c][0] for c in a]
+        return rows_of_cells(names, self._values(a), self.published)
+
+    def shape(self, a: Columns) -> tuple[int, ...]:
+        return tuple(map(len, self._values(a)))
+
+    @cached_property
+    def interactions(self) -> dict[Columns, Measured]:
+        """The measured interactions as shares."""
+        people, _ = self.people
+        return {a: self._interaction(a, rows, people) for a, rows in self.rows.items()}
+
+    def _interaction(self, a: Columns, repeated: Sequence[Ints], people: float) -> Measured:
+        shape = self.shape(a)
+        precisions = [1 / self.published.variances[rows[0]] for rows in repeated]
+        values = sum(
+            p * self.published.values[rows] for rows, p in zip(repeated, precisions, strict=True)
+        )
+        scale = people * prod(shape)
+        shares = np.reshape(values, shape) / sum(precisions) / scale
+        for axis in range(shares.ndim):
+            shares = shares - shares.mean(axis, keepdims=True)
+        return Measured(shares, 1 / sum(precisions) / scale**2)
+
+    def divided(self, weights: Weights) -> tuple[dict[Columns, Floats], float]:
+        """The weights of an answer by measured set and cell, of interactions; the rest as a share.
+
+        The rest follows from the number of people alone.
+        """
+        by_row = dict(zip(weights.rows.tolist(), weights.weights.tolist(), strict=True))
+        of_sets: dict[Columns, Floats] = {}
+        for a, repeated in self.rows.items():
+            cells: Floats = np.zeros(len(repeated[0]))
+            for rows in repeated:
+                cells += [by_row.pop(row, 0.0) for row in rows.tolist()]
+            if cells.any():
+                of_sets[a] = cells * float(prod(self.shape(a)))
+        rest = sum(w * self.published.values[row] for row, w in by_row.items()) + weights.constant
+        return of_sets, float(rest) / self.people[0]
+
+
+@dataclass(frozen=True, eq=False)
+class FusedTables:
+    """Tables of a schedule up to a month, in order; each states that its fit used those before."""
+
+    tables: tuple[MeasuredTable, ...]
+
+    @cached_property
+    def filters(self) -> MonthFilters[Columns]:
+        return self._filters()
+
+    def _filters(self, remembered: int = 0, sets: Sequence[Columns] = ()) -> MonthFilters[Columns]:
+        """What all months say of the last. remembered: the number of a month to remember."""
+        filters = MonthFilters[Columns](self.tables[0].number)
+        for table in self.tables:
+            filters = filters.at(table.number).learnt(table.interactions)
+            if table.number == remembered:
+                filters = filters.remembering(sets)
+        return filters
+
+    def answer(self, own: Answer, weights: Weights) -> Fused:
+        """The fused answer beside a month's own. weights: of the own answer."""
+        table = self.tables[-1]
+        of_sets, rest = table.divided(weights)
+        share, variance = _sum(self.filters, of_sets)
+        people, of_people = table.people
+        if own.measure == "count":
+            total = people * (rest + share)
+            return self._stated(own, total, people**2 * variance + (rest + share) ** 2 * of_people)
+        return self._stated(own, rest + share, variance + (share / people) ** 2 * of_people)
+
+    def change(self, own: Answer, weights: Weights, earlier: Weights, number: int) -> Fused | None:
+        """The fused change of an answer since an earlier month, by the joint posterior of both.
+
+        own: the difference of both months' own answers.
+        weights, earlier: of the last month's answer and of the earlier month's.
+        number: of the earlier month.
+        Returns None if a set of columns was not measured by then.
+        """
+        last = self.tables[-1]
+        first = next(table for table in self.tables if table.number == number)
+        now, rest_now = last.divided(weights)
+        then, rest_then = first.divided(earlier)
+        if now.keys() != then.keys():
+            return None
+        filters = self._filters(number, [*now])
+        (people, of_people), (before, of_before) = last.people, first.people
+        if own.measure == "count":
+            counts, variance = _sum(filters, now, np.array([people, 0, -before]))
+            share = rest_now + _sum(filters, now)[0]
+            old = rest_then + _sum(filters, now, np.array([0.0, 0, 1]))[0]
+            variance += share**2 * of_people + old**2 * of_before
+            return self._stated(own, counts + rest_now * people - rest_then * before, variance)
+        change, variance = _sum(filters, now, np.array([1.0, 0, -1]))
+        variance += (change / people) ** 2 * of_people
+        return self._stated(own, change + rest_now - rest_then, variance)
+
+    def _stated(self, own: Answer, value: float, variance: float) -> Fused:
+        error, own_error = math.sqrt(variance), own.standard_error
+        assert own_error is not None
+        return Fused(
+            value=value,
+            standard_error=error,
+            interval=(value - REACH * error, value + REACH * error),
+            periods=tuple(table.published.period for table in self.tables),
+            apart=abs(value - own.value) / own_error,
+        )
+
+
+def _sum(
+    filters: MonthFilters[Columns], weights: Mapping[Columns, Floats], states: Floats | None = None
+) -> tuple[float, float]:
+    """A weighted sum of levels, and its variance. Sets and cells have independent noise.
+
+    states: weights of the states of the filters, of another sum of them.
+    """
+    value = variance = 0.0
+    for a, of_cells in weights.items():
+        mean, spread = filters.posterior(a, states)
+        value += float(of_cells @ mean)
+        variance += float(of_cells**2 @ spread)
+    return value, variance
