@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Callable
 
 from stream_dp.answers.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.answers.joint_answers import JointAnswers
@@ -116,7 +117,7 @@ def answer_lines(answer: Answer) -> list[str]:
         ]
         lines += [ends] if ends else []
     if answer.fused is not None:
-        lines += _fused_lines(answer.fused, digits)
+        lines.append(_fused_line(answer.fused, shown))
     if answer.synthetic is not None:
         padding = f", of which {shown(answer.padding)} are padding" if answer.padding else ""
         levels = ", which agrees between all levels" if of_sizes and answer.minus is None else ""
@@ -134,14 +135,14 @@ def answer_lines(answer: Answer) -> list[str]:
     return lines + ([f"  {ERRORS}"] if ends else [])
 
 
-def _fused_lines(fused: Fused, digits: str) -> list[str]:
-    """The answer that uses earlier months as well, and what it assumes."""
-    low, high = fused.interval
-    doubt = "; doubtful: far from the month's own answer" if fused.doubtful else ""
-    return [
-        f"  with earlier    {fused.value:{digits}}, interval {low:{digits}} to {high:{digits}}:"
-        f" of {len(fused.periods)} months from {fused.periods[0]}, assumes {ASSUMED}{doubt}"
-    ]
+def _fused_line(fused: Fused, shown: Callable[[float], str]) -> str:
+    """The answer that uses earlier data sets as well, and what it assumes."""
+    low, high = map(shown, fused.interval)
+    doubt = "; doubtful: far from the period's own answer" if fused.doubtful else ""
+    return (
+        f"  since {fused.periods[0]:<9} {shown(fused.value)}, interval {low} to {high}:"
+        f" of {len(fused.periods)} data sets together, assumes {ASSUMED}{doubt}"
+    )
 
 
 def _place(subject: Answer | ReleaseQuery) -> str:

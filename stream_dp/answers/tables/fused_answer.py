@@ -138,8 +138,11 @@ class FusedTables:
                 filters = filters.remembering(sets)
         return filters
 
-    def answer(self, own: Answer, weights: Weights) -> Fused:
-        """The fused answer beside a month's own. weights: of the own answer."""
+    def answer(self, own: Answer, weights: Weights) -> Fused | None:
+        """The fused answer beside a month's own; None if it is less precise.
+
+        weights: of the own answer.
+        """
         table = self.tables[-1]
         of_sets, rest = table.divided(weights)
         share, variance = _sum(self.filters, of_sets)
@@ -155,7 +158,8 @@ class FusedTables:
         own: the difference of both months' own answers.
         weights, earlier: of the last month's answer and of the earlier month's.
         number: of the earlier month.
-        Returns None if a set of columns was not measured by then.
+        Returns None if a set of columns was not measured by then, or if the difference of the own
+        answers is more precise.
         """
         last = self.tables[-1]
         first = next(table for table in self.tables if table.number == number)
@@ -175,9 +179,11 @@ class FusedTables:
         variance += (change / people) ** 2 * of_people
         return self._stated(own, change + rest_now - rest_then, variance)
 
-    def _stated(self, own: Answer, value: float, variance: float) -> Fused:
+    def _stated(self, own: Answer, value: float, variance: float) -> Fused | None:
         error, own_error = math.sqrt(variance), own.standard_error
         assert own_error is not None
+        if error >= own_error:  # by the noise in the number of people, which is not fused
+            return None
         return Fused(
             value=value,
             standard_error=error,
