@@ -14,6 +14,7 @@ from stream_dp.answers.answer import Fused, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services import script
+from stream_dp.services.commands.estimate import answer_lines
 
 PEOPLE, MONTHS = 2000, 6
 LABELS = [f"2026-0{month}" for month in range(1, MONTHS + 1)]
@@ -91,6 +92,8 @@ def test_earlier_months_make_an_answer_more_precise(kind: str, count: bool) -> N
     assert high - low == pytest.approx(5 * answer.fused.standard_error)
     assert answer.fused.periods == tuple(LABELS)
     assert not answer.fused.doubtful
+    words = "\n".join(answer_lines(answer))
+    assert "of 6 data sets together, assumes drift as in the past" in words
     assert answer.as_dict()["fused"]["assumes"] == "drift as in the past"  # type: ignore[index]
 
 

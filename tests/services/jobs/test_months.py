@@ -14,7 +14,6 @@ from kit.workers import killed_and_again
 from kit.workers_study import workers_toml
 
 from stream_dp.client import PublicLog
-from stream_dp.services import cli
 from stream_dp.services.deployment import Deployment
 
 PEOPLE = 400
@@ -77,14 +76,6 @@ def test_each_month_is_fitted_with_those_before(
     assert costs == charges
     assert notes == [None, "2021-01", "2021-01, 2021-02"]
     json_output(capsys, "verify", file)
-    # Of `match`, so few people are counted with too much noise for a fused answer.
-    for asked in ([], ["--minus", LABELS[0]]) if kind == "mixture" else ():
-        answer = json_output(capsys, "estimate", file, "people", "sex=f & work=some", *asked)
-        assert answer["fused"]["periods"] == [*LABELS]
-        assert answer["fused"]["standard_error"] < answer["standard_error"]
-        assert cli.main(["estimate", str(file), "people", "sex=f & work=some", *asked]) == 0
-        words = capsys.readouterr().out
-        assert "of 3 data sets together, assumes drift as in the past" in words
 
 
 def test_without_fusion_all_tables_are_alike(
