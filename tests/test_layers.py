@@ -290,7 +290,10 @@ EXTRAS = {
     ),
     "jax": ("stream_dp.batch", "stream_dp.services"),
     "optax": ("stream_dp.batch", "stream_dp.services"),
-    "openpyxl": ("stream_dp.population.tables.spreadsheets",),
+    "openpyxl": (
+        "stream_dp.population.tables.spreadsheets",
+        "stream_dp.services.storage.sheet_writer",
+    ),
     "cryptography": (
         "stream_dp.log.signing",
         "stream_dp.log.sealing",

@@ -22,12 +22,15 @@ from ..deployment import open_pinned
 from ..options import public_source
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file
+from ..storage.sheet_writer import SheetWriter
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("release", metavar="RELEASE")
-    help_text = "a panel: a file .parquet or .csv; a data set: a folder for its Parquet files"
+    help_text = (
+        "a panel: a .parquet, .csv or .xlsx file; a data set: a folder for its Parquet files"
+    )
     parser.add_argument("out", type=Path, metavar="OUT", help=help_text)
     parser.add_argument("--period", help="up to this period; the last one by default")
     form = parser.add_mutually_exclusive_group()
@@ -58,8 +61,8 @@ def run(options: argparse.Namespace) -> Output:
             raise UserError(f"{out}: this release is a data set: name a folder for its tables")
         return _EXPORTS[data_set.family](public, options.release, options.period, out)
     public.study.release(options.release)
-    if out.suffix not in {".parquet", ".csv"}:
-        raise UserError(f"{out}: write it as .parquet or .csv")
+    if out.suffix not in _WRITERS:
+        raise UserError(f"{out}: write it as .parquet, .csv or .xlsx")
     if options.measurements:
         table = public.measurements(options.release, options.period)
         _write(out, iter([table]))
@@ -75,10 +78,16 @@ def run(options: argparse.Namespace) -> Output:
     return Output(data, text)
 
 
+_WRITERS = {
+    ".parquet": pa.parquet.ParquetWriter,
+    ".csv": pa.csv.CSVWriter,
+    ".xlsx": SheetWriter,
+}
+
+
 def _write(out: Path, tables: Iterator[pa.Table]) -> None:
     first_rows = next(tables)
-    opened = pa.csv.CSVWriter if out.suffix == ".csv" else pa.parquet.ParquetWriter
-    with atomic_file(out) as draft, opened(draft, first_rows.schema) as file:
+    with atomic_file(out) as draft, _WRITERS[out.suffix](draft, first_rows.schema) as file:
         for table in chain([first_rows], tables):
             file.write_table(table)
 

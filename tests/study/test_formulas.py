@@ -3,6 +3,7 @@
 import csv
 from contextlib import closing
 
+import openpyxl
 import pyarrow as pa
 import pytest
 from kit.studies import attribute, small_study, window
@@ -11,6 +12,7 @@ import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.services.commands.export import _long, _write
 from stream_dp.services.intake.fault_report import FaultReport
+from stream_dp.services.storage import sheet_writer
 from stream_dp.study.formulas import is_formula
 
 FORMULAS = ["=1+1", "+1", "@SUM(A1)", "-1+1", "-", "--1", " @x", "\t=x", "\r=x", "\tx", "\uff1dx"]
@@ -45,18 +47,57 @@ def test_a_formula_is_no_value(text):
     assert line.startswith("attributes.a.values.0: must be a whole number, or ")
 
 
-def test_no_cell_of_an_exported_panel_is_a_formula(tmp_path):
+def cells_of(path):
+    """The texts of a table's cells, as a spreadsheet reads them; no cell is a formula."""
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return [cell for row in csv.reader(file) for cell in row]
+    with path.open("rb") as file:
+        (sheet,) = openpyxl.load_workbook(file).worksheets
+    cells = [cell for row in sheet.iter_rows() for cell in row if cell.value is not None]
+    assert not [cell for cell in cells if cell.data_type == "f"]
+    return [str(cell.value) for cell in cells]
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_no_cell_of_an_exported_table_is_a_formula(tmp_path, kind):
     """Numbers below 0 stay numbers, as text too."""
     declared = study([-1, "-2", "half day"])
     reports = pa.table({"person": list("abcd"), "period": ["2021-01"] * 4, "a": ["-1", "-2"] * 2})
     public = stream_dp.run_study(declared, reports, simulation_seed=1)
     panel = public.panel("w")
-    for name, tables in (("wide.csv", panel.tables()), ("long.csv", _long(declared, panel))):
-        _write(tmp_path / name, tables)
-        with (tmp_path / name).open(newline="") as file:
-            cells = [cell for row in csv.reader(file) for cell in row]
-        assert {"-1", "-2"} & set(cells)
+    tables = {
+        "wide": panel.tables(),
+        "long": _long(declared, panel),
+        "answers": iter([public.measurements("w")]),
+    }
+    for name, content in tables.items():
+        path = tmp_path / f"{name}.{kind}"
+        _write(path, content)
+        cells = cells_of(path)
+        assert {"-1", "-2"} & set(cells) or name == "answers"
         assert not any(map(is_formula, cells))
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_text_in_a_sheet_is_never_run(tmp_path, text):
+    """Even one that the study would refuse."""
+    if "\r" in text or "\uff1d" in text:
+        return
+    path = tmp_path / "t.xlsx"
+    _write(path, iter([pa.table({"query": [text]})]))
+    with path.open("rb") as file:
+        cell = openpyxl.load_workbook(file).worksheets[0]["A2"]
+    assert (cell.data_type, cell.value) == ("s", text)
+
+
+def test_a_table_longer_than_a_sheet_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheet_writer, "MOST_ROWS", 3)
+    path = tmp_path / "t.xlsx"
+    table = pa.table({"row": range(2)})
+    with pytest.raises(UserError, match=r"a sheet holds 3 rows.* as \.parquet or \.csv"):
+        _write(path, iter([table, table]))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_no_cell_of_a_report_of_faults_is_a_formula(tmp_path):

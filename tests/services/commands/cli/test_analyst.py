@@ -66,8 +66,8 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
     [
         (["none", "out.csv"], "release 'none': the study has no such release; it has pairs, month"),
         (["pears", "out"], "release 'pears': the study has no such release; it has pairs, months"),
-        (["pairs", "out.xlsx"], "write it as .parquet or .csv"),
-        (["pairs", "out"], "write it as .parquet or .csv"),
+        (["pairs", "out.xls"], "write it as .parquet, .csv or .xlsx"),
+        (["pairs", "out"], "write it as .parquet, .csv or .xlsx"),
         (["pairs", "no/where/out.csv"], "cannot be written"),
         (["pairs", "no/where/out.parquet"], "cannot be written"),
         (["pairs", "out.csv", "--period", "2021-01"], "none at period '2021-01'; it has 2021-02"),
