@@ -46,7 +46,8 @@ class Deployment:
         """Reads a study file. Raises UserError."""
         study, run = load_study(path)
         lines = []
-        for key, url in (("log", run.log), ("public", run.public)):
+        urls = {"log": run.log, "public": run.public}
+        for key, url in (urls | ({"witness": run.witness} if run.witness else {})).items():
             try:
                 address(url)
             except UserError as error:
@@ -56,6 +57,10 @@ class Deployment:
         if run.log == run.public:
             raise UserError(
                 f"{path}: run.public: is the same as run.log; analysts would read everything"
+            )
+        if run.witness in urls.values():
+            raise UserError(
+                f"{path}: run.witness: is the log that it is to watch; name a log elsewhere"
             )
         return cls(study, run, path)
 
@@ -119,6 +124,21 @@ class Deployment:
             self.run.public,
             self.base,
             public=True,
+            readonly=readonly,
+            kafka=kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+        )
+
+    def witness(self, *, readonly: bool = False) -> Log | None:
+        """The witness's log; None if undeclared. It is small and may be on a network's disk."""
+        if self.run.witness is None:
+            return None
+        kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness
+        return open_log(
+            self.run.witness,
+            self.base,
+            public=True,  # a rollback journal, which other machines' disks allow
             readonly=readonly,
             kafka=kafka,
             insecure=self.run.insecure,

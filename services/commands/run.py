@@ -26,6 +26,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     help_text += " draw noise for the same periods, and the guarantee would be lost"
     parser.add_argument("--moved", action="store_true", help=help_text)
+    help_text = "the declared witness is new to a study that has releases; once, and only if no"
+    help_text += " older backup was restored"
+    parser.add_argument("--new-witness", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -34,12 +37,14 @@ def run(options: argparse.Namespace) -> Output:
     stop_on_signals(stop)
     tell = tell_json(deployment.study.name) if options.json else tell_text
     releaser = releaser_of(deployment, tell=tell, stop=stop)
-    releaser.moved = options.moved
+    releaser.moved, releaser.new_witness = options.moved, options.new_witness
     # What was imported lives as long as the service: let the collector never look at it again.
     gc.freeze()
     with ExitStack() as stack:
         stack.callback(releaser.public.close)
         stack.callback(releaser.log.close)
+        if releaser.witness is not None:
+            stack.callback(releaser.witness.close)
         if options.until_idle and not options.take_over and deployment.on_cluster:
             require_no_other(releaser.log, str(options.study))
         for address, public in (

@@ -19,6 +19,7 @@ from stream_dp.study.topics import REPORTS
 
 from ..deployment import Deployment, open_public
 from ..journal import journal, journal_checks
+from ..journal.witness import check_witness
 from ..options import public_source
 from ..process.output import INCONSISTENT, Output, failure
 
@@ -112,6 +113,8 @@ def _steps(
         yield "head", lambda: _known_head(public, options.head, deployment)
     if deployment is not None:
         yield "journal", lambda: _against_journal(deployment, public)
+        if deployment.run.witness is not None:
+            yield "witness", lambda: _against_witness(deployment, public)
 
 
 def _required(public: PublicLog, line: str, **pin: str) -> list[str]:
@@ -160,6 +163,14 @@ def _against_journal(deployment: Deployment, public: PublicLog) -> list[str]:
         f"journal: {len(entries)} entries, charged as planned, {ledger.spent} spent",
         "journal and public log agree" + (f"; {waiting} to be published" if waiting else ""),
     ]
+
+
+def _against_witness(deployment: Deployment, public: PublicLog) -> list[str]:
+    """Compares the journal with the declared witness; returns a line. Raises Inconsistent."""
+    witness = deployment.witness(readonly=True)
+    assert witness is not None  # the study file declares one
+    with closing(witness), closing(deployment.log(readonly=True)) as log:
+        return check_witness(witness, journal.read_heads(log), published=bool(public.published))
 
 
 def _write_verdict(path: Path | None, code: int, public: PublicLog | None) -> None:

@@ -24,7 +24,7 @@ from stream_dp.continual.stored_design import StoredDesign, unpacked_designs
 from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 from stream_dp.log.chain import read_chain, read_part, read_parts
-from stream_dp.log.log import Log, Positions, Record
+from stream_dp.log.log import NEVER, Log, Positions, Record
 from stream_dp.log.message import Message, build_message, read_messages
 from stream_dp.population import CellCounts
 from stream_dp.population.report_decoding import ReadAs
@@ -301,6 +301,11 @@ def next_message(previous: Message, head: Head, message_parts: list[tuple[str, b
 def journal_records(entry: Message, study: Study) -> list[Record]:
     kind, content = "stream-dp.decision", "application/octet-stream"
     return study_records(entry, JOURNAL, study, kind, content)
+
+
+def has_begun(log: Log) -> bool:
+    """Whether the journal has an entry."""
+    return log.cut(JOURNAL, NEVER)[0] > 0
 
 
 def read(log: Log) -> list[Entry]:

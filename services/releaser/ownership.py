@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,6 +18,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
 from ..journal import journal
+from ..journal.witness import NoWitness, OwnedWitness
 from ..process.events import Event, Tell
 from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
 from ..storage.restored_logs import ROLE, Mark
@@ -35,23 +36,41 @@ class StaleRole(Exception):
 
 @dataclass
 class OwnedJournal:
-    """The journal of the process that may write to it. end: the end of its chain."""
+    """The journal of the process that may write to it.
+
+    end: the end of its chain.
+    witness: of its length.
+    """
 
     study: Study
     writer: Writer
     end: ChainEnd
+    witness: OwnedWitness | NoWitness
     _used: float = field(default_factory=time.monotonic)
 
-    def require_fresh(self) -> None:
-        """Raises StaleRole if the roles were not used for a day."""
+    def require_decidable(self) -> None:
+        """Checks that a next decision is this process's, before its noise is drawn.
+
+        Raises StaleRole if the roles were not used for a day, Fenced if the witness was advanced
+        elsewhere, LogError without an answer of the witness.
+        """
         if time.monotonic() - self._used > _FRESH:
             raise StaleRole
+        self.witness.require_same()
 
-    def commit(self, end: ChainEnd) -> None:
-        """Commits the entry of a new end, which is durable on return."""
+    def commit(self, end: ChainEnd, at: Callable[[str], None], kind: str = "") -> None:
+        """Commits the entry of a new end, and shows it to the witness before it is published.
+
+        at: called with the name of every step.
+        kind: of the entry; the steps' names begin with it.
+        """
+        at(f"{kind}commit")
         self.writer.commit(journal.journal_records(end.entry.message, self.study))
         self.writer.mark(Mark.of(end.entry.message).content)
         self.end = end
+        at(f"{kind}committed")
+        self.witness.advance_to(end.entry.message)
+        at(f"{kind}witnessed")
 
     def renew(self) -> None:
         """Notes that the roles were just used."""

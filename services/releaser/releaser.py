@@ -38,6 +38,7 @@ from ..groups.roster import Members, Roster
 from ..jobs.job_records import Job, Result
 from ..journal import journal, journal_checks
 from ..journal.journal import Entry
+from ..journal.witness import Sight, owned_witness
 from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
@@ -56,8 +57,7 @@ from .recovered import Recovered
 from .released import released_panels
 from .releaser_facts import Facts
 
-# Seconds between two checks, in general and while only batch jobs are waited for.
-_POLL, _SOON = 0.5, 0.1
+_POLL, _SOON = 0.5, 0.1  # seconds between checks, in general and while only jobs are waited for
 
 
 @dataclass
@@ -78,6 +78,7 @@ class Releaser:
     stop: ends the run at the next safe point when set.
     signer, signer_before: the key of signatures, and the key before it.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
+    witness, new_witness: the witness's log or None, and whether it is new to a begun study.
     aggregation: how periods are closed in parts; None to close them in this process.
     """
 
@@ -100,6 +101,8 @@ class Releaser:
     signer: SigningKey | None = None
     signer_before: SigningKey | None = None
     aggregation: Aggregation | None = None
+    witness: Log | None = None
+    new_witness: bool = False
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -144,12 +147,11 @@ class Releaser:
                     return False
                 self.facts.marked = dict(run.period_input.marked)
                 self.at("cut")
-                run.journal.require_fresh()
+                run.journal.require_decidable()
                 # 2 and 3. Close the population; write the snapshots.
                 closed_input = run.period_input.close(number, run.jobs)
-                # 4. Charge the ledger.
+                # 4 and 5. Charge the ledger; draw the noise.
                 run.ledger = run.ledger.charge(*plan.charges(number))
-                # 5. Draw the noise.
                 draws = decision.draw_noise(plan.study, self.source, run.states, number)
                 self.at("drawn")
                 # 6. Count, and step the mechanisms.
@@ -162,10 +164,8 @@ class Releaser:
                     simulated=self.source.simulated,
                     signer=self.signer,
                 )
-                # 7. Commit everything in one transaction.
-                self.at("commit")
-                run.journal.commit(end)
-                self.at("committed")
+                # 7. Commit everything in one transaction, and show it to the witness.
+                run.journal.commit(end, self.at)
                 label = periods.labels[number - 1]
                 self.tell(Event("period-closed", f"closed {label}", label))
                 if run.jobs is not None:
@@ -192,6 +192,7 @@ class Releaser:
         owned = owned_journal(self.log, self.facts, service=not until_idle)
         writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
+        witness = stack.enter_context(owned_witness(self.witness, self.log))
         self.at("owned")
         entries, groups = recovery.begun_journal(
             *(self.plan, self.log, self.public, writer),
@@ -216,6 +217,7 @@ class Releaser:
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
         published, waiting = recovery.split_published(chain, entries)
+        witness.check(entries, published=bool(published), new=self.new_witness)
         self._note_identities(writer, entries, bool(published))
         key = signing_keys.key_entry(entries, study, self.signer, self.signer_before)
         if key is not None:
@@ -223,6 +225,8 @@ class Releaser:
             waiting.append(entries[-1])
         writer.mark(restored_logs.Mark.of(entries[-1].message).content)
         publisher.follow(published)
+        witness.advance(Sight.of(entries))
+        self.at("witnessed")
         for entry in waiting:
             if not publisher.publish(entry, until_idle):
                 return None
@@ -233,7 +237,7 @@ class Releaser:
         panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
-            journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries)),
+            journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries), witness),
             publisher=publisher,
             ledger=ledger,
             states=decision.release_states(self.plan, closes, panels),
@@ -301,10 +305,8 @@ class Releaser:
 
         while (finished := run.jobs.next_finished(decide)) is not None:
             job, end = finished
-            run.journal.require_fresh()
-            self.at("result-commit")
-            run.journal.commit(end)
-            self.at("result-committed")
+            run.journal.require_decidable()
+            run.journal.commit(end, self.at, "result-")
             run.publisher.publish(end.entry, until_idle=False)
             run.journal.renew()
             run.jobs.close(job)
@@ -366,7 +368,7 @@ class Releaser:
                 self.tell(events.MOVED)
 
     def _note(self, writer: Writer, entries: list[Entry], entry: Message, step: str) -> None:
-        """Commits an entry that closes nothing. step: its name for `at`."""
+        """Commits an entry that closes nothing. step: for `at`."""
         writer.commit(journal.journal_records(entry, self.plan.study))
         entries.append(Entry(entry))
         self.at(step)

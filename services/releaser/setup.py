@@ -27,6 +27,7 @@ def releaser_of(
         plan=Plan(deployment.study),
         log=deployment.log(),
         public=deployment.public(),
+        witness=deployment.witness(),
         snapshots=deployment.snapshots,
         partitions=deployment.run.partitions,
         file=str(deployment.path),

@@ -38,6 +38,12 @@ class Run(Declaration):
     `{ env = "NAME" }`."""
     kafka_public: dict[str, object] | None = None
     """The same for a public log on a second cluster. By default `kafka` applies to both."""
+    witness: str | None = None
+    """A log on another machine that sees when an older backup was restored: `sqlite:FILE` or
+    `kafka://HOST:PORT,.../PREFIX`. The releaser compares it before noise is drawn, and advances it
+    before anything is published."""
+    kafka_witness: dict[str, object] | None = None
+    """The same as `kafka` for a witness on another cluster. By default `kafka` applies."""
     listen: str | None = None
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None

@@ -47,7 +47,14 @@ from stream_dp.study.table_releases import DataSetRelease
 from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
-_TABLES = {"kafka", "kafka_public", "input", "signing", "signing_before"}  # of [run]
+_TABLES = {
+    "kafka",
+    "kafka_public",
+    "kafka_witness",
+    "input",
+    "signing",
+    "signing_before",
+}  # of [run]
 _SECTIONS = ("study", "attributes", "groups", "places", "releases", "run")
 _SHARED = ("groups", "places", "periods", "population", "unit", "neighbours", "rho")
 _NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"

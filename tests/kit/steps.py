@@ -14,6 +14,7 @@ STEPS = (
     "snapshot",
     "commit",
     "committed",
+    "witnessed",
     "publish",
     "published",
     "cleaned",

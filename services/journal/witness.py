@@ -1,0 +1,182 @@
+"""The witness: a log elsewhere that has seen how far the journal is.
+
+Whoever restores the journal and the public log together, both older, cannot be seen by comparing
+the two. The witness can: it is advanced after every decision, before anything of the decision is
+public, and it never goes back. So a draw of which anything was published is never drawn again. It
+is compared before every draw. A crash between a decision and the witness is no fault: the journal
+is ahead then, and nothing of the decision was public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.log import Fenced, Log, LogError, Missing, Record, Writer
+from stream_dp.log.message import Message
+
+from .journal import Entry, has_begun
+
+WITNESS = "witness"  # the topic, and the role of its writer
+_AT_ONCE = 1000  # records of one read
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """A journal as the witness has seen it.
+
+    genesis: the hash of entry 0.
+    entries: their number.
+    head: the hash of the last one.
+    """
+
+    genesis: str
+    entries: int
+    head: str
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Sight:
+        """What there is to see of a journal that has begun."""
+        last = entries[-1].message
+        return cls(entries[0].message.hash, last.index + 1, last.hash)
+
+
+class Witness:
+    """What a log has seen of the journal. sight: the last that was read; None if nothing."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._position = log, 0
+        self.sight: Sight | None = None
+        self.look()
+
+    def look(self) -> None:
+        """Reads what is new in the witness. Raises Inconsistent, LogError."""
+        at_end = False
+        while not at_end:
+            with _faults():
+                batch = self._log.read(WITNESS, {0: self._position}, _AT_ONCE, 0)
+            for record in batch.records:
+                try:
+                    self.sight = msgspec.json.decode(record.value or b"", type=Sight)
+                except msgspec.DecodeError:
+                    raise Inconsistent(
+                        f"witness: record {record.offset} is damaged; restore the witness"
+                    ) from None
+            self._position, at_end = batch.next[0], batch.at_end
+
+    def check(self, entries: Sequence[Entry], *, published: bool, new: bool = False) -> None:
+        """Raises Inconsistent unless the journal goes on from what the witness has seen.
+
+        entries: of the journal; none before it begins.
+        published: whether the public log has messages.
+        new: whether the operator states that the witness is new to the study.
+        """
+        seen = self.sight
+        if seen is None:
+            if published and not new:
+                raise Inconsistent(
+                    "witness: it is empty, but the study has releases: it was lost, or is new to"
+                    " this study; restore it, or, if no older backup was restored, give"
+                    " --new-witness once"
+                )
+            return
+        if len(entries) < seen.entries:
+            raise Inconsistent(
+                f"witness: it has seen {seen.entries} decisions, but the journal has"
+                f" {len(entries)}: an older backup was restored; bring back the newer one, for its"
+                " noise must not be drawn again"
+            )
+        if Sight.of(entries[: seen.entries]) != seen:
+            raise Inconsistent(
+                f"witness: decision {seen.entries - 1} of the journal is not the one that it has"
+                " seen: this is another study's witness, or another copy of the logs has gone on"
+            )
+
+
+class OwnedWitness(Witness):
+    """The witness of the process that may advance it."""
+
+    def __init__(self, log: Log, writer: Writer) -> None:
+        super().__init__(log)
+        self._writer = writer
+
+    def advance(self, sight: Sight) -> None:
+        """Notes a longer journal; durable on return. Raises LogError."""
+        if sight != self.sight:
+            with _faults():
+                self._writer.commit([Record(WITNESS, msgspec.json.encode(sight), partition=0)])
+            self.sight = sight
+
+    def advance_to(self, entry: Message) -> None:
+        """Notes the next entry of the journal. Raises LogError."""
+        assert self.sight is not None  # `advance` comes first
+        self.advance(Sight(self.sight.genesis, entry.index + 1, entry.hash))
+
+    def require_same(self) -> None:
+        """Raises Fenced if anybody else has advanced the witness."""
+        before = self.sight
+        self.look()
+        if self.sight != before:
+            raise Fenced("witness: another process has advanced it; stop that one first")
+
+
+class NoWitness:
+    """Of a study that declares none: everything holds."""
+
+    def check(self, entries: Sequence[Entry], *, published: bool, new: bool = False) -> None:
+        return
+
+    def advance(self, sight: Sight) -> None:
+        return
+
+    def advance_to(self, entry: Message) -> None:
+        return
+
+    def require_same(self) -> None:
+        return
+
+
+@contextmanager
+def owned_witness(log: Log | None, confidential: Log) -> Iterator[OwnedWitness | NoWitness]:
+    """Takes the role of the witness's writer.
+
+    log: of the witness; None without one.
+    confidential: the log of the journal.
+
+    Raises Inconsistent where the witness has seen a journal and there is none; LogError.
+    """
+    if log is None:
+        yield NoWitness()
+        return
+    with ExitStack() as stack:
+        with _faults():
+            log.create({WITNESS: 1})
+            writer = stack.enter_context(log.own(WITNESS, WITNESS))
+        witness = OwnedWitness(log, writer)
+        if not has_begun(confidential):
+            witness.check([], published=False)
+        yield witness
+
+
+def check_witness(log: Log, entries: Sequence[Entry], *, published: bool) -> list[str]:
+    """Compares a journal with its witness; returns lines. Raises Inconsistent, LogError."""
+    try:
+        witness = Witness(log)
+    except Missing:
+        return ["witness: has seen nothing yet"]
+    witness.check(entries, published=published)
+    seen = 0 if witness.sight is None else witness.sight.entries
+    return [f"witness: has seen {seen} decisions of {len(entries)}, the journal's own"]
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Names the witness in errors of its log."""
+    try:
+        yield
+    except Missing:
+        raise
+    except LogError as error:
+        raise type(error)(f"witness: {error}") from None
