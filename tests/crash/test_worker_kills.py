@@ -35,12 +35,14 @@ RELEASER = (
     "drawn",
     "commit",
     "committed",
+    "witnessed",
     "job-sent",
     "publish",
     "published",
     "cleaned",
     "result-commit",
     "result-committed",
+    "result-witnessed",
     "result-cleaned",
 )
 
