@@ -92,8 +92,6 @@ class BatchRelease(TableRelease):
     """Rows of the mixture that is fitted (`hpd-fixed`): 200 where it is not declared."""
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
     """How many attributes a query is about."""
-    candidates: Literal["marginals", "queries"] = "marginals"
-    """What a round picks from: marginals, or single cells of them."""
     relations: Probability | None = None
     """The part of `rho` that measures relatives by themselves, where `[groups.roles]` says who they
     are: 1/2 where it is not declared."""

@@ -30,7 +30,6 @@ CHANGES: dict[str, Any] = {
     "per_round": 2,
     "rows": 7,
     "ways": 2,
-    "candidates": "queries",
     "relations": Fraction(1, 3),
 }
 ROLES = Roles(column="role", head="head", spouse="spouse", child="child", children=1)

@@ -30,10 +30,9 @@ def go(source, transcript=None, work=None, plan=PLAN, truth=TRUTH, reports=None)
     return fit_adaptively(truth, method, FitContext(source, transcript, progress))
 
 
-@pytest.mark.parametrize("candidates", ["marginals", "queries"])
 @pytest.mark.parametrize("opening", [True, False])
-def test_every_candidate_is_measured_once_at_most(candidates, opening):
-    work = small_groups.workload(candidates, opening)
+def test_every_candidate_is_measured_once_at_most(opening):
+    work = small_groups.workload(opening)
     fitted = go(SeededNoise(3), work=work)
     flat = [i for round_ in fitted.picked for i in round_]
     assert len(set(flat)) == len(flat)

@@ -19,7 +19,6 @@ from stream_dp.batch.groups.workload.candidates import (
     default_marginals,
     marginal_workload,
     one_way_marginals,
-    query_workload,
     relation_base,
 )
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
@@ -31,15 +30,7 @@ from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top
 from stream_dp.privacy.zcdp import epsilon, gaussian_rho, rho_within, selection_rho
 
 MARGINALS = default_marginals(RELATED, 2)
-RELATIONS = (
-    marginal_workload(MARGINALS, one_way_marginals(RELATED), relation_base(RELATED)),
-    query_workload(
-        RELATED,
-        marginal_workload(MARGINALS).queries,
-        one_way_marginals(RELATED),
-        relation_base(RELATED),
-    ),
-)
+RELATIONS = marginal_workload(MARGINALS, one_way_marginals(RELATED), relation_base(RELATED))
 MARGINAL_TEXTS = [
     m.text for m in (*one_way_marginals(RELATED), *relation_base(RELATED), *MARGINALS)
 ]
@@ -51,12 +42,7 @@ MARGINAL_TEXTS = [
     st.integers(1, 5),
     st.fractions(Fraction(1, 100), Fraction(99, 100)),
     st.fractions(Fraction(1, 100), Fraction(99, 100)),
-    st.sampled_from(
-        RELATIONS
-        + tuple(
-            small_groups.workload(c, o) for c, o in product(("marginals", "queries"), (True, False))
-        )
-    ),
+    st.sampled_from([RELATIONS, *(small_groups.workload(opening) for opening in (True, False))]),
 )
 @settings(max_examples=50)
 def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, opening, work):
@@ -76,7 +62,7 @@ def test_a_plan_spends_all_of_rho_and_no_more(rho, rounds, picks, selection, ope
 
 def test_relatives_have_their_part_of_rho():
     """By hand: half of it, halved again; the rounds among the rest keep to it."""
-    rho, work = Fraction(3), RELATIONS[0]
+    rho, work = Fraction(3), RELATIONS
     phases = AdaptivePlan(rho, 5, relations=Fraction(1, 3)).phases(work)
     parts = [phase.rho for phase in phases]
     assert parts == [Fraction(2, 5), Fraction(1, 2), Fraction(1, 2), Fraction(8, 5)]
@@ -111,9 +97,8 @@ def test_what_is_measured_at_once_costs_what_it_says_for_any_change_of_one_perso
     assert opening.rho == Fraction(1, 5)
 
 
-@pytest.mark.parametrize("candidates", ["marginals", "queries"])
-def test_what_nobody_moves_is_free_and_noisy(candidates):
-    work = small_groups.workload(candidates)
+def test_what_nobody_moves_is_free_and_noisy():
+    work = small_groups.workload()
     opening, rounds = AdaptivePlan(Fraction(1), 3).phases(work)
     variances = opening.variances(work)
     free = [i for i in opening.candidates if not work.squared[i]]
@@ -181,11 +166,10 @@ def chances(scores, variance):
     return weight / weight.sum()
 
 
-@pytest.mark.parametrize("candidates", ["marginals", "queries"])
-def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
+def test_picks_of_neighbours_differ_by_what_is_charged():
     """Brute force: Renyi divergences of every order, for every change of one person."""
     truth = small_groups.hierarchy(groups=5)
-    work = small_groups.workload(candidates, opening=False)
+    work = small_groups.workload(opening=False)
     rho = Fraction(1, 3)
     variance = work.sensitivity**2 / (2 * rho)
     assert selection_rho(work.sensitivity, variance) == rho
@@ -212,7 +196,7 @@ def test_picks_of_neighbours_differ_by_what_is_charged(candidates):
 @settings(max_examples=15, deadline=None)
 def test_no_score_moves_by_more_than_the_sensitivity_with_relations(data):
     truth = data.draw(hierarchies(RELATED, 2))
-    work = data.draw(st.sampled_from(RELATIONS))
+    work = RELATIONS
     first = int(work.starts[work.opening])
     queries = work.queries.take(slice(first, None))
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))

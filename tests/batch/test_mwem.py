@@ -131,10 +131,10 @@ def plain(truth, fitted, passes):
     return np.array(h)
 
 
-@pytest.mark.parametrize("candidates", ["marginals", "queries"])
-def test_it_is_what_the_plain_loops_do(candidates):
+@pytest.mark.parametrize("opening", [True, False])
+def test_it_is_what_the_plain_loops_do(opening):
     truth = small_groups.hierarchy()
-    work = small_groups.workload(candidates, opening=candidates == "marginals")
+    work = small_groups.workload(opening)
     start = mwem.uniform_start(truth, work, passes=2)
     plan = AdaptivePlan(Fraction(1, 5), 3, 1)
     method = AdaptiveMethod.of("t", work, plan.phases(work), start)
@@ -161,22 +161,6 @@ def test_it_learns_what_there_is_to_learn_and_repeats_itself():
     again = mwem.fit_mwem(truth, release, FitContext(small_groups.Never(), transcript))
     assert (again.model.weights == fitted.model.weights).all()
     assert (again.sample(7).people == sample.people).all()
-
-
-def test_single_queries_are_candidates_too():
-    release = BatchRelease(
-        name="r",
-        kind="mwem",
-        attributes=("a", "b"),
-        rho=Fraction(1),
-        every=1,
-        rounds=5,
-        per_round=2,
-        candidates="queries",
-    )
-    fitted = mwem.fit_mwem(small_groups.hierarchy(), release, FitContext(SeededNoise(1)))
-    assert [len(p) for p in fitted.picked] == [4, *[2] * 5]
-    assert np.diff(fitted.answers.ends).tolist()[3:] == [1] * 10
 
 
 def test_domains_that_are_too_large_are_refused_with_their_size():

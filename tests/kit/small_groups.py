@@ -9,7 +9,6 @@ from stream_dp.batch.groups.workload.candidates import (
     default_marginals,
     marginal_workload,
     one_way_marginals,
-    query_workload,
 )
 from stream_dp.privacy.noise import Draw
 
@@ -32,12 +31,9 @@ def hierarchy(seed=0, groups=60, domain=DOMAIN):
     return Hierarchy(domain, rows, people, group_of)
 
 
-def workload(candidates="marginals", opening=True, ways=2, domain=DOMAIN):
-    marginals = default_marginals(domain, ways)
+def workload(opening=True, ways=2, domain=DOMAIN):
     first = one_way_marginals(domain) if opening else ()
-    if candidates == "marginals":
-        return marginal_workload(marginals, first)
-    return query_workload(domain, marginal_workload(marginals).queries, first)
+    return marginal_workload(default_marginals(domain, ways), first)
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> N
         study, _ = load_study(file)
         (release,) = study.batches or ()
         assert isinstance(release, BatchRelease)
-        stated = {"rounds": 1, "per_round": 40, "ways": 2, "candidates": "marginals"}
+        stated = {"rounds": 1, "per_round": 40, "ways": 2}
         assert release.settings(True) == {**stated, "rows": 20, "relations": part}
         assert release.settings(False) == {**stated, "rows": 20}
         certificate = base_certificate(
@@ -260,8 +260,8 @@ def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> N
     ("kind", "used"),
     [
         ("independent", set()),
-        ("mwem", {"rounds", "per_round", "ways", "candidates"}),
-        ("hpd-fixed", {"rounds", "per_round", "ways", "candidates", "rows"}),
+        ("mwem", {"rounds", "per_round", "ways"}),
+        ("hpd-fixed", {"rounds", "per_round", "ways", "rows"}),
     ],
 )
 def test_a_certificate_states_what_its_kind_uses(kind: str, used: set[str]) -> None:

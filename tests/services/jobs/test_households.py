@@ -131,7 +131,7 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     assert (about.kind, about.number, about.groups) == ("hpd-fixed", 3, 12)
     assert about.mechanism == "hierarchical product distributions, fixed (HPD-Fixed)"
     assert (about.rho, about.rho_spent) == (Fraction(1, 10), Fraction(3, 10))
-    stated = {"rows": 20, "rounds": ROUNDS, "per_round": 1, "ways": 3, "candidates": "marginals"}
+    stated = {"rows": 20, "rounds": ROUNDS, "per_round": 1, "ways": 3}
     assert about.parameters == stated
     assert about.notes["rounds"] == 1 + ROUNDS
     assert about.notes["measured"] == 4 + ROUNDS  # an opening of four marginals

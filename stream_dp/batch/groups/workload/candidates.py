@@ -1,8 +1,8 @@
 """Workloads: the queries that a data set should answer well, and the candidates to measure.
 
-A candidate is a set of queries that are measured together: all cells of a marginal, or a single
-query. Candidates are picked by their scores: the sum of their absolute errors, less a public
-number, the error that the noise of the measurement would leave.
+A candidate is a marginal, whose cells are measured together. Candidates are picked by their scores:
+the sum of their absolute errors, less a public number, the error that the noise of the measurement
+would leave.
 
 Scores are integers. The model's answers are rounded before the errors are computed, so that a score
 changes by at most as much as the counts do. Scores are multiplied by integer weights, so that
@@ -27,7 +27,7 @@ from stream_dp.study.group_releases import BatchRelease
 from ...data.domain import Domain, Hierarchy, Int64Array
 from .exact_counts import exact_answers
 from .queries import GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
-from .sensitivity import error_sensitivity, query_sensitivities, squared_sensitivity
+from .sensitivity import error_sensitivity, squared_sensitivity
 
 MOST_CELLS = 100_000  # of a marginal
 MOST_QUERIES = 2_000_000  # of a workload
@@ -151,37 +151,15 @@ def marginal_workload(
     """A workload with marginals of a domain as candidates. Raises ValueError without marginals."""
     if not marginals:
         raise ValueError("a workload needs a marginal")
-    domain = marginals[0].domain
-    return _workload(domain, [*opening, *base, *marginals], None, len(opening), len(base))
-
-
-def query_workload(
-    domain: Domain,
-    queries: Queries,
-    opening: Sequence[Marginal] = (),
-    base: Sequence[Marginal] = (),
-) -> Workload:
-    """A workload with single queries as candidates. Raises ValueError without queries."""
-    if not len(queries):
-        raise ValueError("a workload needs a query")
-    queries.check(domain)
-    return _workload(domain, [*opening, *base], queries, len(opening), len(base))
-
-
-def _workload(
-    domain: Domain, marginals: Sequence[Marginal], queries: Queries | None, opening: int, base: int
-) -> Workload:
-    """A workload of marginals, then of single queries."""
-    counts = [] if queries is None else query_sensitivities(domain, queries)
-    blocks = [m.queries() for m in marginals] + ([] if queries is None else [queries])
+    candidates = [*opening, *base, *marginals]
     return Workload(
-        domain=domain,
-        queries=Queries.joined(blocks),
-        starts=np.cumsum([0, *(m.size for m in marginals), *[1] * len(counts)]),
-        squared=(*map(squared_sensitivity, marginals), *(c * c for c in counts)),
-        change=(*map(error_sensitivity, marginals), *counts),
-        opening=opening,
-        base=base,
+        domain=marginals[0].domain,
+        queries=Queries.joined(m.queries() for m in candidates),
+        starts=np.cumsum([0, *(m.size for m in candidates)]),
+        squared=tuple(map(squared_sensitivity, candidates)),
+        change=tuple(map(error_sensitivity, candidates)),
+        opening=len(opening),
+        base=len(base),
     )
 
 
@@ -229,10 +207,7 @@ def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
             f"ways: {queries:,} queries are more than {MOST_QUERIES:,};"
             " declare fewer attributes or ways"
         )
-    opening, base = one_way_marginals(domain), relation_base(domain)
-    if release.candidates == "marginals":
-        return marginal_workload(marginals, opening, base)
-    return query_workload(domain, Queries.joined(m.queries() for m in marginals), opening, base)
+    return marginal_workload(marginals, one_way_marginals(domain), relation_base(domain))
 
 
 def default_marginals(domain: Domain, ways: int) -> tuple[Marginal, ...]:

@@ -13,15 +13,6 @@ person, r for the relative's columns, h, s for head and spouse, R for the set of
 who are C at most. A cell of a marginal of a relation is (x, r), and holds the people with x
 who have a relative with r: each person adds at most 1 to a cell, however many relatives fit.
 
-One count, the largest change (L1 and L-infinity are the same for one number)
-- GROUP, PERSON: 1. A group, or the person, begins or ceases to fit.
-- SPOUSE: 2. A person is in one couple at most, and nobody outside it is counted by it.
-- HAS_CHILD: 2. Only the group's parents are counted, and there are two at most.
-- HAS_PARENT: C. Only children are counted. If the person is a child before and after, nobody's
-  parents change and only their own count does: 1. If they are a parent before or after and stay
-  no child, at most C others change. If they change between child and parent, the child that they
-  are in one of the tables leaves room for C - 1 others, all of one sign, and their own: C.
-
 Whole marginals, squared L2
 - GROUP, PERSON: 2. One cell loses 1 and one gains 1.
 - SPOUSE: 6. A couple adds 1 to (x_h, r_s) and 1 to (x_s, r_h). If two are removed and two added,
@@ -61,32 +52,14 @@ sensitivity for all. Proofs and bounds for marginals are this project's.
 
 from __future__ import annotations
 
-from ...data.domain import Domain
-from .queries import FREE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal, Queries
-
-
-def count_sensitivity(domain: Domain, level: int) -> int:
-    """The largest change of one count of this level: L1, L2 and L-infinity.
-
-    Raises ValueError for a relation in a domain without roles.
-    """
-    return {GROUP: 1, PERSON: 1, SPOUSE: 2, HAS_CHILD: 2, HAS_PARENT: _children(domain, level)}[
-        level
-    ]
-
-
-def query_sensitivities(domain: Domain, queries: Queries) -> list[int]:
-    """By query, the largest change of its count. Raises ValueError as `count_sensitivity`."""
-    by_level = {level: count_sensitivity(domain, level) for level in set(queries.level.tolist())}
-    unmoved = (queries.level < SPOUSE) & (queries.person == FREE).all(axis=1)
-    return [0 if x else by_level[i] for i, x in zip(queries.level.tolist(), unmoved, strict=True)]
+from .queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
 
 
 def squared_sensitivity(marginal: Marginal) -> int:
     """The largest squared L2 change of all cells of a marginal together."""
     if _unmoved(marginal):
         return 0
-    c = _children(marginal.domain, marginal.level)
+    c = _children(marginal)
     return {
         GROUP: 2,
         PERSON: 2,
@@ -100,7 +73,7 @@ def error_sensitivity(marginal: Marginal) -> int:
     """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
     if _unmoved(marginal):
         return 0
-    c = _children(marginal.domain, marginal.level)
+    c = _children(marginal)
     return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)
 
 
@@ -109,9 +82,9 @@ def _unmoved(marginal: Marginal) -> bool:
     return marginal.level < SPOUSE and not marginal.person
 
 
-def _children(domain: Domain, level: int) -> int:
-    if level < SPOUSE:
+def _children(marginal: Marginal) -> int:
+    if marginal.level < SPOUSE:
         return 0
-    if domain.roles is None:
+    if marginal.domain.roles is None:
         raise ValueError("queries of relations need a domain with roles")
-    return domain.roles.children
+    return marginal.domain.roles.children
