@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.study import CounterKind
 
 IntMatrix = NDArray[np.int64]
 
@@ -25,17 +24,14 @@ IntMatrix = NDArray[np.int64]
 class StoredCounters(msgspec.Struct, frozen=True):
     """The counters of a cumulative release.
 
-    counter: their kind
-    triangles: the lower-triangular 2^16 C of the longest counter, whose last rows and columns are
-        the others; or of counters 1..T, one after the other; nothing where they are whole numbers
-        by definition
+    triangle: the lower-triangular 2^16 C of the longest counter, whose last rows and columns are
+        the others; nothing where it is whole numbers by definition
     weights: inverse noise variances up to a unit, of counters 1..T, then of counter 0 if any
     total_cost: the cost of all periods in units of the weights, an exact fraction
     costs: of periods 1..t for every t
     """
 
-    counter: CounterKind
-    triangles: bytes
+    triangle: bytes
     weights: tuple[int, ...]
     total_cost: str
     costs: tuple[str, ...]
@@ -53,10 +49,14 @@ class StoredPresence(msgspec.Struct, frozen=True):
 
 
 class StoredDesign(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a release computes in floats; nothing where all of it is exact."""
+    """What a release computes in floats; nothing where all of it is exact.
+
+    window_share: the part of a joint release's rho for its windows, an exact fraction
+    """
 
     counters: StoredCounters | None = None
     presence: StoredPresence | None = None
+    window_share: str | None = None
 
 
 NONE = StoredDesign()

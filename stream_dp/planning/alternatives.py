@@ -178,8 +178,8 @@ def _declaration(study: Study, release: Release) -> str:
     terms = [str(release.kind)]
     if window is not None:
         terms += [f"width {window.width}", window.strategy]
-    if window is not None and totals is not None:
-        terms.append(f"window_share {sum(window.charges) / release.rho}")
+    if release.kind is Kind.JOINT and release.window_share is not None:
+        terms.append(f"window_share {release.window_share}")
     if totals is not None:
         terms.append(f"counter {totals.counter}" if totals.counter else "coupled totals")
     return ", ".join(terms)

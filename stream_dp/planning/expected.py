@@ -110,21 +110,28 @@ def expected_errors(
     start, (first, last) = first_publication(study, declared), study.span(declared)
     begin = first + parsed.threshold - 1 if isinstance(parsed, TotalQuery) else start
     numbers = range(begin, last + 1)
-    final = list(_errors(study, declared, parsed, numbers, study.periods.count, people))
+    whole = planned_stream(study, declared.stream, study.periods.count)
+    final = list(_errors(whole, declared, parsed, numbers, people))
     rows = []
     for number, final_error in zip(numbers, final, strict=True):
         through = max(number, start)
-        (error,) = _errors(study, declared, parsed, [number], through, people)
+        published = planned_stream(study, declared.stream, through)
+        (error,) = _errors(published, declared, parsed, [number], people)
         rows.append(ExpectedError(name, parsed.text, _label(study, number), *error, *final_error))
     return rows
 
 
-def last_error(study: Study, name: str, query: str) -> ExpectedError:
-    """The errors of a query at the release's last period. Raises UserError."""
-    parsed, declared = parsed_query(study, name, query), study.release(name)
-    number = study.span(declared)[1]
-    (error,) = _errors(study, declared, parsed, [number], number, None)
-    return ExpectedError(name, parsed.text, _label(study, number), *error, *error)
+def last_errors(study: Study, queries: Sequence[tuple[str, str]]) -> Iterator[ExpectedError]:
+    """The errors of queries, each of a release, at the release's last period. Raises UserError."""
+    streams: dict[tuple[str, int], StreamMeasurements] = {}  # one computation for their queries
+    for name, query in queries:
+        parsed, declared = parsed_query(study, name, query), study.release(name)
+        number = study.span(declared)[1]
+        key = declared.stream, number
+        if key not in streams:
+            streams[key] = planned_stream(study, *key)
+        (error,) = _errors(streams[key], declared, parsed, [number], None)
+        yield ExpectedError(name, parsed.text, _label(study, number), *error, *error)
 
 
 def _label(study: Study, number: int) -> str:
@@ -132,20 +139,18 @@ def _label(study: Study, number: int) -> str:
 
 
 def _errors(
-    study: Study,
+    stream: StreamMeasurements,
     declared: Release,
     parsed: Query,
     numbers: Sequence[int],
-    through: int,
     people: int | None,
 ) -> Iterator[tuple[float, float | None]]:
-    """The standard errors of the count and the share at each period, published by `through`."""
-    stream = planned_stream(study, declared.stream, through)
+    """The standard errors of the count and the share at each period, from a planned stream."""
     release = next(r for r in stream.releases if r.declared.name == declared.name)
     best = StreamEstimator(stream, release)
     for number in numbers:
         query = PanelQuery(best, parsed, number)
-        size = people or study.size
+        size = people or release.study.size
         noisy = None if stream.size is not None else query.people
         value = stream.answers([query.question()])
         count = math.sqrt(value.variance)

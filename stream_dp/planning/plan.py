@@ -312,6 +312,8 @@ def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
         facts |= _window_facts(window, release)
     if totals is not None:
         facts |= _sums_facts(totals)
+    if window is not None and totals is not None:
+        facts["window_share"] = f"{float(window.rho / release.rho):g}"
     if study.admits_late_entry(release):
         once = " and is not in the number that a share is of" * (window is None)
         facts["late_entry"] = (

@@ -13,7 +13,7 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.study import Kind, Release, Study
 
-from .expected import ExpectedError, last_error
+from .expected import ExpectedError, last_errors
 from .plan import Plan
 from .table_summary import PlannedDataSet, planned_data_set
 
@@ -121,7 +121,7 @@ class Summary:
 def summary(plan: Plan) -> Summary:
     """The summary of a plan, with the errors to expect of three typical answers."""
     study = plan.study
-    answers = tuple(last_error(study, *query) for query in typical_queries(study))
+    answers = tuple(last_errors(study, typical_queries(study)))
     data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
     return Summary(plan, answers, data_sets)
 

@@ -140,8 +140,8 @@ class JointRelease(_Release):
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
     """The values that count as the event, as in a cumulative release."""
     window_share: Probability | None = None
-    """The part of `rho` that goes to the patterns; the rest goes to the totals. Half where it is
-    not declared."""
+    """The part of `rho` that goes to the patterns; the rest goes to the totals. The best in theory
+    where it is not declared."""
     strategy: Strategy | None = None
     """How the patterns are measured, as in a window release."""
     counter: CounterKind | None = None

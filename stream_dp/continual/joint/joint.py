@@ -43,9 +43,9 @@ from ..window.panel_fit import nearest_on_simplex
 from ..window.window import FixedWindow, WindowObservation
 from ..window.window_state import WindowState
 from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
+from .window_share import best_window_share
 
 Floats = NDArray[np.float64]
-WINDOW_SHARE = Fraction(3, 5)
 
 
 @dataclass(frozen=True)
@@ -89,21 +89,27 @@ class Joint:
 
         stored: what was computed when the study began
 
-        Where no part is declared windows get 3/5: at 12 periods and a width of 3 the errors of
-        patterns and totals in theory are then both below those of the paper's two panels of twice
-        the budget.
+        Where no part is declared it is the best in theory (`window_share.py`).
         """
-        share = release.window_share or WINDOW_SHARE
-        window = FixedWindow.declared(study, release, release.rho * share, stored)
-        totals = Cumulative.declared(study, release, release.rho * (1 - share), stored)
+        window = FixedWindow.declared(study, release, release.rho, stored)
         window = window.best(strategy=study.strategy(release), padded=False)
-        totals = totals.best(release.counter)
-        return cls(window, totals, study.event_codes(release))
+        totals = Cumulative.declared(study, release, release.rho, stored)
+        share = release.window_share
+        if share is None and stored.window_share is not None:
+            share = Fraction(stored.window_share)
+        if share is None:
+            share = best_window_share(window, totals)
+        return cls(
+            replace(window, rho=release.rho * share),
+            replace(totals, rho=release.rho * (1 - share)),
+            study.event_codes(release),
+        )
 
     def as_stored(self) -> StoredDesign:
         """What another machine may compute otherwise."""
         window, totals = self.window.as_stored(), self.totals.as_stored()
-        return structs.replace(totals, presence=window.presence)
+        share = str(self.window.rho / self.rho)
+        return structs.replace(totals, presence=window.presence, window_share=share)
 
     @property
     def title(self) -> str:
