@@ -65,7 +65,7 @@ def main() -> None:
             neighbours="replace_one",
             rows=people,
         ).best()
-        totals = Cumulative(horizon=HORIZON, rho=RHO, neighbours="replace_one", rows=people).best()
+        totals = Cumulative(horizon=HORIZON, rho=RHO, neighbours="replace_one", rows=people)
         for mechanism in (window, totals, Joint(window, totals, (1,))):
             run(mechanism, *truth)  # what is computed once for all steps
             step = 1000 * float(np.median(run(mechanism, *truth)[WIDTH:]))

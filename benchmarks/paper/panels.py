@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from paper_trees import Trees
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
-from stream_dp.continual.joint import joint
+from stream_dp.continual.joint.window_share import best_window_share
 from stream_dp.continual.window import fitted_targets
 from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study import Neighbours
+from stream_dp.study import CounterKind, Neighbours
 
 JUMP = 7
 simulated = partial(simulate.poverty, 1)
@@ -232,7 +232,8 @@ def totals_of(case: Case, truth: Symbols, share: Fraction = Fraction(1)) -> Cumu
         rho=Fraction(case.rho) * share,
         neighbours=case.neighbours,
         rows=case.rows(truth) if case.blank is None or share == 1 else None,
-    ).best(counter="tree" if share == 1 else None)
+        counter=CounterKind.TREE if share == 1 else None,
+    )
 
 
 def histogram(codes: NDArray[np.int64], bins: int) -> Floats:
@@ -363,9 +364,11 @@ def cells_of(squares: Floats, first: int) -> Floats:
 
 
 def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measured]:
-    share = joint.WINDOW_SHARE
+    paper = window_of(case, truth)
+    totals_alone = replace(totals_of(case, truth), counter=None)
+    share = best_window_share(paper, totals_alone)
     form = Joint(window_of(case, truth, share), totals_of(case, truth, 1 - share), (1,))
-    window, paper = form.window, window_of(case, truth)
+    window = form.window
     rises, sums, source = rises_of(truth), sums_of(truth), SeededNoise(7)
     windows = [window.counts(truth, t) for t in range(1, form.horizon + 1)]
     patterns, totals = 0.0, np.zeros(sums.shape)

@@ -105,14 +105,14 @@ CASES = {
         3,
     ),
     "other counters": (
-        study_of([window(2), totals(counter="honaker"), totals(counter="unbounded")]),
+        study_of([window(2), totals(counter="tree"), totals(counter="unbounded")]),
         1,
     ),
-    "a triangular counter and another": (
-        study_of([window(2), totals(counter="normalised"), totals(counter="gamma2")]),
+    "a triangular counter and coupled totals": (
+        study_of([window(2), totals(counter="unbounded"), totals()]),
         1,
     ),
-    "a triangular counter": (study_of([window(2), totals(counter="normalised")]), 1),
+    "a triangular counter": (study_of([window(2), totals(counter="unbounded")]), 1),
     "joint": (study_of([joint(2)]), 1),
     "joint of people who come and go": (study_of([joint(2, rows=700)], count=3, **OPEN), 3),
     "joint and others": (study_of([joint(3), window(2), totals(counter="tree")], count=4), 1),

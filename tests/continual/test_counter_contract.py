@@ -29,28 +29,23 @@ def test_every_module_with_a_method_has_a_kind():
 
 # A new counter, in the two files that docs/how-to/add-a-kind.md names.
 KIND = '    SLOPED = "sloped", "A counter for a trial."\n'
-MODULE = '''"""A counter for a trial: rows of the square root with rising weights."""
+MODULE = '''"""A counter for a trial: a Toeplitz matrix whose rows weigh early entries more."""
 
 import numpy as np
 
 from .methods import CounterMethod
-from .stream_counters import Counter, TriangularCounter, rounded
-from .toeplitz import root_coefficients, toeplitz
+from .stream_counters import BITS, Counter, TriangularCounter
+from .toeplitz import power_coefficients, toeplitz
 
 
 def sloped(n: int) -> Counter:
-    """Raises ValueError above 64 steps."""
-    if n > 64:
-        raise ValueError("sloped: at most 64 steps")
-    slope = 1 + np.arange(n) / (4 * n)
-    return TriangularCounter(rounded(toeplitz(root_coefficients(n)) * slope[:, None]))
+    column = np.rint(power_coefficients(0.6, n) * (1 << BITS))
+    return TriangularCounter(toeplitz(column).astype(np.int64))
 
 
 METHOD = CounterMethod(
     title="sloped counters (a trial)",
     of_length=sloped,
-    longest=64,
-    nested=False,
 )
 '''
 # By the part that a check is to name: what stands in a file of the new counter, and in its place.
@@ -61,13 +56,12 @@ LEFT_OUT = {
     "module": (MODULE, ""),
     "METHOD": (MODULE[MODULE.index("METHOD") :], ""),
     "title": ("sloped counters (a trial)", ""),
-    "factorization": ("* slope[:, None])", "* slope[:, None]), lambda: np.tril(np.ones((n, n)))"),
-    "longest": ("    longest=64,\n", ""),
-    "error": ("root_coefficients(n)", "np.append(root_coefficients(n)[:-1], 99)"),
-    "whole_matrices": ("nested=False", "whole_matrices=True"),
-    "whole_sums": ("nested=False", "nested=False, whole_sums=True"),
-    "nested": ("    nested=False,\n", ""),
-    "endless_column2": ("nested=False", "nested=False, endless_column2=lambda: 1"),
+    "factorization": ("astype(np.int64))", "astype(np.int64), lambda: np.tril(np.ones((n, n))))"),
+    "error": ("(0.6, n)", "(3.0, n)"),
+    "whole_matrices": ("of_length=sloped", "of_length=sloped, whole_matrices=True"),
+    "whole_sums": ("of_length=sloped", "of_length=sloped, whole_sums=True"),
+    "shorter": ("* (1 << BITS)", "* ((1 << BITS) - n)"),
+    "endless_column2": ("of_length=sloped", "of_length=sloped, endless_column2=lambda: 1"),
 }
 
 

@@ -10,8 +10,8 @@ import pytest
 from kit.counter_contract import exact_costs
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.cumulative import coupled_cost_table
-from stream_dp.continual.cumulative.coupled_budget import longest, table_cost
+from stream_dp.continual.cumulative import total_bounds
+from stream_dp.continual.cumulative.coupled_budget import MOST_PERIODS, table_cost
 from stream_dp.continual.cumulative.coupled_cost_table import (
     PERIODS,
     PRIVATE_PAIR,
@@ -21,7 +21,7 @@ from stream_dp.continual.cumulative.coupled_cost_table import (
 from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
 from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_up
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
-from stream_dp.continual.cumulative.total_bounds import least_rmse
+from stream_dp.continual.cumulative.total_bounds import MOST_BOUNDED, least_rmse
 from stream_dp.continual.stored_design import NONE
 
 RHO = Fraction(1, 200)
@@ -69,63 +69,81 @@ def test_the_costs_of_programme_and_table_are_those_of_all_histories(public_size
         single = int(squares.max())
         assert HistoryCosts(strategy).single(t) == single
         if not public_size:
-            assert table_cost(PRIVATE_SINGLE[0], t) == single
+            assert table_cost(PRIVATE_SINGLE, t, entries=False) == single
         if t <= 9:
             pair = int((squares[:, None] + squares - 2 * seen @ seen.T).max())
             assert HistoryCosts(strategy).pair(t) == pair
-            assert table_cost((PUBLIC_PAIR if public_size else PRIVATE_PAIR)[0], t) == pair
+            table = PUBLIC_PAIR if public_size else PRIVATE_PAIR
+            assert table_cost(table, t, entries=False) == pair
 
 
 @pytest.mark.parametrize("entries", [False, True])
 def test_the_table_has_the_costs_of_the_programme(entries):
     private, public = (coupled_strategy(public_size=size, periods=41) for size in (False, True))
     for t in (1, 2, 3, 7, 12, 24, 40):
-        assert HistoryCosts(private, entries).single(t) == table_cost(PRIVATE_SINGLE[entries], t)
-        if t <= 12:
-            assert HistoryCosts(private, entries).pair(t) == table_cost(PRIVATE_PAIR[entries], t)
-            assert HistoryCosts(public, entries).pair(t) == table_cost(PUBLIC_PAIR[entries], t)
+        check_table(private, public, t, entries=entries)
 
 
 @pytest.mark.slow
-def test_the_table_has_the_costs_of_the_programme_up_to_40_periods():
-    private, public = (coupled_strategy(public_size=size, periods=41) for size in (False, True))
-    for entries in (False, True):
-        for t in range(1, 41):
-            assert HistoryCosts(private, entries).single(t) == PRIVATE_SINGLE[entries][t - 1]
-            assert HistoryCosts(private, entries).pair(t) == PRIVATE_PAIR[entries][t - 1]
-            assert HistoryCosts(public, entries).pair(t) == PUBLIC_PAIR[entries][t - 1]
+@pytest.mark.parametrize("entries", [False, True])
+def test_the_table_has_the_costs_of_the_programme_up_to_60_periods(entries):
+    private, public = (coupled_strategy(public_size=size, periods=121) for size in (False, True))
+    for t in (*range(1, 61), 120):
+        check_table(private, public, t, entries=entries)
+
+
+@pytest.mark.slow
+def test_large_costs_of_the_table():
+    private, public = (coupled_strategy(public_size=size, periods=350) for size in (False, True))
+    check_table(private, public, 225, entries=False)
+    assert HistoryCosts(private).single(350) == table_cost(PRIVATE_SINGLE, 350, entries=False)
+
+
+def check_table(private, public, t, *, entries):
+    """The costs of one person, and of a pair, of the programme are those of the table."""
+    mine, yours = HistoryCosts(private, entries), HistoryCosts(public, entries)
+    assert mine.single(t) == table_cost(PRIVATE_SINGLE, t, entries=entries)
+    assert mine.pair(t) == table_cost(PRIVATE_PAIR, t, entries=entries)
+    assert yours.pair(t) == table_cost(PUBLIC_PAIR, t, entries=entries)
 
 
 @pytest.mark.parametrize("table", [PRIVATE_SINGLE, PRIVATE_PAIR, PUBLIC_PAIR])
-def test_between_the_periods_of_the_table_a_cost_is_that_of_the_next(table):
-    for costs in table:
+def test_beyond_the_exact_costs_of_the_table_a_cost_is_that_of_more_periods(table):
+    exact, with_entries = table.without_entries, table.with_entries
+    assert len(exact) == len(PERIODS)
+    for costs in (exact, with_entries):
         assert list(costs) == sorted(set(costs))
-        assert table_cost(costs, 121) == table_cost(costs, 130) == costs[PERIODS.index(130)]
-        with pytest.raises(ValueError, match="no cost is known"):
-            table_cost(costs, PERIODS[len(costs) - 1] + 1)
+    for t in (301, 325, 350):
+        assert table_cost(table, t, entries=False) == exact[PERIODS.index(350)]
+    assert all(own <= exact[t] for t, own in enumerate(with_entries, 1))
+    for t in (121, 299, 300, 349, MOST_PERIODS):
+        assert table_cost(table, t, entries=True) == table_cost(table, t + 1, entries=False)
 
 
 def test_costs_at_some_periods():
-    assert table_cost(PRIVATE_SINGLE[0], 12) == 46619849113
-    assert table_cost(PUBLIC_PAIR[0], 12) == 57051480334
+    assert table_cost(PRIVATE_SINGLE, 12, entries=False) == 46619849113
+    assert table_cost(PUBLIC_PAIR, 12, entries=False) == 57051480334
+    assert table_cost(PUBLIC_PAIR, 300, entries=False) == 3446328418210
+    assert table_cost(PUBLIC_PAIR, 350, entries=False) == 4203037463365
+    assert table_cost(PRIVATE_PAIR, 400, entries=False) == 7051376143326
     private = [1.5903, 2.3550, 3.1849, 4.0057, 5.6221, 7.3092, 10.8545, 22.6396, 35.7274, 64.6876]
     public = [0.8650, 1.7136, 2.5880, 3.5536, 5.6933, 8.0846, 13.2833, 31.7616, 52.7676, 101.4629]
     for t, one, two in zip((1, 2, 3, 4, 6, 8, 12, 24, 36, 60), private, public, strict=True):
-        assert table_cost(PRIVATE_SINGLE[0], t) / 4**BITS == pytest.approx(one, abs=6e-5)
-        assert table_cost(PUBLIC_PAIR[0], t) / 4**BITS == pytest.approx(two, abs=6e-5)
+        for table, cost in ((PRIVATE_SINGLE, one), (PUBLIC_PAIR, two)):
+            units = table_cost(table, t, entries=False)
+            assert units / 4**BITS == pytest.approx(cost, abs=6e-5)
 
 
 def test_the_factors_are_the_same_on_every_machine():
     """The tables are of these numbers."""
     digests = {}
     for public_size in (False, True):
-        factors = coupled_strategy(public_size=public_size, periods=601).factors
+        factors = coupled_strategy(public_size=public_size, periods=MOST_PERIODS + 1).factors
         digests[public_size] = hashlib.sha256(factors.astype("<i8").tobytes()).hexdigest()
     assert digests == {
         False: "024faa6c7d5777181072d4025c1026a973dcfbc4ea0e65bd8e127869c9a84717",
         True: "55bd6a006c2b6c4cb2ef4d14b636f8127d4c3ea087017da6637d640c38758a31",
     }
-    assert coupled_cost_table.PERIODS[-1] == 600
 
 
 def test_rows_of_three_periods():
@@ -171,23 +189,21 @@ def test_charges_are_the_exact_cost_of_every_prefix(relation, present, moves):
 
 
 @pytest.mark.parametrize(
-    ("horizon", "relation", "rms", "worst", "over_counters"),
+    ("horizon", "relation", "rms", "worst"),
     [
-        (12, "add_remove", 2.8466, 2.9306, 0.5795),
-        (24, "add_remove", 4.0182, 4.2324, 0.5164),
-        (60, "add_remove", 6.5035, 7.1542, 0.4577),
-        (12, "replace_one", 3.4954, 3.9188, 0.6341),
-        (24, "replace_one", 5.1693, 6.0597, 0.5807),
-        (60, "replace_one", 8.7201, 10.8306, 0.5265),
+        (12, "add_remove", 2.8466, 2.9306),
+        (24, "add_remove", 4.0182, 4.2324),
+        (60, "add_remove", 6.5035, 7.1542),
+        (12, "replace_one", 3.4954, 3.9188),
+        (24, "replace_one", 5.1693, 6.0597),
+        (60, "replace_one", 8.7201, 10.8306),
     ],
 )
-def test_errors_in_theory(horizon, relation, rms, worst, over_counters):
-    """In units of 1 / sqrt(2 rho), and over the best separate counters."""
+def test_errors_in_theory(horizon, relation, rms, worst):
+    """In units of 1 / sqrt(2 rho)."""
     mechanism = cumulative(horizon, relation)
     assert mechanism.rmse * UNIT == pytest.approx(rms, rel=5e-5)
     assert float(mechanism.worst_variance) ** 0.5 * UNIT == pytest.approx(worst, rel=5e-5)
-    separate = cumulative(horizon, relation, counter="gamma2")
-    assert mechanism.rmse / separate.rmse == pytest.approx(over_counters, abs=1e-4)
 
 
 @pytest.mark.parametrize("present", [False, True])
@@ -195,7 +211,7 @@ def test_errors_in_theory(horizon, relation, rms, worst, over_counters):
 @pytest.mark.parametrize("horizon", [1, 2, 3, 5, 12, 24, 40])
 def test_no_sum_is_worse_than_with_separate_counters(horizon, relation, present):
     coupled = cumulative(horizon, relation, present=present)
-    separate = cumulative(horizon, relation, present=present, counter="gamma2")
+    separate = cumulative(horizon, relation, present=present, counter="tree")
     for t in range(1, horizon + 1):
         for b in range(0 if present else 1, t + 1):
             assert coupled.variance(b, t) <= separate.variance(b, t) * (1 + 1e-4), (b, t)
@@ -214,20 +230,29 @@ def test_variances_are_those_of_the_inverse(public_size):
 def test_the_lower_bound_is_below_every_measurement():
     for horizon in (1, 2, 6, 12):
         for relation in ("add_remove", "replace_one"):
-            for counter in (None, "gamma2", "tree"):
+            for counter in (None, "unbounded", "tree"):
                 assert cumulative(horizon, relation, counter=counter).lower_bound_ratio >= 1 - 1e-9
             moving = cumulative(horizon, relation, moves=True)
             assert moving.lower_bound_ratio >= 1 - 1e-9
-    assert least_rmse(12, pairs=False) == pytest.approx(2.483, abs=1e-3)
-    assert cumulative(25).lower_bound_ratio is None
+    assert least_rmse(12, pairs=False) == pytest.approx(2.575, abs=1e-3)
+    assert least_rmse(12, pairs=True) == pytest.approx(3.087, abs=1e-3)
+    assert cumulative(MOST_BOUNDED + 1).lower_bound_ratio is None
 
 
-def test_beyond_the_known_costs_counters_are_separate():
-    assert longest("add_remove") == 600
-    more = longest("replace_one") + 1
-    assert cumulative(more, "replace_one").best().counter == "normalised"
-    assert cumulative(more - 1, "replace_one").best().counter is None
-    assert cumulative(more).best().counter is None
+def test_the_measures_of_the_lower_bound_are_measures():
+    """Their weights sum to 1, and the moments of a history are those over all histories."""
+    for mixture in (total_bounds._SINGLE, total_bounds._PAIRS):
+        assert sum(member[0] for member in mixture) == pytest.approx(1)
+    periods, rate, exponent = 6, 0.6, -0.5
+    cells = np.array([(b, t) for b in range(1, periods + 1) for t in range(b, periods + 1)])
+    chances = rate * (2 * np.arange(1, periods + 1) / (periods + 1)) ** exponent
+    chances = chances.clip(0.02, 0.95)
+    entries = histories([tuple(cell) for cell in cells], periods)
+    events = np.array(list(product((0, 1), repeat=periods)))
+    weights = np.where(events, chances, 1 - chances).prod(axis=1)
+    means, moments = total_bounds._moments(cells, rate, exponent)
+    assert np.allclose(means, weights @ entries)
+    assert np.allclose(moments, (entries * weights[:, None]).T @ entries)
 
 
 @pytest.mark.parametrize("public", [False, True])

@@ -54,9 +54,7 @@ def runs(draw):
         rows=rows,
         absent=absent,
     ).best(padded=False)
-    totals = Cumulative(horizon=horizon, rho=rho, neighbours=relation, rows=rows).best(
-        counter="tree"
-    )
+    totals = Cumulative(horizon=horizon, rho=rho, neighbours=relation, rows=rows, counter="tree")
     events = (1,) if q == 2 or open_ else (1, 2)
     seed = draw(st.integers(0, 2**32))
     truth = np.random.default_rng(seed).integers(0, q, (n, horizon)).astype(np.uint8)
@@ -156,7 +154,7 @@ def test_costs_are_the_two_together():
     window = FixedWindow(
         values=(0, 1), width=3, horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100
     ).best()
-    totals = Cumulative(horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100).best()
+    totals = Cumulative(horizon=12, rho=Fraction(1, 400), neighbours="replace_one", rows=100)
     joint = Joint(window, totals, (1,))
     assert sum(joint.charges) == joint.rho == Fraction(1, 200)
     # Nothing is drawn before it is published: the sums of the first periods come with the third.
@@ -170,7 +168,7 @@ def test_damaged_bytes_are_refused():
     ).best()
     joint = Joint(
         window,
-        Cumulative(horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10).best(),
+        Cumulative(horizon=4, rho=Fraction(1), neighbours="replace_one", rows=10),
         (1,),
     )
     counts = np.zeros(joint.window.measurement.counts_size + 5, np.int64)

@@ -51,11 +51,11 @@ CUMULATIVE = Cumulative(horizon=6, rho=Fraction(1), neighbours="replace_one", ro
 SIZED = Cumulative(
     horizon=6, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 10)
 )
-HONAKER = Cumulative(
-    horizon=6, rho=Fraction(1), neighbours="replace_one", rows=30, counter="honaker"
+UNBOUNDED = Cumulative(
+    horizon=6, rho=Fraction(1), neighbours="replace_one", rows=30, counter="unbounded"
 )
 ENTERING = Cumulative(
-    horizon=6, rho=Fraction(1), neighbours="add_remove", rows=50, counter="gamma2", present=True
+    horizon=6, rho=Fraction(1), neighbours="add_remove", rows=50, counter="unbounded", present=True
 )
 MECHANISMS = [
     WINDOW,
@@ -66,7 +66,7 @@ MECHANISMS = [
     FULL_WIDTH,
     CUMULATIVE,
     SIZED,
-    HONAKER,
+    UNBOUNDED,
     ENTERING,
 ]
 

@@ -21,8 +21,7 @@ REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["residuals, padded", "residuals, projected"]
 
-COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "honaker"]
-COUNTERS += ["sqrt", "normalised", "gamma2", "unbounded", "coupled"]
+COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "unbounded", "coupled"]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ class NoiseOfPeriods(SeededNoise):
 def study() -> Study:
     totals = [
         {"name": f"totals-{counter}", "kind": "cumulative", "counter": counter}
-        for counter in ("gamma2", "normalised", "sqrt", "unbounded", "honaker", "tree")
+        for counter in ("unbounded", "tree")
     ]
     whole = [
         {"name": "residuals", "kind": "window", "width": 3},

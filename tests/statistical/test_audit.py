@@ -160,7 +160,8 @@ def window(strategy, relation, rho=None):
     )
 
 
-def cumulative(relation, counter="tree", rho=Fraction(5)):
+def cumulative(relation, form="tree", rho=Fraction(5)):
+    counter = None if form == "coupled" else form
     return Cumulative(horizon=4, rho=rho, neighbours=relation, rows=7, counter=counter)
 
 
@@ -168,7 +169,7 @@ AUDITED = {  # in the suite: each form, and both relations for windows and for t
     "histogram": "add_remove",
     "residuals": "replace_one",
     "tree": "replace_one",
-    "gamma2": "add_remove",
+    "coupled": "add_remove",
 }
 GRID = product(AUDITED, ["add_remove", "replace_one"])
 

@@ -24,7 +24,7 @@ BINS, PLAIN = window(3, strategy="residuals"), window(3, strategy="histogram")
 ONCE = totals(size_share="1/5")
 STUDIES = {
     "residuals, n public": (study_of([BINS, totals()], **PUBLIC), 1),
-    "histograms, n public": (study_of([PLAIN, totals(counter="normalised")], **PUBLIC), 1),
+    "histograms, n public": (study_of([PLAIN, totals(counter="unbounded")], **PUBLIC), 1),
     "joint": (study_of([joint(2)], **PUBLIC), 1),
     "n private": (study_of([window(3), ONCE], **PRIVATE), 4),
     "histograms, n private": (

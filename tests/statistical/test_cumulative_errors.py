@@ -119,7 +119,7 @@ def test_the_error_bound_holds_before_and_after_the_clamp():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("counter", [None, "honaker", "gamma2", "unbounded"])
+@pytest.mark.parametrize("counter", [None, "unbounded"])
 def test_other_measurements_have_their_variance_in_theory(counter, scale):
     """Noise 5 % too small or too large is rejected."""
     mechanism = Cumulative(
@@ -133,9 +133,7 @@ def test_other_measurements_have_their_variance_in_theory(counter, scale):
 
 
 def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
-    mechanism = Cumulative(
-        horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE, counter="gamma2"
-    )
+    mechanism = Cumulative(horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE)
     cells, _, _ = truth_and_rises(5)
     theory = np.array([mechanism.variance(b, t) for b, t in cells])
     errors = raw_errors(mechanism, SystemNoise(), 500) / np.sqrt(theory)

@@ -19,11 +19,10 @@ class CounterMethod:
 
     title: the algorithm and its source, as certificates have it
     of_length: gives the counter of n steps
-    longest: the largest n, None without a limit
     whole_matrices: whether the matrices are whole numbers by definition, so that every machine has
-        the same; otherwise they are stored when a study begins
+        the same. Otherwise the longest is stored when a study begins, and a shorter counter must
+        be its last rows and columns
     whole_sums: whether sums are whole numbers
-    nested: whether a shorter counter is the last rows and columns of a longer one
     endless_column2: gives a bound of `Counter.column2` for every length; None for a counter whose
         noise depends on the horizon. The entries of such a counter's matrix must be 0 or more,
         and its first rows must not depend on the length.
@@ -31,10 +30,8 @@ class CounterMethod:
 
     title: str
     of_length: Callable[[int], Counter]
-    longest: int | None = None
     whole_matrices: bool = False
     whole_sums: bool = False
-    nested: bool = True
     endless_column2: Callable[[], Fraction] | None = None
 
 

@@ -7,8 +7,7 @@ computed from the rounded C, so the decoded sums are unbiased.
 
 Cost: a stream in which entry j changes by 1 changes the answers by column j of C, so the squared
 L2 sensitivity is at most the largest squared column norm (`Counter.column2`). The cost of several
-counters together is in `history_costs.py`, lower bounds of the error are in `factorizations.py`.
-Each kind of counter has a module with its name.
+counters together is in `history_costs.py`. Each kind of counter has a module with its name.
 """
 
 from __future__ import annotations
@@ -108,11 +107,6 @@ class Counter:
         return deviations
 
 
-def prefix_sums(n: int) -> Floats:
-    """The matrix A of ones on and below the diagonal, (n, n)."""
-    return np.tril(np.ones((n, n)))
-
-
 def _squared_rows(matrix: Floats) -> Floats:
     squares: Floats = (matrix * matrix).sum(axis=1)
     return squares
@@ -141,11 +135,6 @@ class TriangularCounter(Counter):
     def decode(self) -> Floats:
         given: Callable[[], Floats] | None = vars(self)["_given"]
         return decoding(self.encode, self.scale) if given is None else given()
-
-
-def rounded(real: Floats) -> IntMatrix:
-    """2^16 C of a lower-triangular C (n, n)."""
-    return np.rint(np.tril(real) * (1 << BITS)).astype(np.int64)
 
 
 def decoding(encode: IntMatrix, scale: int) -> Floats:

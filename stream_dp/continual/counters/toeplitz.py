@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
-from numpy.typing import NDArray
 
 from .stream_counters import BITS, Counter, Floats, IntMatrix, TriangularCounter
 
 _SHORTEST = 512  # Toeplitz counters are the leading blocks of one of this length, or a double
 
 
-@lru_cache(maxsize=8)
-def root_coefficients(n: int) -> Floats:
-    """f_0..f_{n-1}, coefficients of (1 - z)^(-1/2): f_j = f_{j-1} (2j - 1) / (2j)."""
-    j = np.arange(1, n)
-    return np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
+def power_coefficients(exponent: float, count: int) -> Floats:
+    """The first coefficients of (1 - x)^-exponent, (count,)."""
+    j = np.arange(1, count)
+    return np.concatenate([[1.0], np.cumprod((j - 1 + exponent) / j)])
 
 
-def toeplitz(first: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+def toeplitz(first: Floats) -> Floats:
     """The lower-triangular Toeplitz matrix of a first column."""
-    n = first.shape[0]
-    lag = np.arange(n)[:, None] - np.arange(n)[None, :]
-    matrix: Floats = np.where(lag >= 0, first[np.maximum(lag, 0)], 0).astype(float)
-    return matrix
+    count = first.size
+    padded = np.concatenate([first[::-1], np.zeros(count - 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, count)
+    return np.ascontiguousarray(windows[::-1])
 
 
 def toeplitz_counter(column: IntMatrix) -> TriangularCounter:
@@ -40,7 +36,7 @@ def toeplitz_counter(column: IntMatrix) -> TriangularCounter:
             inverse[j] = -(column[1 : j + 1] * inverse[:j][::-1]).sum() / column[0]
         return toeplitz(inverse.cumsum())
 
-    return TriangularCounter(toeplitz(column).astype(np.int64), decode)
+    return TriangularCounter(toeplitz(column.astype(float)).astype(np.int64), decode)
 
 
 def leading(longer: Counter, n: int) -> Counter:

@@ -10,15 +10,15 @@ import numpy as np
 
 from .methods import CounterMethod
 from .stream_counters import BITS, Counter, Floats
-from .toeplitz import leading, root_coefficients, toeplitz_counter, toeplitz_size
+from .toeplitz import leading, power_coefficients, toeplitz_counter, toeplitz_size
 
 _KAPPA = 0.1  # the factor of the logarithm in `_perturbed`
 _TAIL_FROM = 1 << 14  # from here on `unbounded_column2` bounds the tail by an integral
 
 
 def _perturbed(n: int) -> Floats:
-    """c_j = f_j / (1 + ln(j + 1) / 10)^2, j < n."""
-    column: Floats = root_coefficients(n) / (1 + _KAPPA * np.log(np.arange(1, n + 1))) ** 2
+    """c_j = f_j / (1 + ln(j + 1) / 10)^2, j < n, f_j the coefficients of (1 - z)^(-1/2)."""
+    column: Floats = power_coefficients(0.5, n) / (1 + _KAPPA * np.log(np.arange(1, n + 1))) ** 2
     return column
 
 

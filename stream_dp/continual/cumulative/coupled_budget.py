@@ -9,9 +9,11 @@ from functools import cached_property, lru_cache
 
 from stream_dp.study import Neighbours
 
-from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR
+from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
 from .coupled_gains import coupled_gains
 from .coupled_strategy import CoupledStrategy, Floats, Integers, coupled_strategy
+
+MOST_PERIODS = 600  # periods, with entries or without
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class CoupledBudget:
 
     @cached_property
     def costs(self) -> tuple[Fraction, ...]:
-        """The worst squared change of the rows of periods 1..t for every t.
+        """The worst squared change of the rows of periods 1..t for every t (`table_cost`).
 
         With moves two strata can change by one person each, which costs twice add_remove.
         """
@@ -49,11 +51,11 @@ class CoupledBudget:
 
     def _cost(self, t: int) -> int:
         if self._public_size:
-            return table_cost(PUBLIC_PAIR[self.present], t)
-        single = table_cost(PRIVATE_SINGLE[self.present], t)
+            return table_cost(PUBLIC_PAIR, t, entries=self.present)
+        single = table_cost(PRIVATE_SINGLE, t, entries=self.present)
         if self.neighbours == "add_remove":
             return single
-        return max(2 * single, table_cost(PRIVATE_PAIR[self.present], t))
+        return max(2 * single, table_cost(PRIVATE_PAIR, t, entries=self.present))
 
     @property
     def total_cost(self) -> Fraction:
@@ -80,20 +82,17 @@ def _row(strategy: CoupledStrategy, b: int, t: int) -> tuple[Integers, Integers]
     return strategy.row(b, t)
 
 
-def longest(neighbours: Neighbours) -> int:
-    """The largest number of periods whose cost is known, with entries or without."""
-    return PERIODS[len(PRIVATE_SINGLE[1] if neighbours == "add_remove" else PUBLIC_PAIR[1]) - 1]
+def table_cost(table: CostTable, t: int, *, entries: bool) -> int:
+    """The cost of t periods from a table, exact or an upper bound.
 
-
-def table_cost(costs: tuple[int, ...], t: int) -> int:
-    """The cost of t periods from a table; between its periods, that of the next one.
-
-    Costs rise with t, so this is an upper bound there. Raises ValueError beyond the table.
+    Between the periods of the table it is the cost of the next one. The rows and the histories of
+    t periods are part of those of more periods, so that cost is an upper bound. Beyond the part
+    with entries it is the cost of t + 1 periods without: entries and totals over t periods are the
+    totals over t + 1, but for a row and for the histories that begin in the last period.
     """
-    place = bisect_left(PERIODS, t)
-    if place >= len(costs):
-        raise ValueError(f"no cost is known of {t} periods")
-    return costs[place]
+    if entries and t <= len(table.with_entries):
+        return table.with_entries[t - 1]
+    return table.without_entries[bisect_left(PERIODS, t + entries)]
 
 
 coupled_budget = lru_cache(maxsize=64)(CoupledBudget)

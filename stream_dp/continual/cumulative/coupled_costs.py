@@ -16,6 +16,7 @@ over T periods is that of totals over T + 1 periods, without the last row of ent
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,23 +64,16 @@ class HistoryCosts:
                 worst = distances
                 continue
             size = len(worst)  # the times of the last event, then none
-            start = worst + _distances(before, size)
             cross = np.zeros((size, count + 1))
             cross[:count, :count] = 2 * before.T @ own
-            allowed = np.zeros((size, count + 1), bool)
-            allowed[:count, :count] = np.tri(count, dtype=bool).T
-            allowed[:, count] = True
-            worst = distances + _largest(start, cross, allowed)
+            worst = distances + _largest(worst + _distances(before, size), cross)
         return int(worst.max())
 
-    def _blocks(self, t: int) -> list[tuple[int, Floats, Floats]]:
+    def _blocks(self, t: int) -> Iterator[tuple[int, Floats, Floats]]:
         last = t + self.entries
-        blocks = []
         for b in range(1, last + 1):
-            count = t if b == 1 else last - b + 1
-            own, before = self.strategy.block(b, count)
-            blocks.append((b, own.astype(np.float64), before.astype(np.float64)))
-        return blocks
+            own, before = self.strategy.block(b, t if b == 1 else last - b + 1)
+            yield b, own.astype(np.float64), before.astype(np.float64)
 
 
 def _distances(columns: Floats, size: int) -> Floats:
@@ -92,15 +86,36 @@ def _distances(columns: Floats, size: int) -> Floats:
     return squared
 
 
-def _largest(start: Floats, cross: Floats, allowed: Floats) -> Floats:
-    """For all states t, u the largest start[s, r] + cross[s, t] - cross[r, t] - cross[s, u]
-    + cross[r, u] over states s that may precede t and r that may precede u."""
-    states = cross.shape[1]
+def _largest(start: Floats, cross: Floats) -> Floats:
+    """For all states t, u the largest start[s, r] + change[s] - change[r] over states s, r.
+
+    start: symmetric, (size, size)
+    cross: (size, states); change is cross[:, t] - cross[:, u]
+
+    A state precedes those at or after its place, and every state precedes the last. For each s the
+    largest over r is bounded by what it was for u - 1, and becomes exact where the bound is the
+    largest of all. So the result is exact, and most sums are left out.
+    """
+    size, states = cross.shape
+    counts = [*range(1, states), size]
+    rises = [0.0, *(float((cross[:n, n] - cross[:n, n - 1]).max()) for n in range(1, states - 1))]
+    highest = np.maximum.accumulate(start, axis=1)
     largest = np.empty((states, states))
-    for t in range(states):
-        for u in range(t + 1):
-            change = cross[:, t] - cross[:, u]
-            values = start + change[:, None] - change
-            largest[t, u] = values[np.ix_(allowed[:, t], allowed[:, u])].max()
-            largest[u, t] = largest[t, u]
+    for t, rows in enumerate(counts):
+        bounds = np.full(rows, np.inf)
+        for u, count in enumerate(counts[: t + 1]):
+            change = cross[:rows, t] - cross[:rows, u]
+            others = change[:count]
+            simple = highest[:rows, count - 1] - others.min()
+            if u == states - 1:
+                bounds = simple
+            else:
+                bounds = np.maximum(bounds + rises[u], start[:rows, u] - others[u])
+                bounds = np.minimum(bounds, simple)
+            sums, best = bounds + change, -np.inf
+            while sums[s := int(sums.argmax())] > best:
+                bounds[s] = (start[s, :count] - others).max()
+                sums[s] = bounds[s] + change[s]
+                best = max(best, float(sums[s]))
+            largest[t, u] = largest[u, t] = best
     return largest

@@ -34,6 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from ..counters.toeplitz import power_coefficients, toeplitz
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -98,12 +100,6 @@ PUBLIC_SIZE = StrategyConstants(
     odds_lag="-0.102",
     coupled_first=True,
 )
-
-
-def power_coefficients(exponent: float, count: int) -> Floats:
-    """The first coefficients of (1 - x)^-exponent, (count,)."""
-    j = np.arange(1, count)
-    return np.concatenate([[1.0], np.cumprod((j - 1 + exponent) / j)])
 
 
 def strategy_factors(constants: StrategyConstants, periods: int) -> Integers:
@@ -191,11 +187,11 @@ class CoupledStrategy:
         Column i of A_b is z_b(b + i), column i of B_b is z_{b-1}(b - 1 + i); B_1 is 0.
         """
         own = self._thresholds[b - 1]
-        filtered = _toeplitz(own.filter[:count]) * own.gains[:count]
+        filtered = toeplitz(own.filter[:count]) * own.gains[:count]
         if b == 1 and not self.constants.coupled_first:
             return _units(filtered), np.zeros((count, count), np.int64)
         compared = filtered * own.parts[:count]
-        sums = compared @ _toeplitz(own.sums[:count])
+        sums = compared @ toeplitz(own.sums[:count])
         before = -_units(sums)
         coupled = filtered.copy()
         coupled[:, :-1] += sums[:, 1:]
@@ -248,14 +244,6 @@ def coupled_strategy(*, public_size: bool, periods: int) -> CoupledStrategy:
     """
     constants = PUBLIC_SIZE if public_size else PRIVATE_SIZE
     return CoupledStrategy(constants, strategy_factors(constants, periods))
-
-
-def _toeplitz(first: Floats) -> Floats:
-    """The lower-triangular Toeplitz matrix of a first column."""
-    count = first.size
-    padded = np.concatenate([first[::-1], np.zeros(count - 1)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, count)
-    return np.ascontiguousarray(windows[::-1])
 
 
 def _units(real: Floats) -> Integers:

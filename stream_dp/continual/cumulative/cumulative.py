@@ -26,11 +26,11 @@ from stream_dp.errors import UserError
 from stream_dp.panel import Columns
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
-from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
+from stream_dp.study import CumulativeRelease, JointRelease, Study
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
-from ..stored_design import NONE, StoredCounters, StoredDesign
-from .coupled_budget import CoupledBudget, longest
+from ..stored_design import NONE, StoredDesign
+from .coupled_budget import MOST_PERIODS, CoupledBudget
 from .cumulative_design import CumulativeDesign
 from .cumulative_panel import in_order, monotone, random_rises
 from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
@@ -67,26 +67,13 @@ class Cumulative(CumulativeDesign):
     bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
-        longest = None if self.method is None else self.method.longest
-        if longest is not None and self.horizon > longest:
+        if self.counter is None and self.horizon > MOST_PERIODS:
             raise UserError(
-                f"counter '{self.counter}': it is defined for up to {longest} periods, not"
-                f" {self.horizon}; leave it out, and all totals are measured together"
+                f"counter: totals are measured together for up to {MOST_PERIODS} periods, not"
+                f" {self.horizon}; declare 'unbounded', or fewer periods"
             )
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
-
-    def best(self, counter: CounterKind | None = None) -> Cumulative:
-        """The coupled measurement, or counters of a declared kind.
-
-        The cost of the coupled measurement is known up to `coupled_budget.longest` periods. For
-        more, the column-normalised square root has the least error of the separate counters.
-        """
-        if isinstance(self.stored, StoredCounters):
-            return replace(self, counter=self.stored.counter)
-        if counter is None and self.stored is None and self.horizon > longest(self.neighbours):
-            counter = CounterKind.NORMALISED
-        return replace(self, counter=counter)
 
     @classmethod
     def declared(
@@ -96,7 +83,7 @@ class Cumulative(CumulativeDesign):
         rho: Fraction,
         stored: StoredDesign = NONE,
     ) -> Cumulative:
-        """The totals of a release at this cost, in one coupled measurement.
+        """The totals of a release at this cost.
 
         stored: what was computed when the study began
         """
@@ -107,6 +94,7 @@ class Cumulative(CumulativeDesign):
             neighbours=study.neighbours,
             rows=study.size if release.rows is None else release.rows,
             failure=release.failure,
+            counter=release.counter,
             moves=release.where is not None,
             stored=stored.counters,
         )
@@ -115,14 +103,13 @@ class Cumulative(CumulativeDesign):
     def of(
         cls, study: Study, release: CumulativeRelease, stored: StoredDesign = NONE
     ) -> Cumulative:
-        """The mechanism of a release, with separate counters if the release declares a kind."""
-        totals = replace(
+        """The mechanism of a release."""
+        return replace(
             cls.declared(study, release, release.rho, stored),
             size_share=release.size_share or Fraction(0),
             present=release.rows is not None and release.size_share is not None,
             ordered=release.ordered is not False,
         )
-        return totals.best(release.counter)
 
     def as_stored(self) -> StoredDesign:
         """What another machine may compute otherwise."""
