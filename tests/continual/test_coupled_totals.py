@@ -86,9 +86,9 @@ def test_the_table_has_the_costs_of_the_programme(entries):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entries", [False, True])
-def test_the_table_has_the_costs_of_the_programme_up_to_60_periods(entries):
+def test_the_table_has_the_costs_of_the_programme_up_to_40_periods(entries):
     private, public = (coupled_strategy(public_size=size, periods=121) for size in (False, True))
-    for t in (*range(1, 61), 120):
+    for t in (*range(1, 41), 120):
         check_table(private, public, t, entries=entries)
 
 
@@ -125,7 +125,7 @@ def test_costs_at_some_periods():
     assert table_cost(PUBLIC_PAIR, 12, entries=False) == 57051480334
     assert table_cost(PUBLIC_PAIR, 300, entries=False) == 3446328418210
     assert table_cost(PUBLIC_PAIR, 350, entries=False) == 4203037463365
-    assert table_cost(PRIVATE_PAIR, 400, entries=False) == 7051376143326
+    assert table_cost(PRIVATE_PAIR, 350, entries=False) == 5915996448659
     private = [1.5903, 2.3550, 3.1849, 4.0057, 5.6221, 7.3092, 10.8545, 22.6396, 35.7274, 64.6876]
     public = [0.8650, 1.7136, 2.5880, 3.5536, 5.6933, 8.0846, 13.2833, 31.7616, 52.7676, 101.4629]
     for t, one, two in zip((1, 2, 3, 4, 6, 8, 12, 24, 36, 60), private, public, strict=True):

@@ -124,8 +124,8 @@ def test_the_best_has_the_smallest_worst_cell(horizon, relation):
     best = cumulative(horizon, relation, 100)
     for name in NAMES:
         other = cumulative(horizon, relation, 100, counter=name)
-        # Gains are floats.
-        assert float(best.worst_sum_variance) <= float(other.worst_sum_variance) * (1 + 1e-9)
+        # The gains of the coupled measurement are rounded up.
+        assert float(best.worst_sum_variance) <= float(other.worst_sum_variance) * (1 + 1e-4)
 
 
 def test_what_cannot_be_is_refused():
