@@ -49,6 +49,7 @@ With --json an error is one line on standard error:
 # What each command does, in the order of the help; its module in `commands` has its name.
 COMMANDS = {
     "demo": "simulate a study, run every period, draw a page",
+    "init": "ask about a table and write the study file for it",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
     "plan": "errors to expect of queries before any data, and the budget that an error needs",

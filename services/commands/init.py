@@ -1,0 +1,115 @@
+"""`stream-dp init`: writes a study file from a table's header and the operator's answers."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from stream_dp.errors import UserError, write_error
+from stream_dp.planning.needed import Goal, needed_budget
+from stream_dp.population.tables import FileForm
+from stream_dp.population.tables.table_files import read_rows, separator_of
+from stream_dp.privacy.zcdp import epsilon
+from stream_dp.release.certificate import guess_words
+from stream_dp.study import Study
+from stream_dp.study.study_text import study_text
+
+from ..interview.interview import Interview, interview
+from ..interview.questions import Questions
+from ..interview.table_header import TableHeader
+from ..interview.value_lists import codebook_values, public_values
+from ..monitor.planner.plan_request import PlanRequest
+from ..monitor.planner.plan_result import planned
+from ..process.output import Output
+
+_QUANTILE = PlanRequest().quantile
+_PUBLIC = "The declared values were read off a file that the guarantee does not cover."
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    help_text = "a table of reports: only the header is read"
+    parser.add_argument("file", type=Path, metavar="FILE", help=help_text)
+    help_text = "the study file to write; by default NAME.toml in the current folder"
+    parser.add_argument("--out", type=Path, metavar="STUDY.toml", help=help_text)
+    help_text = "a CSV with columns 'column' and 'value': the values to propose"
+    parser.add_argument("--codebook", type=Path, metavar="CSV", help=help_text)
+    help_text = "FILE is public or of people whom this study does not protect: propose its values"
+    parser.add_argument("--public", action="store_true", help=help_text)
+    help_text = "between the cells of a text file, 'tab' too; by default read from its header"
+    parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
+    help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
+    parser.add_argument("--encoding", metavar="NAME", help=help_text)
+    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
+
+
+def run(options: argparse.Namespace) -> Output:
+    file: Path = options.file
+    form = FileForm(separator_of(options.separator), options.encoding, options.sheet)
+    header = TableHeader(tuple(next(read_rows(file, form, [""])).batch.schema.names))
+    values = codebook_values(options.codebook) if options.codebook else {}
+    if options.public:
+        values = {**public_values(file, form, [""], header.names), **values}
+    patient = sys.stdin.isatty()
+    answers = interview(
+        Questions(_lines(), _show, patient=patient),
+        file,
+        header,
+        values,
+        description=_PUBLIC if options.public else "",
+    )
+    study, promise = _with_budget(answers)
+    out: Path = options.out or Path(f"{study.name}.toml")
+    _write(out, study_text(study))
+    sent = shlex.join(["stream-dp", "send", str(out), str(file), *answers.options])
+    text = [
+        f"{out} written",
+        *promise,
+        f"to judge the table: {sent} --check",
+        f"to send it: {sent}",
+    ]
+    return Output({"written": str(out), "send": sent, "rho": str(study.rho)}, "\n".join(text))
+
+
+def _lines() -> Iterator[str]:
+    while line := sys.stdin.readline():
+        yield line.rstrip("\n")
+
+
+def _show(text: str) -> None:
+    print(text, end="" if text.endswith(": ") else "\n", file=sys.stderr, flush=True)
+
+
+def _with_budget(answers: Interview) -> tuple[Study, list[str]]:
+    """The study with the budget of the wanted precision, and what it promises in words.
+
+    Raises UserError if no budget reaches the precision.
+    """
+    study = answers.study
+    people = study.size or next(r.rows for r in study.releases if r.rows is not None)
+    errors = planned(study, PlanRequest(people=people)).errors
+    queries = list(dict.fromkeys((row.release, row.query) for row in errors))
+    # Of a private number of people not every release has shares: errors are of people then.
+    count = study.size is None
+    error = answers.half_width * (people if count else 1)
+    needed = needed_budget(study, Goal(queries, error, _QUANTILE, count=count, people=people))
+    eps = epsilon(needed.study.rho, needed.study.delta)
+    share = needed.error / (people if count else 1)
+    return needed.study, [
+        f"precision: shares are within {100 * share:.2g} percentage points, or"
+        f" {share * people:,.0f} {study.unit}s, in 95 of 100 cases at every period",
+        f"price: rho {float(needed.study.rho):g}, eps {eps} at delta {float(study.delta):g}."
+        f" {guess_words(needed.study, needed.study.rho)}",
+    ]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"{path}: is there already; nothing was written") from None
+    except OSError as error:
+        raise write_error(path, error) from None

@@ -1,0 +1,283 @@
+"""The interview: from answers about a table to a study and the command that sends the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stream_dp.errors import UserError
+from stream_dp.study import Study
+from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.periods import Periods
+from stream_dp.studyfile import parse_study
+
+from .questions import NONE, Questions, listed
+from .table_header import TableHeader, attribute_names, period_length, study_name
+from .value_lists import MOST_VALUES
+
+# By length of a period, a label.
+_EXAMPLES = {
+    "day": "2026-01-31",
+    "week": "2026-W05",
+    "month": "2026-01",
+    "quarter": "2026-Q1",
+    "year": "2026",
+    "step": "1",
+}
+_MOST_PERIODS, _MOST_PEOPLE = 600, 10**9
+_BUDGET = Fraction(1, 100)  # that each release has until the precision is known
+
+
+@dataclass(frozen=True)
+class Interview:
+    """The answers of an interview.
+
+    study: with a budget that the precision does not determine yet.
+    options: of `stream-dp send` for the table.
+    half_width: the wanted half-width of a share's 95 % interval, at every period.
+    """
+
+    study: Study
+    options: tuple[str, ...]
+    half_width: float
+
+
+@dataclass
+class _Draft:
+    """The study so far, as in a study file, and the options of `send`."""
+
+    name: str
+    raw: dict[str, Any] = field(default_factory=dict)
+    options: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+def interview(
+    questions: Questions,
+    file: Path,
+    header: TableHeader,
+    values: Mapping[str, list[str]],
+    *,
+    description: str = "",
+) -> Interview:
+    """Asks about a table of which only the header is known. Raises UserError.
+
+    values: by column, the proposed values.
+    description: of the study, beside the operator's own words.
+    """
+    draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
+    attributes, wide = _columns(questions, header, draft)
+    periods = _periods(questions, header, wide)
+    people = _people(questions)
+    declared = {
+        name: _attribute(questions, column, name, values.get(column, []))
+        for column, name in attributes.items()
+    }
+    releases = [
+        release
+        for name, attribute in declared.items()
+        for release in _releases(questions, name, attribute["values"], periods["count"], people)
+    ]
+    percent = questions.ask("How precise must shares be, +- percentage points", _percent, "1")
+    study = parse_study(
+        {
+            "study": {
+                "name": draft.name,
+                "description": description,
+                "unit": people["unit"],
+                "neighbours": people["neighbours"],
+                "rho": str(_BUDGET * len(releases)),
+                "delta": people["delta"],
+                "periods": periods,
+                "population": people["population"],
+            },
+            "attributes": declared,
+            "releases": releases,
+        }
+    )
+    if draft.columns:
+        pairs = ",".join(f"{column}={name}" for column, name in draft.columns.items())
+        draft.options += ["--columns", pairs]
+    return Interview(study, tuple(draft.options), percent / 100)
+
+
+def _columns(
+    questions: Questions, header: TableHeader, draft: _Draft
+) -> tuple[dict[str, str], str]:
+    """Asks for ids, periods and published columns.
+
+    Returns the attributes by column, and the pattern of the periods' columns of a wide table.
+    """
+    person = questions.choose("Column that identifies a person", header.names, header.person)
+    if person != "person":
+        draft.options += ["--person", person]
+    names = [name for name in header.names if name != person]
+    long = header.period or ("" if header.wide else NONE)
+    period = questions.choose(
+        f"Column of the period; {NONE} if each period has a column", [*names, NONE], long or NONE
+    )
+    if period == NONE:
+        pattern = questions.ask(
+            "Pattern of these columns, {} for what differs",
+            lambda answer: _sound_pattern(answer, header),
+            header.wide,
+        )
+        attribute = questions.ask(
+            "Name of what they hold", _sound_name, study_name(pattern.replace("{}", "")) or "value"
+        )
+        draft.options += ["--attribute", attribute]
+        draft.columns[pattern] = "..."
+        return {pattern: attribute}, pattern
+    if period != "period":
+        draft.options += ["--period", period]
+    rest = [name for name in names if name and name != period]
+    published = questions.ask(
+        "Columns to publish, with commas between them",
+        lambda answer: _among(listed(answer), rest),
+        ",".join(rest),
+    )
+    attributes = attribute_names(published)
+    draft.columns |= {column: name for column, name in attributes.items() if column != name}
+    return attributes, ""
+
+
+def _periods(questions: Questions, header: TableHeader, wide: str) -> dict[str, Any]:
+    """Asks for the length, the first and the number of periods."""
+    length = questions.choose(
+        "Length of a period", list(_EXAMPLES), period_length("month" if wide else header.period)
+    )
+    first = questions.ask(
+        f"First period, such as {_EXAMPLES[length]}",
+        lambda answer: _sound_period(length, answer),
+        "1" if length == "step" else "",
+    )
+    there = len(header.matching(wide)) if wide else 12
+    count = questions.whole("Number of periods", 1, _MOST_PERIODS, str(there))
+    return {"every": length, "first": first, "count": count, "close": "marker"}
+
+
+def _people(questions: Questions) -> dict[str, Any]:
+    """Asks who is protected and how many people there are."""
+    unit = questions.ask("Who is protected, one ...", _sound_name, "person")
+    public = questions.choose(f"Is the number of {unit}s public", ("yes", "no"), "yes")
+    bound = "Number of" if public == "yes" else "At most how many"
+    size = questions.whole(f"{bound} {unit}s", 1, _MOST_PEOPLE)
+    delta = f"1e-{max(6, len(str(size)) + 1)}"
+    if public == "yes":
+        population: dict[str, Any] = {"size": size}
+        return {
+            "unit": unit,
+            "neighbours": "replace_one",
+            "population": population,
+            "delta": delta,
+            "people": size,
+        }
+    return {
+        "unit": unit,
+        "neighbours": "add_remove",
+        "population": {},
+        "delta": delta,
+        "rows": size,
+        "people": size,
+    }
+
+
+def _attribute(questions: Questions, column: str, name: str, proposed: list[str]) -> dict[str, Any]:
+    """Asks for the values of a column and for the meaning of a missing answer."""
+
+    def read(answer: str) -> list[int | str]:
+        values = _range(answer) or listed(answer)
+        if len(values) < 2:
+            raise UserError("write at least two values, such as yes,no or 0..10")
+        return [int(v) if re.fullmatch("0|[1-9][0-9]{0,17}", v) else v for v in values]
+
+    shown = ",".join(proposed) if len(proposed) <= MOST_VALUES else ""
+    values = questions.ask(f"Values of '{column}', such as yes,no or 0..10", read, shown)
+    texts = [str(value) for value in values]
+    missing = questions.choose(
+        f"Somebody without an answer to '{column}' counts as", [*texts, ABSENT], ABSENT
+    )
+    return {
+        "values": values,
+        "missing": missing if missing == ABSENT else values[texts.index(missing)],
+    }
+
+
+def _releases(
+    questions: Questions,
+    name: str,
+    values: list[int | str],
+    periods: int,
+    people: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Asks for the releases of an attribute."""
+    rows = {"rows": people["rows"]} if "rows" in people else {}
+    common = {"attribute": name, "rho": str(_BUDGET), **rows}
+    width = questions.whole(
+        f"Patterns of '{name}' over how many periods", 1, min(periods, 12), str(min(3, periods))
+    )
+    releases: list[dict[str, Any]] = [
+        {"name": f"{name}-patterns", "kind": "window", "width": width, **common}
+    ]
+    texts = [str(value) for value in values]
+    event = questions.choose(
+        f"Value of '{name}' to count over all periods so far; {NONE} for none",
+        [*texts, NONE],
+        NONE,
+    )
+    if event != NONE:
+        totals = {"kind": "cumulative", "event": [values[texts.index(event)]], **common}
+        releases.append({"name": f"{name}-totals", **totals})
+    return releases
+
+
+def _range(answer: str) -> list[str]:
+    low, dots, high = (part.strip() for part in answer.partition(".."))
+    if not dots or not (low.isdecimal() and high.isdecimal()):
+        return []
+    if not 0 < int(high) - int(low) < 10_000:
+        raise UserError("a range goes up, by less than 10,000")
+    return [str(value) for value in range(int(low), int(high) + 1)]
+
+
+def _sound_name(answer: str) -> str:
+    if study_name(answer) != answer:
+        raise UserError("use letters, digits, '.', '_' and '-', at most 64")
+    return answer
+
+
+def _sound_period(length: str, answer: str) -> str:
+    try:
+        Periods.model_validate({"every": length, "first": answer, "count": 1})
+    except ValidationError:
+        raise UserError(f"write a {length} such as {_EXAMPLES[length]}") from None
+    return answer
+
+
+def _sound_pattern(answer: str, header: TableHeader) -> str:
+    if answer.count("{}") != 1 or not header.matching(answer):
+        raise UserError("write a pattern with one {} that fits columns of the table, such as m{}")
+    return answer
+
+
+def _among(names: list[str], columns: list[str]) -> list[str]:
+    for name in names:
+        if name not in columns:
+            raise UserError(f"there is no column '{name}'; there are {', '.join(columns)}")
+    return names
+
+
+def _percent(answer: str) -> float:
+    try:
+        points = float(answer.removesuffix("%"))
+    except ValueError:
+        points = 0.0
+    if not 0.001 <= points <= 50:
+        raise UserError("write a number from 0.001 to 50")
+    return points

@@ -1,0 +1,80 @@
+"""Asks questions at a terminal, or reads the answers from another input, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from stream_dp.errors import UserError
+
+_T = TypeVar("_T")
+NONE = "-"  # the answer 'none of it'
+
+
+class Questions:
+    """Asks one question after the other.
+
+    answers: the lines of the answers; an empty line takes the proposal.
+    show: prints a text to the operator.
+    patient: whether a wrong answer is asked again; if not, it ends the interview.
+    """
+
+    def __init__(
+        self, answers: Iterable[str], show: Callable[[str], None], *, patient: bool
+    ) -> None:
+        self._answers: Iterator[str] = iter(answers)
+        self._show, self._patient = show, patient
+
+    def ask(self, question: str, read: Callable[[str], _T], proposal: str = "") -> _T:
+        """Asks until the answer can be read.
+
+        read: turns the answer into a value. Raises UserError with the fault.
+        proposal: the answer of an empty line; none if it is empty.
+
+        Raises UserError if the answers end, and for a wrong answer of an impatient interview.
+        """
+        while True:
+            self._show(f"{question}{f' [{proposal}]' if proposal else ''}: ")
+            line = next(self._answers, None)
+            if line is None:
+                raise UserError(f"init: there is no answer to '{question}'; nothing was written")
+            answer = line.strip() or proposal
+            try:
+                if not answer:
+                    raise UserError("an answer is needed")
+                return read(answer)
+            except UserError as error:
+                if not self._patient:
+                    raise UserError([f"{question}: {line}" for line in error.lines]) from None
+                self._show("".join(f"  {line}\n" for line in error.lines))
+
+    def choose(self, question: str, choices: Sequence[str], proposal: str = "") -> str:
+        """Asks for one of some texts."""
+
+        def read(answer: str) -> str:
+            if answer not in choices:
+                raise UserError(f"write one of {', '.join(choices)}")
+            return answer
+
+        return self.ask(question, read, proposal)
+
+    def whole(self, question: str, low: int, high: int, proposal: str = "") -> int:
+        """Asks for a whole number from `low` to `high`."""
+
+        def read(answer: str) -> int:
+            text = answer.replace(",", "").replace("_", "")
+            if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+                raise UserError(f"write a whole number from {low:,} to {high:,}")
+            return int(text)
+
+        return self.ask(question, read, proposal)
+
+
+def listed(answer: str) -> list[str]:
+    """The parts of an answer between commas. Raises UserError for an empty or a repeated part."""
+    parts = [part.strip() for part in answer.split(",")]
+    if not all(parts):
+        raise UserError("a name is missing between two commas")
+    if len(set(parts)) < len(parts):
+        raise UserError("a name stands there twice")
+    return parts

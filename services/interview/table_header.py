@@ -1,0 +1,75 @@
+"""Proposals for the columns of a table, from their names alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_PERSON = re.compile(
+    r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|key|nr|no|num)?"
+)
+_PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
+_LENGTHS = {
+    "day": ("date", "day"),
+    "week": ("week",),
+    "quarter": ("quarter",),
+    "year": ("year",),
+    "step": ("wave", "round"),
+}
+_LEAST_WIDE = 3  # columns of one pattern that look like periods
+
+
+@dataclass(frozen=True)
+class TableHeader:
+    """The names of a table's columns, in order."""
+
+    names: tuple[str, ...]
+
+    @property
+    def person(self) -> str:
+        """The column that looks like ids; empty if none does."""
+        named = [n for n in self.names if n and _PERSON.fullmatch(n.casefold())]
+        return next(iter(named), "")
+
+    @property
+    def period(self) -> str:
+        """The column that looks like periods; empty if none does."""
+        folded = {name.casefold(): name for name in self.names}
+        return next((folded[word] for word in _PERIOD if word in folded), "")
+
+    @property
+    def wide(self) -> str:
+        """The pattern of most columns that end in a number, as `m{}`; empty if there is none."""
+        stems = Counter(re.sub(r"\d+$", "", n) for n in self.names if re.search(r"\d$", n))
+        stem, count = next(iter(stems.most_common(1)), ("", 0))
+        return f"{stem}{{}}" if count >= _LEAST_WIDE else ""
+
+    def matching(self, pattern: str) -> list[str]:
+        """The columns that a pattern with `{}` fits."""
+        prefix, _, suffix = pattern.partition("{}")
+        fits = re.compile(re.escape(prefix) + ".*" + re.escape(suffix), re.DOTALL).fullmatch
+        return [name for name in self.names if fits(name)]
+
+
+def period_length(column: str) -> str:
+    """The length of periods that the name of their column tells; 'month' if it tells none."""
+    folded = column.casefold()
+    return next((e for e, words in _LENGTHS.items() if folded in words), "month")
+
+
+def study_name(text: str) -> str:
+    """A name that a study file accepts: letters, digits, '.', '_' and '-'."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:64] or "study"
+
+
+def attribute_names(columns: Sequence[str]) -> dict[str, str]:
+    """By column, a name of an attribute that a study file accepts, each once."""
+    named: dict[str, str] = {}
+    for column in columns:
+        name = study_name(column.casefold())
+        while name in named.values():
+            name = f"{name[:60]}-{len(named) + 1}"
+        named[column] = name
+    return named

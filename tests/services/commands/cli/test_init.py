@@ -1,0 +1,132 @@
+"""`init`: from a table that nobody has seen to a command that sends every cell of it."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from stream_dp.services import cli
+from stream_dp.studyfile import load_study
+
+LONG = "\n\n\n{columns}\n\n2025-01\n2\n\nyes\n100\n"
+ANSWERS = LONG.format(columns="Out of Work") + "yes,no\nno\n2\nyes\n5\n"
+
+
+def semicolons(path: Path) -> tuple[Path, list[str]]:
+    rows = ["ID;Month;Out of Work;Remark"]
+    rows += [
+        f"{i:04};2025-{m:02};{'yes' if i % 3 else 'no'};été" for i in range(40) for m in (1, 2)
+    ]
+    (path / "messy.csv").write_text("\n".join(rows), encoding="cp1252")
+    return path / "messy.csv", ["--encoding", "cp1252"]
+
+
+def parquet(path: Path) -> tuple[Path, list[str]]:
+    table = {"pid": ["a", "b"] * 2, "date": ["2025-01-31"] * 2 + ["2025-02-28"] * 2}
+    pa.parquet.write_table(
+        pa.table({**table, "Out of Work": ["yes", "no", None, "yes"]}), path / "t.parquet"
+    )
+    return path / "t.parquet", []
+
+
+def spreadsheet(path: Path) -> tuple[Path, list[str]]:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["person", "period", "Out of Work"])
+    book.active.append(["1", "2025-01", "yes"])
+    book.save(path / "t.xlsx")
+    return path / "t.xlsx", []
+
+
+@pytest.mark.parametrize("table", [semicolons, parquet, spreadsheet])
+def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkeypatch):
+    file, options = table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    answers = ANSWERS if table is not parquet else ANSWERS.replace("\n\n2025", "\nmonth\n2025")
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    printed = stream_dp("init", file, "--out", tmp_path / "made.toml", *options)
+    assert "within 5 percentage points" in printed
+    study, _ = load_study(tmp_path / "made.toml")
+    assert [(r.name, r.kind) for r in study.releases] == [
+        ("out-of-work-patterns", "window"),
+        ("out-of-work-totals", "cumulative"),
+    ]
+    (sent,) = [line for line in printed.splitlines() if line.startswith("to send it: ")]
+    command = shlex.split(sent.removeprefix("to send it: stream-dp "))
+    assert "would not count" not in stream_dp(*command, *options)
+
+
+def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
+    (tmp_path / "wide.csv").write_text("hhid,m1,m2,m3\n1,0,1,0\n2,1,,1\n")
+    monkeypatch.chdir(tmp_path)
+    lines = ["", "", "-", "", "poor", "month", "2025-01", "", "household", "no", "50"]
+    lines += ["0,1", "absent", "", "1", "10"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
+    printed = stream_dp("init", "wide.csv")
+    study, _ = load_study(tmp_path / "wide.toml")
+    assert (study.neighbours, study.size, study.periods.count) == ("add_remove", None, 3)
+    assert [release.rows for release in study.releases] == [50, 50]
+    command = shlex.split(printed.splitlines()[-1].removeprefix("to send it: stream-dp "))
+    assert "would not count" not in stream_dp(*command)
+
+
+def test_cells_are_read_only_if_the_file_is_public(tmp_path, stream_dp, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,SECRET\n2,2025-01,other\n")
+    monkeypatch.chdir(tmp_path)
+    answers = "\n\n\n\n\n2025-01\n2\n\nyes\n100\n{}\n\n2\n-\n5\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers.format("a,b")))
+    assert cli.main(["init", "t.csv", "--out", "first.toml"]) == 0
+    seen = capsys.readouterr()
+    assert "SECRET" not in seen.out + seen.err + (tmp_path / "first.toml").read_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers.format("")))
+    assert cli.main(["init", "t.csv", "--out", "second.toml", "--public"]) == 0
+    study, _ = load_study(tmp_path / "second.toml")
+    assert study.attributes["work"].values == ("SECRET", "other")
+    assert "the guarantee does not cover" in study.description
+
+
+def test_values_of_a_codebook(tmp_path, stream_dp, monkeypatch):
+    (tmp_path / "t.csv").write_text("person,period,work\n")
+    (tmp_path / "codes.csv").write_text("Column,Value,Label\nwork,1,yes\nwork,2,no\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n\n\n2025-01\n2\n\nyes\n100\n\n\n2\n-\n5\n"))
+    stream_dp("init", "t.csv", "--codebook", "codes.csv")
+    assert load_study(tmp_path / "t.toml")[0].attributes["work"].values == (1, 2)
+
+
+WRONG = {
+    "": "there is no answer to 'Name of the study'",
+    "a b\n": "use letters, digits",
+    "\nnobody\n": "write one of ID, Month, Out of Work",
+    "\n\n\nx,y\n": "there is no column 'x'",
+    "\n\n\n\n\nJanuary\n": "write a month such as 2026-01",
+    "\n\n\n\n\n2025-01\n9999\n": "write a whole number from 1 to 600",
+    "\n\n\n\n\n2025-01\n\n\nperhaps\n": "write one of yes, no",
+    "\n\n\n\n\n2025-01\n\n\n\n5\nyes\n": "write at least two values",
+}
+
+
+@pytest.mark.parametrize("answers", WRONG)
+def test_a_wrong_answer_is_one_line_and_nothing_is_written(answers, tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("ID,Month,Out of Work\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    assert cli.main(["init", "t.csv"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "stream-dp: " in last
+    assert WRONG[answers] in last
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_an_existing_study_is_not_written_over(tmp_path, stream_dp, monkeypatch, capsys):
+    file, options = semicolons(tmp_path)
+    (tmp_path / "made.toml").write_text("mine")
+    monkeypatch.setattr("sys.stdin", io.StringIO(ANSWERS))
+    assert cli.main(["init", str(file), "--out", str(tmp_path / "made.toml"), *options]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "made.toml").read_text() == "mine"
