@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> Output:
             _check_original(deployment, log)
         process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
         if not options.attached:
+            process.retries = deployment.run.worker_retries
             process.tell = tell_json(deployment.study.name) if options.json else bar.tell
         process.on_progress = bar.show
         beat = new_heartbeat("worker", service=not options.until_idle)

@@ -187,6 +187,7 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     progress = {"job": job, "done": _COUNT, "rounds": _COUNT, "error": number, "left": number}
     result = {"mechanism": _TEXT, "notes": {"type": "object"}, "simulated": {"type": "boolean"}}
     interruption = {"attempt": _COUNT, "reason": _TEXT}
+    hold = {"attempt": _COUNT, "rounds": _COUNT}
     listed = object_of({"name": _TEXT, "sha256": _DIGEST})
     result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
 
@@ -219,6 +220,11 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
             "interruption": _message(
                 "The worker beside a releaser was killed; it goes on from the transcript.",
                 object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
+                key=job,
+            ),
+            "hold": _message(
+                "A worker by itself begins a job, or lets go of it unfinished.",
+                object_of({"type": {"enum": ["begun", "released"]}, "id": job, **hold}),
                 key=job,
             ),
             **published,

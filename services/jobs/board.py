@@ -28,6 +28,8 @@ from .job_records import (
 from .known_interactions import PUBLISHED, PublishedAnswers
 from .progress import Progress, ReportedProgress
 
+_HOLDS = {"begun": 1, "released": -1}
+
 
 @dataclass
 class JobBoard:
@@ -57,6 +59,8 @@ class JobBoard:
     _retries: Counter[str] = field(default_factory=Counter)
     _abandoned: set[str] = field(default_factory=set)
     _interruptions: Counter[tuple[str, int]] = field(default_factory=Counter)  # by job and attempt
+    # Workers by themselves that began and did not let go, by job, attempt and decided rounds.
+    _held: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     _with_result: set[tuple[str, int]] = field(default_factory=set)  # job and attempt
     _failures: dict[tuple[str, int], str] = field(default_factory=dict)  # by job and attempt
     # Names and bytes of the parts of incomplete results, by job and writer.
@@ -106,6 +110,10 @@ class JobBoard:
         elif kind == "interrupted":
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 self._interruptions[job, int(fields["attempt"])] += 1
+        elif kind in _HOLDS:
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
+                held = job, int(fields["attempt"]), int(fields["rounds"])
+                self._held[held] += _HOLDS[kind]
         elif kind == "abandon":
             self._abandoned.add(job)
 
@@ -147,6 +155,10 @@ class JobBoard:
     def interruptions(self, job: str) -> int:
         """The number of a worker's kills in the present attempt."""
         return self._interruptions[job, self.attempt(job)]
+
+    def held(self, job: str, rounds: int) -> int:
+        """How many workers by themselves began the attempt at this round, and ended in silence."""
+        return self._held[job, self.attempt(job), rounds]
 
     def abandoned(self, job: str) -> bool:
         return job in self._abandoned

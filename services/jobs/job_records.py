@@ -1,7 +1,8 @@
 """The records of batch jobs in the confidential topics.
 
 `jobs`: a record for each job, appended by the releaser once the job is in the journal, a record for
-each kill of a worker beside the releaser, and the operator's requests to retry or abandon a job.
+each kill of a worker beside the releaser, one for each time that a worker by itself begins a job or
+lets go of it, and the operator's requests to retry or abandon a job.
 `transcripts`: the rounds of each job, written by the worker, and progress records, which have no
 key and decide nothing. `results`: the parts and the manifest of a data set, or the reason of a
 failure.
@@ -102,6 +103,16 @@ def operator_word(kind: str, job: str) -> Record:
 def interruption_record(job: str, attempt: int, reason: str) -> Record:
     """The record of a worker's kill: the job is resumed from its transcript."""
     fields = {"type": "interrupted", "id": job, "attempt": attempt, "reason": reason[:_MOST_REASON]}
+    return Record(JOBS, canonical(fields), job.encode(), partition=0)
+
+
+def hold_record(kind: str, job: str, attempt: int, rounds: int) -> Record:
+    """The record of a worker by itself that begins a job, or lets go of it.
+
+    kind: begun or released.
+    rounds: how many were decided when it began.
+    """
+    fields = {"type": kind, "id": job, "attempt": attempt, "rounds": rounds}
     return Record(JOBS, canonical(fields), job.encode(), partition=0)
 
 

@@ -33,7 +33,7 @@ from ..jobs.known_interactions import panels_of, published_records
 from ..journal import journal
 from ..journal.journal import Entry
 from ..process.events import Event, Tell
-from ..process.output import UNAVAILABLE
+from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
 from ..storage.snapshots import Snapshots
 from .child import Child
 from .decision import ChainEnd
@@ -42,7 +42,8 @@ from .releaser_facts import Facts
 _EVERY = 0.5  # seconds between two reads of the topics
 _SHARE = 20  # a read is followed by at least so many times its duration without one
 _PAUSE = 30.0  # seconds until a worker that could not work is started again
-_BACK_OFF = 2.0  # seconds until a worker that was killed is started again; then four times as long
+_LASTING = {BAD_INPUT, FENCED, INCONSISTENT}  # exit codes of a worker that another would repeat
+_BACK_OFF = 2.0  # seconds until a worker that failed is started again; then four times as long
 
 
 @dataclass
@@ -203,10 +204,10 @@ class Jobs:
                 self._restart_reason = self.child.reason
                 message = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
                 self.tell(Event("worker-restarted", message))
-        elif code and code < 0 and todo:
-            self._interrupted(todo[0], self.child.reason, moment)
-        elif code and todo:
+        elif code in _LASTING and todo:
             self._fail(todo[0], self.child.reason)
+        elif code and todo:
+            self._interrupted(todo[0], self.child.reason, moment)
         todo = [job for job in todo if self._board.open(job)]
         if todo and not self.child.running and moment >= self._not_before:
             self._worker_jobs = set(todo)

@@ -27,7 +27,14 @@ from ...process.events import Event, Tell, ignore
 from ...storage.snapshots import Snapshots
 from ..board import JobBoard
 from ..job_families import JOB_FAMILIES
-from ..job_records import Job, SnapshotFile, failure_record, progress_record, result_records
+from ..job_records import (
+    Job,
+    SnapshotFile,
+    failure_record,
+    hold_record,
+    progress_record,
+    result_records,
+)
 from ..known_interactions import known_interactions
 from ..progress import Progress
 from .earlier_tables import earlier_tables, number_in_schedule
@@ -48,6 +55,8 @@ class Worker:
     study: the declared study.
     log: the confidential log.
     snapshots: the folder with the data of jobs.
+    retries: how often a worker may end in silence at a round of a job and the next one goes on;
+        after that the job fails. None for a worker whose releaser counts its ends.
     source: draws the privacy noise.
     tell: called with events for the operator.
     on_progress: called after every round.
@@ -59,6 +68,7 @@ class Worker:
     study: Study
     log: Log
     snapshots: Snapshots
+    retries: int | None = None
     source: NoiseSource = field(default_factory=SystemNoise)
     tell: Tell = ignore
     on_progress: Callable[[Progress], None] = lambda progress: None
@@ -93,10 +103,15 @@ class Worker:
         self.at("job")
         self._tell("job-begun", job, "begun")
         attempt = board.attempt(job.id)
+        rounds = self._begin(board, job, attempt)
+        if rounds is None:
+            return
         try:
             self._fit(board, job, attempt)
             self._tell("job-handed-in", job, "the result is handed in")
         except _Dropped:
+            if self.retries is not None:
+                self.log.append([hold_record("released", job.id, attempt, rounds)])
             self._tell(
                 "job-dropped", job, "given up, for it is abandoned, done elsewhere or stopped"
             )
@@ -106,6 +121,23 @@ class Worker:
             self._failed(job, attempt, error.lines[0])
         except Exception as error:  # its text may contain values
             self._failed(job, attempt, type(error).__name__)
+
+    def _begin(self, board: JobBoard, job: Job, attempt: int) -> int | None:
+        """The number of decided rounds; None if the job fails, as it ends every worker there."""
+        if self.retries is None:
+            return 0
+        rounds = len(LogTranscript(self.log, job.id).rounds())
+        ends = board.held(job.id, rounds)
+        if ends > self.retries:
+            self._failed(
+                job,
+                attempt,
+                f"{ends} workers ended in silence after {rounds} rounds, as where memory runs out;"
+                " look after the worker's machine before a retry",
+            )
+            return None
+        self.log.append([hold_record("begun", job.id, attempt, rounds)])
+        return rounds
 
     def _failed(self, job: Job, attempt: int, reason: str) -> None:
         self.failed = True

@@ -29,7 +29,12 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.asyncapi import asyncapi
 from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs.job_records import failure_record, interruption_record, operator_word
+from stream_dp.services.jobs.job_records import (
+    failure_record,
+    hold_record,
+    interruption_record,
+    operator_word,
+)
 from stream_dp.services.journal.journal import Entry, journal_records
 from stream_dp.services.releaser.signing_keys import key_entry
 from stream_dp.study import Run
@@ -122,6 +127,7 @@ def lived(tmp_path_factory):
             name = next(j.id for e in homes.entries() for j in e.jobs)
             log.append([failure_record(name, 0, "ValueError"), operator_word("retry", name)])
             log.append([interruption_record(name, 1, "the worker ended with signal 9")])
+            log.append([hold_record("released", name, 1, 0)])
         homes.work()
         homes.folder = shutil.copytree(homes.folder, folder / "moved")
         homes.run(moved=True)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ from stream_dp.services.jobs.job_records import interruption_record, operator_wo
 from stream_dp.services.releaser import batch_jobs as jobs_module
 from stream_dp.services.releaser.setup import worker_command
 
-FAILS = ["-c", "import sys; sys.exit(7)"]
+FAILS = ["-c", "import sys; sys.exit(2)"]
 
 HANGS = ["-c", "import sys; sys.stdin.read()"]
 
@@ -41,7 +43,7 @@ def test_a_failing_worker_holds_back_no_continual_release(
     homes, lines = HouseholdFolder(folder / "homes", EVERY).prepare(), list[str]()
     assert not homes.run(worker=FAILS, tell=lines_to(lines))
     assert [d.certificate.release for d in homes.public().published] == ["pairs", "pairs"]
-    failed = [line for line in lines if "failed: the worker ended with exit code 7" in line]
+    failed = [line for line in lines if "failed: the worker ended with exit code 2" in line]
     assert len(failed) == PERIODS
     assert "--retry" in failed[0]
     jobs = json_output(capsys, "jobs", homes.file)["jobs"]
@@ -90,14 +92,24 @@ def test_where_the_worker_runs(homes: HouseholdFolder, monkeypatch: pytest.Monke
         worker_command(homes.setting)
 
 
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "signal 9"),
+        ("raise MemoryError", "exit code 1: MemoryError"),
+        ("import sys; sys.exit(137)", "exit code 137"),
+    ],
+)
 def test_a_job_whose_worker_is_always_killed_fails_after_three_retries(
     homes: HouseholdFolder,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    ending: str,
 ) -> None:
     monkeypatch.setattr(jobs_module, "_BACK_OFF", 0.01)
     homes.prepare()
-    killed, lines, steps = ["-c", "import os; os.kill(os.getpid(), 9)"], list[str](), list[str]()
+    killed, lines, steps = ["-c", program], list[str](), list[str]()
     assert not homes.run(worker=killed, tell=lines_to(lines), at=steps.append)
     assert steps.count("worker-started") == 4
     assert [line.rpartition("(")[2] for line in lines if "goes on" in line] == [
@@ -106,13 +118,70 @@ def test_a_job_whose_worker_is_always_killed_fails_after_three_retries(
         "3 of 3 retries)",
     ]
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
-    reason = "the worker ended with signal 9; 3 retries did not help"
+    reason = f"the worker ended with {ending}; 3 retries did not help"
     assert (job["state"], job["reason"]) == ("failed", reason)
     # An operator's retry is an attempt of its own, with as many retries.
     json_output(capsys, "jobs", homes.file, "--retry", job["id"])
     assert not homes.run(worker=killed, worker_retries=0)
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
-    assert (job["state"], job["reason"]) == ("failed", "the worker ended with signal 9")
+    assert (job["state"], job["reason"]) == ("failed", f"the worker ended with {ending}")
+
+
+@pytest.mark.parametrize("code", [2, 3, 4])
+def test_an_exit_code_that_another_worker_would_repeat_fails_the_job_at_once(
+    homes: HouseholdFolder, capsys: pytest.CaptureFixture[str], code: int
+) -> None:
+    homes.prepare()
+    steps = list[str]()
+    assert not homes.run(worker=["-c", f"import sys; sys.exit({code})"], at=steps.append)
+    assert steps.count("worker-started") == 1
+    (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
+    assert (job["state"], job["reason"]) == ("failed", f"the worker ended with exit code {code}")
+
+
+def test_a_worker_by_itself_that_its_job_kills_does_not_loop_for_ever(
+    homes: HouseholdFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each round that is decided starts the count anew; an operator's retry does, too."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed_at(count: int) -> Callable[[str], None]:
+        seen = iter(range(count))
+
+        def at(step: str) -> None:
+            if step == "round" and next(seen, None) is None:
+                raise Killed
+
+        return at
+
+    homes.prepare().run()
+    for rounds in (0, 1, 0, 0):  # decided before the kill
+        with pytest.raises(Killed):
+            homes.work(retries=1, at=killed_at(rounds))
+    homes.work(retries=1)
+    (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
+    assert job["state"] == "failed"
+    assert job["reason"].startswith("2 workers ended in silence after 1 rounds")
+    json_output(capsys, "jobs", homes.file, "--retry", job["id"])
+    homes.work(retries=1)
+    assert homes.run()
+    homes.public().verify()
+
+
+def test_a_worker_by_itself_that_is_stopped_lets_go_of_its_job(homes: HouseholdFolder) -> None:
+    def stop_at_progress(stop: threading.Event, step: str) -> None:
+        if step == "progress":
+            stop.set()
+
+    homes.prepare().run()
+    for _ in range(5):
+        with homes.worker(retries=0) as worker:
+            worker.at = partial(stop_at_progress, worker.stop)
+            worker.run(until_idle=True)
+    homes.work(retries=0)
+    assert homes.run()
 
 
 def test_a_job_goes_on_from_its_transcript_after_its_worker_is_killed(
