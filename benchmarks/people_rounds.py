@@ -1,10 +1,11 @@
-"""Many columns: `python benchmarks/people_rounds.py [--seeds 1] [COLUMNS...]`.
+"""Many columns: `python benchmarks/people_rounds.py [--seeds 1] [TABLE...]`.
 
-Simulated people (50,000) whose columns are a Bayesian network drawn by a seed: 2 to 15 values, each
-column with up to two parents anywhere before it, one in ten with none. They are fitted as `mixture`
-at rho = .014973 under add_remove, in 16 rounds of a quarter of the columns and with all pairs at
-once, each in a process of its own; `--rounds 16x6 10x10` are others, with so many picks in each.
-With `--tables` the tables of `people.py` instead, in rounds.
+A number is that of the columns of simulated people (50,000) whose columns are a Bayesian network
+drawn by a seed: 2 to 15 values, each column with up to two parents anywhere before it, one in ten
+with none. Names are dense tables (`dense_tables.py`; all of them without variants by default) or
+tables of `people.py`. They are fitted as `mixture` at rho = .014973 times `--times` under
+add_remove, each in a process of its own: by the default, in 16 rounds of a quarter of the columns,
+and with all pairs at once; `--rounds 16x6 10x10` are others, with so many picks in each.
 Prints the mean total variation over all pairs and over 100 triples, the largest over pairs, CPU
 seconds with compilation, the peak of memory in MiB, rounds, measured sets and cells of the tree.
 """
@@ -20,6 +21,7 @@ import sys
 import time
 
 import numpy as np
+from dense_tables import DENSE
 from numpy.typing import NDArray
 from people import RHO, TABLES, table
 
@@ -74,13 +76,20 @@ def variations(true: People, other: People) -> list[float]:
     return means[:1] + means[2:3] + means[1:2]
 
 
-def one(name: str, picking: str, seed: int) -> None:
+def codes_of(name: str) -> NDArray[np.int64]:
+    if name.isdecimal():
+        return network(int(name))
+    return DENSE[name]() if name in DENSE else table(name).codes
+
+
+def one(name: str, picking: str, seed: int, times: int) -> None:
     """Fits a table once and prints what came of it, as JSON.
 
-    picking: rounds, and with an x between them how many picks each has.
+    picking: `default`, or rounds, and with an x between them how many picks each has.
+    times: of rho.
     """
     rounds, _, picks = picking.partition("x")
-    codes = network(int(name)) if name.isdecimal() else table(name).codes
+    codes = codes_of(name)
     sizes = (codes.max(0) + 1).tolist()
     columns = tuple(Column(f"c{i}", tuple(range(n))) for i, n in enumerate(sizes))
     true = People(PeopleDomain(columns, moves=True, replaced=False), codes)
@@ -89,9 +98,9 @@ def one(name: str, picking: str, seed: int) -> None:
         name="p",
         kind="mixture",
         attributes=names,
-        rho=RHO,
+        rho=RHO * times,
         every=1,
-        rounds=int(rounds),
+        rounds=None if rounds == "default" else int(rounds),
         per_round=int(picks) if picks else None,
     )
     began = time.process_time()
@@ -106,27 +115,32 @@ def one(name: str, picking: str, seed: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", metavar="COLUMNS", default=["24", "50", "100"])
+    own = [name for name in DENSE if not name.endswith("-b")]
+    parser.add_argument("tables", nargs="*", metavar="TABLE", default=["24", "50", "100", *own])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--tables", dest="known", action="store_true", help="those of people.py")
-    parser.add_argument("--rounds", nargs="+", metavar="ROUNDS[xPICKS]", default=["16", "0"])
+    parser.add_argument("--times", type=int, default=1, help="so many times rho")
+    parser.add_argument(
+        "--rounds", nargs="+", metavar="ROUNDS[xPICKS]", default=["default", "16", "0"]
+    )
     parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROUNDS", "SEED"))
     options = parser.parse_args()
+    unknown = {n for n in options.tables if not n.isdecimal()} - {*DENSE} - {*TABLES}
+    if unknown:
+        sys.exit(f"no table {', '.join(sorted(unknown))}; there are {', '.join([*DENSE, *TABLES])}")
     if options.one:
         name, asked, number = options.one
-        one(name, asked, int(number))
+        one(name, asked, int(number), options.times)
         sys.exit()
-    for name in TABLES if options.known else options.tables:
-        for asked in options.rounds:
-            rows = []
-            for number in range(1, options.seeds + 1):
-                words = [sys.executable, __file__, "--one", name, asked, str(number)]
-                done = subprocess.run(words, check=True, capture_output=True, text=True)
-                rows.append(json.loads(done.stdout))
-            pairs, triples, worst, seconds, peak, *facts = np.mean(rows, axis=0)
-            line = f"{pairs:.4f} / {triples:.4f} / {worst:.3f}, {seconds:.1f} s, {peak:.0f} MiB"
-            kind = f"{asked}: {facts[0]:.0f} rounds" if asked != "0" else "at once"
-            print(
-                f"{name:>8} {kind:>16}: {line}, {facts[1]:.0f} sets, {facts[2]:,.0f} cells",
-                flush=True,
-            )
+    for name, asked in itertools.product(options.tables, options.rounds):
+        rows = []
+        for number in range(1, options.seeds + 1):
+            words = [sys.executable, __file__, "--times", str(options.times)]
+            words += ["--one", name, asked, str(number)]
+            done = subprocess.run(words, check=True, capture_output=True, text=True)
+            rows.append(json.loads(done.stdout))
+        pairs, triples, worst, seconds, peak, *facts = np.mean(rows, axis=0)
+        line = f"{pairs:.4f} / {triples:.4f} / {worst:.3f}, {seconds:.1f} s, {peak:.0f} MiB"
+        kind = "at once" if asked == "0" else f"{asked}: {facts[0]:.0f} rounds"
+        print(
+            f"{name:>10} {kind:>20}: {line}, {facts[1]:.0f} sets, {facts[2]:,.0f} cells", flush=True
+        )

@@ -191,6 +191,21 @@ def test_dependent_pairs_are_picked_and_independent_ones_are_no_more_dependent_t
         assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.08
 
 
+def test_a_column_that_is_a_function_of_another_is_picked_though_its_cells_are_many():
+    """Noise of its marginal exceeds its error, and pairs of few values have more to gain."""
+    rng = np.random.default_rng(3)
+    first, trait = rng.integers(0, 30, 3000), rng.normal(0, 1, 3000)
+    few = [trait + rng.normal(0, 1, 3000) > 0 for _ in range(6)]
+    codes = np.column_stack([first, rng.permutation(30)[first] % 9, *few]).astype(np.int64)
+    people = People(domain(30, 9, *[2] * 6), codes)
+    fit = fit_people(people, release(people, Fraction(1, 100), 6, 2), FitContext(SeededNoise(1)))
+    assert (0, 1) in [fit.workload.sets[i] for round_ in fit.picked for i in round_]
+    assert any({0, 1} <= {*clique} for clique in fit.model.tree.cliques)
+    shares = [marginal_counts(p, (0, 1)) / p.N for p in (people, fit.sample(1))]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.45  # independence has .89
+    assert 0 <= fit.notes["duality_gap"] <= 1e-3
+
+
 class Killed(Exception):
     pass
 

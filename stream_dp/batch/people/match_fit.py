@@ -20,6 +20,7 @@ from .measure.targets import Targets
 from .people_table import People
 
 _COUNTED = ("rounds", "candidates", "measured")
+_OF_THE_MODEL = ("error_on_measurements", "duality_gap")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,8 @@ class MatchFit:
         extra = {"values_merged": ", ".join(merged) or "none"}
         if self.dropped:
             extra["triples_too_large"] = "; ".join(self.dropped)
-        error = {name: later[name] for name in ("error_on_measurements",) if name in later}
-        return {**added, **error, **extra}
+        model = {name: later[name] for name in _OF_THE_MODEL if name in later}
+        return {**added, **model, **extra}
 
     def sample(self, seed: int) -> People:
         groups = self.second.sample(seed)

@@ -32,6 +32,7 @@ from .measure.residual_counts import Residuals, all_residuals
 from .measure.targets import Targets
 from .model.linear_mixture import LinearMixture
 from .model.mixture_model import BlockMixture
+from .model.tree_model import TreeModel
 from .people_plan import PeoplePlan, people_plan
 from .people_table import People
 from .select.all_pairs import MOST_TRIPLE
@@ -107,7 +108,8 @@ def fit_plan(
         start=start,
     )
     fit = fit_adaptively(people, method, context)
-    return replace(fit, title=plan.steps(plan.number(fit.answers)).title)
+    remarks = {"duality_gap": fit.model.gap} if isinstance(fit.model, TreeModel) else {}
+    return replace(fit, title=plan.steps(plan.number(fit.answers)).title, remarks=remarks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -105,6 +105,7 @@ class AdaptiveFit(Generic[W, S]):
     picked: the candidates of each round.
     answers: all that was measured.
     error: of the model on these answers.
+    remarks: further public numbers of the model, for the certificate.
     """
 
     title: str
@@ -113,6 +114,7 @@ class AdaptiveFit(Generic[W, S]):
     answers: NoisyAnswers
     model: Model[S]
     error: float
+    remarks: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def measurements(self) -> Measurements:
@@ -128,6 +130,7 @@ class AdaptiveFit(Generic[W, S]):
             "candidates": self.workload.candidates,
             "measured": sum(map(len, self.picked)),
             **error,
+            **self.remarks,
         }
 
     def sample(self, seed: int) -> S:

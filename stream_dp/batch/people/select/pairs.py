@@ -4,11 +4,19 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022, "AIM" (arXiv 2201.12677): its sc
 noise and its exact inference. This version measures residuals of pairs, with exact noise, several
 in a round; the tree that its pairs need is bounded when they are picked.
 
-Scores are about the pairs' marginals, whose counts one person changes least. A score is the sum of
-|count - rounded answer| over a marginal's cells, less the error that noise would leave. A row that
-comes or goes changes one count by 1, a row that is replaced at most two, and so the score. Where
-columns are to be predicted, scores of pairs that hold a label count LABELLED times (AIM's weights
-of a workload), and so does the largest change.
+Scores are about the pairs' marginals, whose counts one person changes least. A score is the larger
+of two.
+- Error: the sum of |count - rounded answer| over a marginal's cells, less the error that noise
+  would leave. A row that comes or goes changes one count by 1, a row that is replaced at most two,
+  and so the error.
+- Guesses: how many more people the best guess of one column from the other finds than the guess
+  that the model holds for likeliest. It is the sum over values of (largest count - largest count of
+  the model's likeliest cells), for the column that makes it larger. A row changes each of these two
+  sums of maxima by 0 or 1, so their difference by at most 1, and a replaced row by at most 2. Noise
+  is no part of it. Where one column is a function of the other, a fit finds the few cells that hold
+  people, however many cells the pair has: without this such a pair would not be picked.
+Where columns are to be predicted, scores of pairs that hold a label count LABELLED times (AIM's
+weights of a workload), and so does the largest change.
 """
 
 from __future__ import annotations
@@ -69,9 +77,29 @@ class RankedPairs(Residuals):
         """Scores of marginals; deviations are of the noise in an entry of a pair's residual."""
         sizes = np.diff(self.starts)[list(candidates)]
         noise = [self.noise(i, d) for i, d in zip(candidates, deviations, strict=True)]
-        scores = excess_errors(sizes, true, model, np.array(noise))
+        errors = excess_errors(sizes, true, model, np.array(noise))
+        scores = np.maximum(errors, self.guesses(candidates, true, model))
         weights = [LABELLED if self.labels & {*self.sets[i]} else 1 for i in candidates]
         return scores * np.array(weights, np.int64)
+
+    def guesses(
+        self, candidates: Sequence[int], true: Int64Array, model: NDArray[np.float64]
+    ) -> Int64Array:
+        """(candidates,) people whom a guess finds and the model's does not; see the module."""
+        result: Int64Array = np.zeros(len(candidates), np.int64)
+        shapes = [tuple(self.domain.sizes[c] for c in self.sets[i]) for i in candidates]
+        for shape in {*shapes}:
+            which = [p for p, other in enumerate(shapes) if other == shape]
+            first = np.cumsum([0, *map(prod, shapes)])[which]
+            cells = first[:, None] + np.arange(prod(shape))
+            counts = true[cells].reshape(-1, *shape)
+            likely = model[cells].reshape(-1, *shape)
+            for axis in (1, 2):
+                likeliest = likely >= likely.max(axis, keepdims=True)
+                found = np.where(likeliest, counts, 0).max(axis)
+                missed = (counts.max(axis) - found).sum(axis=1)
+                result[which] = np.maximum(result[which], missed)
+        return result
 
     def noise(self, candidate: int, deviation: float) -> float:
         """The sum over a marginal's cells of the noise of `deviation` in a residual's entries.
