@@ -25,6 +25,7 @@ from .job_inputs import GROUP_OF_ROWS, Tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 
 TABLES = ("people",)
+CORRELATED = "correlated with those of the data sets that it is fused with"
 
 
 def asks_people(release: PeopleRelease) -> bool:
@@ -95,5 +96,5 @@ def fitted_parts(
     assert declared is not None
     due = study.due_periods(declared)
     labels = [study.periods.labels[due[table.number - 1] - 1] for table in chain]
-    notes = {**provenance.notes, "fused_with": ", ".join(labels)}
-    return replace(provenance, notes=notes), parts
+    notes = {"fused_with": ", ".join(labels), "errors": CORRELATED}
+    return replace(provenance, notes={**provenance.notes, **notes}), parts

@@ -127,3 +127,18 @@ def test_a_column_with_other_values_begins_anew():
     assert {*past.filters} == {(0,), (2,), (0, 2)}
     assert past_months([earlier], domain(5, 5).columns, 2) is None
     assert past_months([], old.columns, 1) is None
+
+
+def test_a_note_names_the_columns_that_begin_anew():
+    release = declared("match")
+    many = release.model_copy(update={"threshold": Fraction(40)})
+    _, transcript = fitted("match", 1)
+    earlier = EarlierTable(1, release, tuple(transcript.recorded))
+    context = FitContext(SeededNoise(2), MemoryTranscript(), number=2, earlier=(earlier,))
+    fit = fit_match(PEOPLE, many, context)
+    columns = zip(PEOPLE.domain.columns, fit.compression.columns, strict=True)
+    merged = [column.name for column, values in columns if values.merged]
+    assert merged
+    assert fit.notes["begun_anew"] == ", ".join(merged)
+    alike = fit_match(PEOPLE, release, replace(context, transcript=MemoryTranscript()))
+    assert "begun_anew" not in alike.notes

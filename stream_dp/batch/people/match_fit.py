@@ -31,6 +31,7 @@ class MatchFit:
     first, second: what each phase measured; the second has the model.
     known: what the model learnt besides: single columns, and what others have published.
     dropped: listed marginals that were too large, by their columns' names.
+    anew: columns that earlier data sets say nothing of, as other values of theirs were merged.
     """
 
     encoding: Encoding
@@ -39,6 +40,7 @@ class MatchFit:
     second: AdaptiveFit[Residuals, People]
     known: tuple[Known, ...]
     dropped: tuple[str, ...]
+    anew: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -57,6 +59,8 @@ class MatchFit:
         extra = {"values_merged": ", ".join(merged) or "none"}
         if self.dropped:
             extra["triples_too_large"] = "; ".join(self.dropped)
+        if self.anew:
+            extra["begun_anew"] = ", ".join(self.anew)
         model = {name: later[name] for name in _OF_THE_MODEL if name in later}
         return {**added, **model, **extra}
 

@@ -41,7 +41,8 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
     known = _known(compression, (*_unmerged(context.known, encoding, compression),))
     number = compression.columns[0].noisy.people
     second = plan.second(compression.domain, number, known)
-    past = past_months(months, compression.domain.columns, context.number)
+    columns = compression.domain.columns
+    past = past_months(months, columns, context.number)
     later = _partly(context, before=len(first.picked))
     return MatchFit(
         encoding=encoding,
@@ -50,6 +51,7 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
         second=fit_plan(compression.merged(coded), second, later, past=past),
         known=known,
         dropped=plan.dropped(compression.domain),
+        anew=tuple(c.name for c in columns if months and c not in months[-1].columns),
     )
 
 
