@@ -45,6 +45,7 @@ from stream_dp.study import PeopleRelease
 RHO, SHOCK = Fraction("0.014973"), 7  # the month, from 1
 SCENARIOS = ("churn-0.5", "churn-2", "churn-10", "even", "season", "shock", "oulad", "union")
 PANELS = {"oulad": "oulad_submit_monthly", "union": "nlswork_union"}
+Floats = NDArray[np.float64]
 Tables = list[NDArray[np.int64]]
 
 
@@ -128,7 +129,7 @@ def fits(
         yield number, Targets.of(plan.workload, fit.answers), sample
 
 
-def true_interactions(codes: NDArray[np.int64], targets: Targets) -> dict[Columns, NDArray]:
+def true_interactions(codes: NDArray[np.int64], targets: Targets) -> dict[Columns, Floats]:
     people = People(targets.residuals.domain, codes)
     return {a: centred(marginal_counts(people, a) / people.N).ravel() for a in targets.interactions}
 
@@ -137,8 +138,8 @@ class Series:
     """The interactions of a scenario without a model: true, measured and fused, month by month."""
 
     def __init__(self, tables: Tables, sizes: dict[str, int], seed: int) -> None:
-        self.true, self.fused = list[dict[Columns, NDArray]](), list[dict[Columns, NDArray]]()
-        self.own, self.spent = list[dict[Columns, NDArray]](), 0.0
+        self.true, self.fused = list[dict[Columns, Floats]](), list[dict[Columns, Floats]]()
+        self.own, self.spent = list[dict[Columns, Floats]](), 0.0
         filters, count = MonthFilters[Columns](1), len(tables)
         alone = Design.of([*sizes], count, fuse=False)
         for number, targets, _ in fits(tables, sizes, alone, (), seed + 50):
@@ -192,11 +193,11 @@ def _measured(targets: Targets) -> dict[Columns, Measured]:
     return dict(targets.interactions)
 
 
-def _squares(values: NDArray) -> float:
+def _squares(values: Floats) -> float:
     return float(np.square(values).mean())
 
 
-def _rms(values: dict[Columns, NDArray]) -> float:
+def _rms(values: dict[Columns, Floats]) -> float:
     return float(np.sqrt(np.square(np.concatenate([*values.values()])).mean())) * 1e4
 
 
