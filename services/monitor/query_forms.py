@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlencode
 
+from stream_dp.answers.examples import value_of_interest
 from stream_dp.errors import UserError
 from stream_dp.study import Release, Study, has_patterns, has_totals
 
@@ -83,6 +84,7 @@ def builder(study: Study, declared: Release) -> dict[str, object]:
         "windows": has_patterns(declared),
         "totals": has_totals(declared),
         "values": known_values(study, declared),
+        "interest": value_of_interest(study, declared),
         "every_value": [str(value) for value in study.alphabet(declared).values],
         "width": width,
         "most": last - first + 1,

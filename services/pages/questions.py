@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from stream_dp.answers.examples import value_of_interest
 from stream_dp.study import (
     CumulativeRelease,
     JointRelease,
@@ -53,27 +54,26 @@ def counted(count: int, noun: str) -> str:
 def _windows(study: Study, declared: Release) -> list[Question]:
     assert has_patterns(declared)
     values, width = known_values(study, declared), declared.width
-    alphabet = study.alphabet(declared)
-    single = len(alphabet.symbols) == 1
-
-    def named(value: str) -> str:
-        return f"{alphabet.name}={value}" if single else value
-
-    shown = values[-1:] if len(values) == 2 else values[:_MOST_VALUES]
+    value = value_of_interest(study, declared)
+    shown = [value] if len(values) == 2 else values[:_MOST_VALUES]
     windows = [
-        Question(f"{named(v)} in the {study.periods.every}", f"pattern {shlex.quote(v)}")
+        Question(
+            f"{value_title(study, declared, v)} in the {study.periods.every}",
+            f"pattern {shlex.quote(v)}",
+        )
         for v in shown
     ]
-    value = values[-1]
-    event, last = shlex.quote(named(value)), counted(width, study.periods.every)
+    name, title = study.alphabet(declared).name, value_title(study, declared, value)
+    event = shlex.quote(f"{name}={value}" if len(declared.attributes) == 1 else value)
+    last = counted(width, study.periods.every)
     for need in dict.fromkeys((1, min(2, width), width)):
         if width > 1:
             quantifier = "all of the" if need == width else f"at least {need} of the"
-            title = f"{named(value)} in {quantifier} last {last}"
-            windows.append(Question(title, f"at-least {need} of last {width} {event}"))
+            in_last = f"{title} in {quantifier} last {last}"
+            windows.append(Question(in_last, f"at-least {need} of last {width} {event}"))
     if width > 2:
-        title = f"{named(value)} at least twice in a row in the last {last}"
-        windows.append(Question(title, f"consecutive 2 of last {width} {event}"))
+        in_last = f"{title} at least twice in a row in the last {last}"
+        windows.append(Question(in_last, f"consecutive 2 of last {width} {event}"))
     return windows
 
 
@@ -94,7 +94,15 @@ def totals(study: Study, declared: Release) -> list[Question]:
 
 
 def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str:
-    """The event that a release counts: 'poverty=1'."""
-    name = study.alphabet(declared).name
-    single = len(declared.attributes) == 1
-    return " or ".join(f"{name}={value}" if single else str(value) for value in declared.event)
+    """The event that a release counts: 'poverty=1', or the value's label."""
+    return " or ".join(value_title(study, declared, str(value)) for value in declared.event)
+
+
+def value_title(study: Study, declared: Release, value: str) -> str:
+    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'."""
+    if len(declared.attributes) > 1:
+        return value
+    attribute = study.attributes[declared.attributes[0]]
+    if attribute.label and value == value_of_interest(study, declared):
+        return attribute.label
+    return f"{declared.attributes[0]}={value}"

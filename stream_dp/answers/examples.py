@@ -8,6 +8,17 @@ from stream_dp.study import Release, Study, has_patterns, has_totals
 from stream_dp.study.alphabet import ABSENT
 
 
+def value_of_interest(study: Study, declared: Release) -> str:
+    """The value that examples of a release ask for."""
+    values = [str(v) for v in study.alphabet(declared).values]
+    reported = [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
+    if len(declared.attributes) == 1:
+        interest = study.attributes[declared.attributes[0]].interest
+        if interest is not None:
+            return str(interest)
+    return reported[-1]
+
+
 def example_queries(study: Study, declared: Release) -> list[str]:
     """Examples of queries to a release, with values of the attribute."""
     alphabet = study.alphabet(declared)
@@ -18,11 +29,9 @@ def example_queries(study: Study, declared: Release) -> list[str]:
         totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
     if not has_patterns(declared):
         return totals
-    reported = [v for v in alphabet.values if ABSENT not in str(v).replace("=", "&").split("&")]
-    value, width = shlex.quote(str(reported[-1])), declared.width
-    event = shlex.quote(
-        f"{alphabet.name}={reported[-1]}" if len(alphabet.symbols) == 1 else str(reported[-1])
-    )
+    interest, width = value_of_interest(study, declared), declared.width
+    value = shlex.quote(interest)
+    event = shlex.quote(f"{alphabet.name}={interest}" if len(alphabet.symbols) == 1 else interest)
     return [
         "pattern " + " ".join([value] * width),
         f"pattern {value}" + " ?" * (width - 1),

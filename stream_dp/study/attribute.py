@@ -46,6 +46,10 @@ class Attribute(Declaration):
     bins: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     """The public edges that cut a number into bins, each the first number of the bin above it.
     Never from the data. Required with `number`."""
+    interest: Symbol | None = None
+    """The value that figures and examples ask for, such as `"yes"`. By default the last value."""
+    label: Annotated[str, Field(max_length=60)] | None = None
+    """The value of interest in words, such as `"unemployed"`, for the titles of figures."""
     place: Flag = None
     """`true`: the answer is the key of a place in the table of `[places]`. It is released by
     `kind = "sizes"` alone."""
@@ -141,6 +145,8 @@ class Attribute(Declaration):
             return [f"{key}.missing: must be 'absent', for nobody has a fixed value unasked"]
         if len(self.symbols) < 2:
             return [f"{key}.values: one symbol alone says nothing; declare at least two"]
+        if self.interest is not None and str(self.interest) not in texts:
+            return [f"{key}.interest: '{self.interest}' is none of the values"]
         return []
 
     def _place_problems(self, key: str) -> list[str]:

@@ -1,0 +1,59 @@
+"""Titles of figures: the declared value of interest and its label instead of the last value."""
+
+import pytest
+
+from stream_dp.answers.examples import example_queries
+from stream_dp.errors import UserError
+from stream_dp.services.pages.questions import event_words, questions
+from stream_dp.studyfile import parse_study
+
+
+def study(**attribute: object):
+    return parse_study(
+        {
+            "study": {
+                "name": "work",
+                "unit": "person",
+                "neighbours": "replace_one",
+                "rho": "0.02",
+                "delta": "1e-6",
+                "periods": {"every": "month", "first": "2026-01", "count": 6},
+                "population": {"size": 100},
+            },
+            "attributes": {
+                "arbeitslos": {"values": ["Ja", "Nein"], "missing": "Nein", **attribute}
+            },
+            "releases": [
+                {
+                    "name": "both",
+                    "kind": "joint",
+                    "attribute": "arbeitslos",
+                    "width": 3,
+                    "event": ["Ja"],
+                    "rho": "0.02",
+                }
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "title", "event"),
+    [
+        ({}, "arbeitslos=Nein in the month", "arbeitslos=Ja"),
+        ({"interest": "Ja"}, "arbeitslos=Ja in the month", "arbeitslos=Ja"),
+        ({"interest": "Ja", "label": "unemployed"}, "unemployed in the month", "unemployed"),
+    ],
+)
+def test_titles_are_of_the_value_of_interest(declared, title, event):
+    made = study(**declared)
+    release = made.releases[0]
+    assert questions(made, release)[0].title == title
+    assert event_words(made, release) == event
+    value = declared.get("interest", "Nein")
+    assert f"pattern {value} {value} {value}" in example_queries(made, release)
+
+
+def test_the_value_of_interest_is_a_value():
+    with pytest.raises(UserError, match=r"arbeitslos\.interest: 'Yes' is none of the values"):
+        study(interest="Yes")
