@@ -52,6 +52,7 @@ COMMANDS = {
     "init": "ask about a table and write the study file for it",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
+    "register": "add up what all studies of a population cost its people",
     "plan": "errors to expect of queries before any data, and the budget that an error needs",
     "schema": "write the schemas of a study's reports and topics",
     "topics": "make the topics, or check those there are",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
@@ -10,15 +11,21 @@ from stream_dp.planning.study_summary import summary
 from ..deployment import Deployment
 from ..options import study_file
 from ..process.output import Output
+from ..study_register import read_register
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     help_text = "also every period's charge as a fraction, and each mechanism's parameters"
     parser.add_argument("--exact", action="store_true", help=help_text)
+    help_text = "a register of studies, in which this one must be or must fit"
+    parser.add_argument("--register", type=Path, metavar="FILE", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
-    study_summary = summary(plan_study(Deployment.load(options.study).study))
+    study = Deployment.load(options.study).study
+    if options.register is not None:
+        read_register(options.register).check(study)
+    study_summary = summary(plan_study(study))
     text = study_summary.text(exact=options.exact)
     return Output(study_summary.as_dict(), text)

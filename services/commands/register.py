@@ -1,0 +1,83 @@
+"""`stream-dp register`: all studies of a population, and what they cost its people together."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stream_dp.errors import UserError
+from stream_dp.log.message import START
+
+from ..deployment import Deployment
+from ..process.output import Output
+from ..study_register import Registered, StudyRegister, add_study, begin_register, read_register
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    help_text = "begin a register, add a study to it, or check it, and whether a study fits"
+    parser.add_argument("action", choices=["begin", "add", "check"], help=help_text)
+    parser.add_argument("register", type=Path, metavar="FILE", help="the register")
+    parser.add_argument("study", type=Path, nargs="?", metavar="STUDY.toml", help="add, check")
+    parser.add_argument("--head", metavar="HASH", help="check: a head that was kept elsewhere")
+    begin = parser.add_argument_group("begin")
+    begin.add_argument("--population", metavar="WORDS", help="whom its studies are about")
+    begin.add_argument("--unit", metavar="UNIT", help="study.unit of every study")
+    begin.add_argument("--neighbours", metavar="RELATION", help="study.neighbours of every study")
+    begin.add_argument("--rho", metavar="RHO", help="the most that all studies may cost together")
+
+
+def run(options: argparse.Namespace) -> Output:
+    register = _ACTIONS[options.action](options)
+    declared, spent = register.population, register.spent
+    data = {
+        "population": declared.population,
+        "unit": declared.unit,
+        "neighbours": declared.neighbours,
+        "studies": [{"study": one.study, "rho": str(one.rho)} for one in register.studies],
+        "rho_spent": str(spent),
+        "rho_total": str(declared.rho),
+        "head": register.head,
+    }
+    lines = [
+        f"{declared.population}: {len(register.studies)} studies, one {declared.unit} at a time"
+        f" under {declared.neighbours}",
+        *(f"{one.study}: rho {one.rho}" for one in register.studies),
+        f"together: rho {spent} of {declared.rho}; {declared.rho - spent} is left",
+        f"head {register.head}",
+    ]
+    return Output(data, "\n".join(lines))
+
+
+def _begin(options: argparse.Namespace) -> StudyRegister:
+    if options.study is not None:
+        raise UserError("register begin: takes no study; 'register add' does")
+    fields = ("population", "unit", "neighbours", "rho")
+    given = {name: getattr(options, name) for name in fields}
+    missing = [f"--{name}" for name, value in given.items() if not value]
+    if missing:
+        raise UserError(f"register begin: give {', '.join(missing)}")
+    try:
+        population = Registered(**given, previous=START)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        why = fault["msg"].removeprefix("Value error, ")
+        raise UserError(f"register begin: --{fault['loc'][0]}: {why}") from None
+    return begin_register(options.register, population)
+
+
+def _add(options: argparse.Namespace) -> StudyRegister:
+    if options.study is None:
+        raise UserError("register add: name the study file")
+    return add_study(options.register, Deployment.load(options.study).study)
+
+
+def _check(options: argparse.Namespace) -> StudyRegister:
+    register = read_register(options.register, options.head)
+    if options.study is not None:
+        register.check(Deployment.load(options.study).study)
+    return register
+
+
+_ACTIONS = {"begin": _begin, "add": _add, "check": _check}
