@@ -106,7 +106,7 @@ QUERIES = [
     ("full-time", "total at-least 1"),
     ("full-time", "total at-least 2"),
 ]
-REPETITIONS = 400
+REPETITIONS = 150
 
 
 def true_answer(name, text, t):
@@ -121,27 +121,38 @@ def repeated(request):
     """Estimates of REPETITIONS runs, by release, query, period number and whether it is a count.
 
     Rows are (error, standard error, whether the interval covers the truth). Answers are asked for
-    together; `answers/test_joint.py` shows that they are those that are given one by one.
+    together; `answers/test_joint.py` shows that they are those that are given one by one. Beside
+    them are each run's squared errors of all counts, whitened by their covariance: (runs, rank).
     """
     study, source = employment_study(request.param, rho="1/8"), SeededNoise(20)
     asked = [(name, text, t) for (name, text), t in itertools.product(QUERIES, (2, HORIZON))]
     queries = [(name, text, LABELS[t - 1]) for name, text, t in asked]
     truths = [true_answer(*one) for one in asked]
-    samples = {}
+    samples, squares = {}, []
     for _ in range(REPETITIONS):
         public = public_log(study, source)
         for count in (False, True):
-            estimates = public.answers(queries, count=count).answers
-            for one, truth, estimate in zip(asked, truths, estimates, strict=True):
+            joint = public.answers(queries, count=count)
+            if count:
+                squares.append(whitened(joint.values - truths, joint.covariance) ** 2)
+            for one, truth, estimate in zip(asked, truths, joint.answers, strict=True):
                 low, high = estimate.interval
                 right = truth if count else truth / PEOPLE
                 row = estimate.value - right, estimate.standard_error, low <= right <= high
                 samples.setdefault((*one, count), []).append(row)
-    return request.param, {key: np.array(rows, float) for key, rows in samples.items()}
+    samples = {key: np.array(rows, float) for key, rows in samples.items()}
+    return request.param, samples, np.array(squares)
+
+
+def whitened(errors, covariance):
+    """Errors along the axes of their covariance, each over its standard deviation."""
+    variances, axes = np.linalg.eigh(covariance)
+    certain = variances < 1e-9 * variances.max()
+    return (errors @ axes)[~certain] / variances[~certain] ** 0.5
 
 
 def test_estimates_are_unbiased(repeated):
-    relation, samples = repeated
+    relation, samples, _ = repeated
     for key, rows in samples.items():
         errors = rows[:, 0]
         # A ratio is biased to second order: by its relative spread squared.
@@ -159,19 +170,31 @@ def test_standard_errors_are_right(repeated):
         assert abs(ratio - 1) <= 4.5 * (2 / REPETITIONS) ** 0.5, key
 
 
+def test_errors_of_counts_have_the_stated_covariance(repeated):
+    """A scale 15 % off, either way, is noticed."""
+    squares = repeated[2]
+    reach = 4.5 * (2 / squares.size) ** 0.5
+    for scale, right in ((0.85, False), (1, True), (1.15, False)):
+        assert bool(abs(scale**2 * squares.mean() - 1) <= reach) is right
+
+
 def test_intervals_cover_the_truth_as_often_as_they_say(repeated):
-    reach = 4 * (0.95 * 0.05 / REPETITIONS) ** 0.5
+    covered = []
     for key, rows in repeated[1].items():
-        covered = rows[:, 2].mean()
         if rows[:, 1].max() < 1e-9:
             assert (np.abs(rows[:, 0]) < 1e-9).all(), key
         else:
-            # Noise is an integer, so an interval covers a little more than its level.
-            assert 0.95 - reach <= covered <= 0.95 + reach + 0.01, key
+            covered.append(rows[:, 2])
+    together = np.mean(covered, axis=0)
+    alone = [(rows, (0.95 * 0.05) ** 0.5) for rows in covered]
+    for rows, deviation in (*alone, (together, together.std())):
+        # Noise is an integer, so an interval covers a little more than its level.
+        reach = 4 * deviation / REPETITIONS**0.5
+        assert 0.95 - reach <= rows.mean() <= 0.95 + reach + 0.01
 
 
 def test_the_share_of_everybody_is_certain_where_their_number_is_its_own_measurement(repeated):
-    relation, samples = repeated
+    relation, samples, _ = repeated
     for t in (2, HORIZON):
         rows = samples["pairs", QUERIES[3][1], t, False]
         if relation == "add_remove":

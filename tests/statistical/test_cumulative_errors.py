@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from spread import LARGE, RIGHT, SCALES, SMALL, Scaled, spread_is, unbiased
+from spread import LARGE, RIGHT, SCALES, SMALL, DrawnAhead, Scaled, spread_is, unbiased
 
 from stream_dp.continual import Cumulative
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
@@ -37,7 +37,7 @@ def raw_errors(mechanism, source, repetitions):
     """Errors of the unbiased S_b at t, (repetitions, cells), people."""
     cells, truth, rises = truth_and_rises(mechanism.horizon)
     demands = [mechanism.demand(t) for t in range(1, mechanism.horizon + 1)]
-    errors = np.zeros((repetitions, len(cells)))
+    errors, source = np.zeros((repetitions, len(cells))), DrawnAhead(source, repetitions)
     for r in range(repetitions):
         state, seen = mechanism.init(), []
         for demand, counts in zip(demands, rises, strict=True):
@@ -54,6 +54,7 @@ def repeat(mechanism, source, repetitions):
     """
     _, truth, rises = truth_and_rises(T)
     raw, released = np.zeros((2, repetitions, len(CELLS)))
+    source = DrawnAhead(source, repetitions)
     for r in range(repetitions):
         state, seen, kept = mechanism.init(), [], []
         for t in range(1, T + 1):
@@ -147,9 +148,9 @@ def test_a_measured_number_of_people_has_its_declared_variance(scale):
         horizon=T, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 200)
     )
     assert sized.size_variance == 100
-    source, counts = Scaled(SeededNoise(25), scale), np.append(np.zeros(T, np.int64), PEOPLE)
+    sizes, counts = np.zeros((10_000, 1)), np.append(np.zeros(T, np.int64), PEOPLE)
+    source = DrawnAhead(Scaled(SeededNoise(25), scale), len(sizes))
     state, demand = sized.init(), sized.demand(1)
-    sizes = np.zeros((10_000, 1))
     for r in range(len(sizes)):
         seen, _ = sized.observe(state, counts, source.draw(demand).noise)
         sizes[r] = sized.measured(seen, 1).values[-1]
