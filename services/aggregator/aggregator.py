@@ -42,11 +42,12 @@ from .manifests import (
     Manifest,
     PartFile,
     encoded_counts,
+    is_complete,
     read_manifest,
     read_population,
     write_manifest,
 )
-from .orders import Order, OrderBoard, answer_record
+from .orders import Order, OrderBoard, answer_record, lost_record
 from .tables_of_parts import due, members_by_part, write_all_inputs
 from .task_pool import Stopped
 
@@ -87,7 +88,7 @@ class Aggregator:
                 with suppress(Missing):  # before the releaser's first start
                     board.refresh()
                 order = board.last
-                if order is not None and board.answer(order) is None:
+                if order is not None and board.answer(order) is None and not board.lost(order):
                     self._answer(board, order)
                     tidied = False
                     continue
@@ -123,14 +124,24 @@ class Aggregator:
         except (OSError, Inconsistent):
             # Once another aggregator has answered, it may remove files of this close.
             board.refresh()
-            if board.last == order and board.answer(order) is None:
+            if board.last != order or board.answer(order) is not None:
+                return
+            if self._has_state_before(order):
                 raise
+            self.log.append([lost_record(order)])
+            message = f"{label}: files of the last close are lost; the releaser orders it again"
+            self.tell(Event("order-lost", message, label))
             return
         file = write_manifest(self.snapshots.of(order.owner), manifest)
         self.at("manifest")
         self.log.append([answer_record(order, file)])
         self.at("answered")
         self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
+
+    def _has_state_before(self, order: Order) -> bool:
+        """Whether the files of the last close are there; damaged ones are set aside."""
+        before, snapshots = order.before, self.snapshots.of(order.owner)
+        return before is None or is_complete(snapshots, before.name, before.sha256)
 
     def _tidy(self, order: Order) -> None:
         """Removes all files of cells of an answered order; another aggregator at work gives up."""

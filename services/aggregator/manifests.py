@@ -158,15 +158,15 @@ def keep_files(snapshots: Snapshots, names: Iterable[str], upto: int) -> None:
 
 def newest_files(closes: Sequence[Entry], snapshots: Snapshots) -> Entry:
     """Finds the newest close with a complete snapshot; the genesis entry without it."""
-    for entry in reversed(closes[1:]):
-        name, digest = entry.snapshot
-        if not snapshots.holds(name):
-            continue
-        if name.endswith(SUFFIX):
-            manifest = read_manifest(snapshots, name, digest)
-            if manifest is None or not all(
-                snapshots.holds(part_file.name) for part_file in manifest.parts
-            ):
-                continue
-        return entry
-    return closes[0]
+    complete = (e for e in reversed(closes[1:]) if is_complete(snapshots, *e.snapshot))
+    return next(complete, closes[0])
+
+
+def is_complete(snapshots: Snapshots, name: str, digest: str) -> bool:
+    """Tells whether a snapshot is there, with all parts of a manifest. Raises Inconsistent."""
+    if not snapshots.holds(name):
+        return False
+    if not name.endswith(SUFFIX):
+        return True
+    manifest = read_manifest(snapshots, name, digest)
+    return manifest is not None and all(snapshots.holds(part.name) for part in manifest.parts)

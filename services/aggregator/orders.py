@@ -2,7 +2,8 @@
 
 `orders`: a record for each order, appended by the releaser. `manifests`: the name and the hash of
 the file of a manifest that answers an order, appended by an aggregator; before it, if reports have
-schemas, the schemas in use. All may be appended more than once.
+schemas, the schemas in use; or that files of the preceding period are lost, and the order cannot be
+answered. All may be appended more than once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stream_dp.study.topics import MANIFESTS, ORDERS
 from ..intake.following import following
 from ..jobs.job_records import SnapshotFile
 
-_READING = b"/reading"  # the end of a key
+_READING, _LOST = b"/reading", b"/lost"  # the ends of keys
 
 
 class Order(msgspec.Struct, frozen=True, dict=True):
@@ -101,6 +102,11 @@ def reading_record(order: Order, read_as: ReadAs) -> Record:
     return Record(MANIFESTS, value, order.id.encode() + _READING, partition=0)
 
 
+def lost_record(order: Order) -> Record:
+    """The record that says that the state before an order is lost."""
+    return Record(MANIFESTS, b"", order.id.encode() + _LOST, partition=0)
+
+
 @dataclass
 class OrderBoard:
     """The orders and the answers in the topics, up to the last refresh.
@@ -114,6 +120,7 @@ class OrderBoard:
     last: Order | None = None
     _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
     _readings: dict[str, ReadAs] = field(default_factory=dict)  # by order
+    _lost: set[str] = field(default_factory=set)  # orders
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
     def refresh(self) -> None:
@@ -142,12 +149,19 @@ class OrderBoard:
             reading = msgspec.json.decode(record.value or b"", type=Reading)
             self._readings.setdefault(reading.order, reading.read_as)
             return
+        if (record.key or b"").endswith(_LOST):
+            self._lost.add((record.key or b"").removesuffix(_LOST).decode("ascii", "replace"))
+            return
         answer = msgspec.json.decode(record.value or b"", type=Answer)
         self._answers.setdefault(answer.order, set()).add(answer.manifest)
 
     def reading(self, order: Order) -> ReadAs | None:
         """Returns how the reports of an order are read, if this is settled."""
         return self._readings.get(order.id)
+
+    def lost(self, order: Order) -> bool:
+        """Returns whether an order cannot be answered, as the state before it is lost."""
+        return order.id in self._lost
 
     def answer(self, order: Order) -> SnapshotFile | None:
         """Returns the manifest of an order, if it exists.

@@ -168,6 +168,10 @@ def _part_messages() -> dict[str, Messages]:
                 shared("Reading"),
                 key=matching("^[0-9a-f]{64}/reading$"),
             ),
+            "lost": _message(
+                "Files of the period before an order are lost; the releaser has them made again.",
+                key=matching("^[0-9a-f]{64}/lost$"),
+            ),
         },
     }
 

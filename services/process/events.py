@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
     "aggregator-awaited": Kind("info", "A close is ordered, and an aggregator is to answer."),
     "aggregator-idle": Kind("info", "An aggregator waits for an order."),
     "order-begun": Kind("info", "An aggregator closes a period in parts."),
+    "order-lost": Kind("warning", "Files of the last close are lost, and are made again."),
     "order-answered": Kind("info", "An aggregator has closed a period in parts."),
     "job-due": Kind("info", "A close has begun a batch job."),
     "jobs-outstanding": Kind("info", "Nothing is left to do but batch jobs that workers have."),

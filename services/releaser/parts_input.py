@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from stream_dp.errors import Inconsistent, UserError
@@ -20,6 +20,7 @@ from ..aggregator.orders import Order, OrderBoard, order_record
 from ..intake.markers import FoundMarkers, MarkerSearch
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import SnapshotFile
+from ..journal import journal
 from ..journal.journal import ClosedInput, Entry
 from ..process.events import Event
 from ..process.output import UNAVAILABLE
@@ -53,10 +54,15 @@ class Aggregation:
     mapping: str = ""
 
 
+class _StateLost(Exception):
+    """Files of the last close are lost, and an older close is the state before the next order."""
+
+
 class InParts:
     """Orders each close from an aggregator and reads its manifest.
 
-    Closes after the newest one whose files are all there are ordered again first.
+    Closes after the newest one whose files are all there are ordered again first, also where files
+    are lost later.
 
     closes: genesis and the entries that close a period.
     stack: stops the aggregator beside this process when it is closed.
@@ -78,8 +84,8 @@ class InParts:
         self._study, self._snapshots, self._ending = study, snapshots, ending
         self._log, self._facts, self._at = ending.log, facts, at
         self._aggregation, self._genesis = aggregation, closes[0].message.hash
-        start, last = newest_files(closes, snapshots), closes[-1]
-        check_reach(self._log, start)
+        last = closes[-1]
+        self._begin_after_newest(closes)
         check_end(self._log, last.cut)
         count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
         self._child: Child | None = None  # the aggregator beside this process
@@ -91,10 +97,6 @@ class InParts:
         found = FoundMarkers.at(ending.study, last)
         self._search = MarkerSearch(self._log, found, positions=last.cut)
         self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, facts)
-        self._replays = list(closes[start.number + 1 :])
-        self._begin: Positions = dict(start.cut)  # of the next order
-        self._previous = SnapshotFile(*start.snapshot) if start.number else None
-        self._accounting = start.accounting or CellCounts(rejected={})
         self._schemas: dict[int, str] = {}  # hash by id, in the order of closes
         for entry in closes:
             self._note_schemas(entry.read_as)
@@ -103,6 +105,18 @@ class InParts:
         self._manifest: Manifest | None = None
         self._not_before = 0.0  # of the child's start, monotonic seconds
         self._ends, self._attempt = 0, 0  # ends of the child since the order; attempts at orders
+
+    def _begin_after_newest(self, closes: Sequence[Entry]) -> None:
+        """Makes the newest close with all of its files the state before the next order.
+
+        Raises Inconsistent if reports after that close are gone.
+        """
+        start = newest_files(closes, self._snapshots)
+        check_reach(self._log, start)
+        self._replays = list(closes[start.number + 1 :])
+        self._begin: Positions = dict(start.cut)  # of the next order
+        self._previous = SnapshotFile(*start.snapshot) if start.number else None
+        self._accounting = start.accounting or CellCounts(rejected={})
 
     def _note_schemas(self, read_as: ReadAs | None) -> None:
         for number, use in ({} if read_as is None else read_as.schemas).items():
@@ -117,6 +131,11 @@ class InParts:
         return self._child is not None and self._order is not None
 
     def advance(self, number: int, wait: float) -> Event | bool:
+        while True:
+            with suppress(_StateLost):
+                return self._advance(number, wait)
+
+    def _advance(self, number: int, wait: float) -> Event | bool:
         while self._replays:
             entry = self._replays[0]
             if (entry.read_as or ReadAs("")).mapping != self._aggregation.mapping:
@@ -170,6 +189,8 @@ class InParts:
         """Orders a close and returns the event to wait for; None once the manifest is read.
 
         closed: the entry of a period that was closed before.
+
+        Raises _StateLost.
         """
         if self._order is None:
             self._order = Order(
@@ -200,6 +221,9 @@ class InParts:
             # Files of an order that a crash left open may be removed: it is given again.
             self._order, self._attempt = None, self._attempt + 1
             return self._awaited(number, cut, wait, closed=closed)
+        if self._board.lost(order):
+            self._replay_lost(order)
+            raise _StateLost
         self._run_child()
         self._board.wait(MANIFESTS, min(wait, _EVERY))
         label = self._study.periods.labels[number - 1]
@@ -207,6 +231,23 @@ class InParts:
         if self._child is None:
             message = f"{label} waits for: stream-dp aggregate {self._ending.file}"
         return Event("aggregator-awaited", message, label)
+
+    def _replay_lost(self, order: Order) -> None:
+        """Begins after an older close, as the aggregator lacks files of the one before an order.
+
+        Raises Inconsistent where all of them are in this releaser's folder.
+        """
+        self._begin_after_newest(journal.closes(journal.read_heads(self._log)))
+        self._order = None
+        if self._previous != order.before:
+            return
+        # Files that were lost and made again look so as well, once.
+        self._attempt += 1
+        if self._attempt == _ATTEMPTS:
+            raise Inconsistent(
+                "snapshot: files of the last close are in this releaser's folder of snapshots, and"
+                " not in the aggregator's: give both the same run.snapshots"
+            )
 
     def _read_as(self) -> ReadAs | None:
         """How records are read, with the last schemas of closed periods; None for plain reports."""

@@ -22,14 +22,14 @@ from kit.parts import PartsFolder, letters, outcome
 from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import Record
+from stream_dp.log.log import Log, Record
 from stream_dp.services.aggregator.manifests import (
     Manifest,
     PartFile,
     encoded_counts,
     write_manifest,
 )
-from stream_dp.services.aggregator.orders import Order, answer_record
+from stream_dp.services.aggregator.orders import Order, OrderBoard, answer_record, lost_record
 from stream_dp.services.releaser.releaser_facts import InputFacts
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import MANIFESTS, ORDERS
@@ -160,14 +160,38 @@ def test_a_part_that_was_changed_is_set_aside_and_read_again(folder: Path) -> No
     place.aggregate()
     part = next(place.snapshots.glob("*-part-*"))
     part.write_bytes(part.read_bytes() + b"x")
-    StudyFolder.run(place)
-    with pytest.raises(Inconsistent, match="is gone; start the releaser again"):
-        place.aggregate()
-    assert (place.snapshots / f"damaged-{part.name}").read_bytes().endswith(b"x")
     before = place.entries()
+    # Neither ends: the aggregator says that the part is lost, and is ordered to make it again.
     place.run()
+    assert (place.snapshots / f"damaged-{part.name}").read_bytes().endswith(b"x")
     assert place.entries()[: len(before)] == before
-    assert len(place.entries()) > len(before)
+    sound = PartsFolder(folder / "sound")
+    for records in script()[:2]:
+        sound.send(records)
+    sound.run()
+    assert outcome(place) == outcome(sound)
+
+
+def test_a_folder_of_snapshots_of_its_own_ends_in_words(folder: Path) -> None:
+    """An aggregator without the files of the last close, all of which the releaser has."""
+    place = PartsFolder(folder / "place")
+    for records in script()[:2]:
+        place.send(records)
+    StudyFolder.run(place)
+    place.aggregate()
+    for _ in range(3):
+        StudyFolder.run(place)
+        with place.log() as log:
+            log.append([lost_record(newest_order(log))])
+    with pytest.raises(Inconsistent, match=r"give both the same run\.snapshots"):
+        StudyFolder.run(place)
+
+
+def newest_order(log: Log) -> Order:
+    board = OrderBoard(log)
+    board.refresh()
+    assert board.last is not None
+    return board.last
 
 
 def test_the_noise_is_drawn_before_the_counts_are_read(
