@@ -22,8 +22,8 @@ class NumberAxis:
     ticks: tuple[float, ...]
 
 
-def number_axis(low: float, high: float, about: int = 5) -> NumberAxis:
-    """The axis over all numbers from `low` to `high`, with about `about` ticks.
+def number_axis(low: float, high: float) -> NumberAxis:
+    """The axis over all numbers from `low` to `high`, with about five ticks.
 
     >>> number_axis(0.0, 10.0).ticks
     (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
@@ -33,7 +33,7 @@ def number_axis(low: float, high: float, about: int = 5) -> NumberAxis:
     if not high - low > 1e-9 * max(abs(low), abs(high), 1.0):
         room = max(abs(low) / 2, 1.0)
         low, high = low - room, high + room
-    rough = (high - low) / about
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * min((1, 2, 5, 10), key=lambda s: abs(math.log(s * power / rough)))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -6,7 +6,6 @@ drawn without global state and saved without a date: the same result gives the s
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -95,20 +94,18 @@ def styled() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def save(figure: Figure, target: Path | io.BytesIO, form: str) -> None:
-    """Saves a figure in a format, "svg" or "png", without the date."""
-    figure.savefig(target, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+def save(figure: Figure, target: Path) -> None:
+    """Saves a figure as SVG, without the date."""
+    figure.savefig(target, format="svg", metadata={"Date": None})
 
 
-def save_all(figures: Mapping[str, Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Saves figures by their names to a folder, in each format, and returns the paths.
+def save_all(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Saves figures by their names to a folder, and returns the paths.
 
     Creates the folder if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, figure in figures.items():
-        for form in formats:
-            paths.append(folder / f"{name}.{form}")
-            save(figure, paths[-1], form)
-    return paths
+    paths = {folder / f"{name}.svg": figure for name, figure in figures.items()}
+    for path, figure in paths.items():
+        save(figure, path)
+    return list(paths)

@@ -218,8 +218,8 @@ def test_a_crash_leaves_no_report_that_looks_finished(
     words = ("homes.toml", "--out", "out")
     save = drawing.save
 
-    def crash(figure: Any, target: Path, form: str) -> None:
-        save(figure, target, form)
+    def crash(figure: Any, target: Path) -> None:
+        save(figure, target)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crashing:

@@ -38,12 +38,10 @@ NARROW, WIDE = (BLUE, GREEN), (ORANGE, PURPLE)
 BAND = 1.96
 
 
-def write_panel_figures(
-    result: Evaluation | Sweep, folder: Path, formats: Sequence[str] = ("svg",)
-) -> list[Path]:
-    """Saves every figure to `folder` in each format ("svg", "png"); creates the folder."""
+def write_panel_figures(result: Evaluation | Sweep, folder: Path) -> list[Path]:
+    """Saves every figure to `folder`; creates the folder."""
     with styled():
-        return save_all(draw_panel_figures(result), folder, formats)
+        return save_all(draw_panel_figures(result), folder)
 
 
 def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:

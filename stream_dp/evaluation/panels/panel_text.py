@@ -5,78 +5,38 @@ CONFIDENTIAL like their numbers; the first line says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from ..text_tables import WARNING, decimal, plain_table
 from .agreement import disagreements
-from .panel_report import Evaluation, ReleaseErrors, Sweep, root_mean_square
+from .panel_report import Evaluation, QueryErrors, ReleaseErrors, Sweep, root_mean_square
 
 # A window's bins are listed one by one up to this number.
 MOST_BINS = 48
 
 
-@dataclass(frozen=True)
-class SummaryRow:
-    """The errors of an answer to a query of a release, pooled over periods."""
+class _Pooled(NamedTuple):
+    """The errors of an answer to a query, pooled over periods; of all cells no truth and no bias.
 
-    release: str
-    query: str
-    # "cells" for all cells of the release together, else as in `QueryErrors`.
-    kind: str
-    answer: str
-    # The mean over periods; None for all cells.
-    truth: float | None
-    # Root mean squares over periods.
+    bias: the largest in size, with its sign.
+    """
+
     rmse: float
     theory: float | None
-    # The largest in size, with its sign; None for all cells.
-    bias: float | None
-    # The largest.
     worst: float
-    confidential: bool = True
-
-    @property
-    def ratio(self) -> float | None:
-        """RMSE over theory."""
-        return None if self.theory is None else self.rmse / self.theory
+    truth: float | None = None
+    bias: float | None = None
 
 
-def summary_rows(evaluation: Evaluation) -> list[SummaryRow]:
-    """Returns a row for each release, query and answer; rows over all cells of a release first."""
-    rows: list[SummaryRow] = []
-    for errors in evaluation.releases:
-        name = "every pattern" if errors.kind == "window" else "every cell"
-        rows += [
-            SummaryRow(
-                release=errors.release,
-                query=name,
-                kind="cells",
-                answer=cells.answer,
-                truth=None,
-                rmse=cells.rmse,
-                theory=cells.theory,
-                bias=None,
-                worst=cells.worst,
-            )
-            for cells in errors.cells
-        ]
-        rows += [
-            SummaryRow(
-                release=errors.release,
-                query=line.query,
-                kind=line.kind,
-                answer=line.answer,
-                truth=sum(line.truth) / len(line.truth),
-                rmse=root_mean_square(line.rmse),
-                theory=None if line.theory is None else root_mean_square(line.theory),
-                bias=max(line.bias, key=abs),
-                worst=max(line.worst),
-            )
-            for line in errors.lines
-        ]
-    return rows
+def _pooled(line: QueryErrors) -> _Pooled:
+    return _Pooled(
+        rmse=root_mean_square(line.rmse),
+        theory=None if line.theory is None else root_mean_square(line.theory),
+        worst=max(line.worst),
+        truth=sum(line.truth) / len(line.truth),
+        bias=max(line.bias, key=abs),
+    )
 
 
 def panels_text(result: Evaluation | Sweep) -> str:
@@ -92,12 +52,7 @@ def evaluation_text(evaluation: Evaluation) -> str:
         "errors in people, root mean square over repetitions and periods; bias and worst: the "
         "largest of any period"
     ]
-    summary = summary_rows(evaluation)
-    for errors in evaluation.releases:
-        rows = [row for row in summary if row.release == errors.release]
-        if sum(row.kind == "bin" for row in rows) > MOST_BINS:
-            rows = [row for row in rows if row.kind != "bin"]
-        blocks.append(f"{_heading(errors)}\n{text_table(rows)}")
+    blocks += [f"{_heading(errors)}\n{text_table(errors)}" for errors in evaluation.releases]
     faults = disagreements(evaluation)
     note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
     blocks.append("\n".join(["raw answers DISAGREE with theory:", *faults]) if faults else note)
@@ -118,25 +73,28 @@ def _heading(errors: ReleaseErrors) -> str:
     )
 
 
-def text_table(rows: Sequence[SummaryRow]) -> str:
-    """Writes the rows of a release as a table: lines of queries with answers side by side."""
-    has_plain_share = any(row.answer == "undebiased" for row in rows)
+def text_table(errors: ReleaseErrors) -> str:
+    """Writes all cells of a release, then its queries, with answers side by side."""
+    name = "every pattern" if errors.kind == "window" else "every cell"
+    queries = {name: {c.answer: _Pooled(c.rmse, c.theory, c.worst) for c in errors.cells}}
+    bins = sum(line.kind == "bin" for line in errors.lines)
+    for query in errors.lines:
+        if query.kind != "bin" or bins <= MOST_BINS:
+            queries.setdefault(query.query, {})[query.answer] = _pooled(query)
+    has_plain_share = "undebiased" in queries[name]
     head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
     head += ["undebiased RMSE"] if has_plain_share else []
     head += ["worst raw", "worst panel"]
     lines = []
-    answers: dict[tuple[str, str], dict[str, SummaryRow]] = {}
-    for row in rows:
-        answers.setdefault((row.query, row.kind), {})[row.answer] = row
-    for (query, _), by_answer in answers.items():
+    for query_text, by_answer in queries.items():
         raw, panel = by_answer.get("raw"), by_answer["panel"]
-        rmse, ratio, worst = (raw.rmse, raw.ratio, raw.worst) if raw else (None, None, None)
-        line = [query, decimal(panel.truth), decimal(panel.theory)]
-        line += [decimal(rmse), decimal(ratio, 3)]
+        ratio = raw.rmse / raw.theory if raw and raw.theory is not None else None
+        line = [query_text, decimal(panel.truth), decimal(panel.theory)]
+        line += [decimal(raw and raw.rmse), decimal(ratio, 3)]
         line += [decimal(panel.rmse), decimal(panel.bias, signed=True)]
         if has_plain_share:
             line.append(decimal(by_answer["undebiased"].rmse))
-        lines.append([*line, decimal(worst), decimal(panel.worst)])
+        lines.append([*line, decimal(raw and raw.worst), decimal(panel.worst)])
     return plain_table(head, lines)
 
 

@@ -33,13 +33,11 @@ _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, INK)
 _STYLES = {DATA_SET: "-o", MODEL: "--s", MEASURED: ":^"}
 
 
-def write_quality_figures(
-    reports: Iterable[DataSetReport], folder: Path, formats: Sequence[str] = ("svg",)
-) -> list[Path]:
-    """Saves the figures of releases to `folder`, in all formats; creates the folder."""
+def write_quality_figures(reports: Iterable[DataSetReport], folder: Path) -> list[Path]:
+    """Saves the figures of releases to `folder`; creates the folder."""
     with styled():
         figures = {f"{report.release}-quality": draw_quality_figure(report) for report in reports}
-        return save_all(figures, folder, formats)
+        return save_all(figures, folder)
 
 
 def draw_quality_figure(report: DataSetReport) -> Figure:

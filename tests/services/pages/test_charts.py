@@ -44,15 +44,15 @@ def line(values: list[tuple[float, float, float]]) -> Line:
     return Line("title", tuple(points))
 
 
-@given(FINITE, FINITE, st.integers(2, 9))
-def test_an_axis_has_all_numbers_between_round_ticks(low: float, high: float, about: int) -> None:
+@given(FINITE, FINITE)
+def test_an_axis_has_all_numbers_between_round_ticks(low: float, high: float) -> None:
     low, high = sorted((low, high))
-    axis = number_axis(low, high, about)
+    axis = number_axis(low, high)
     room = 1e-6 * (axis.high - axis.low)
     assert axis.low <= low + room
     assert axis.high >= high - room
     assert list(axis.ticks) == sorted(set(axis.ticks))
-    assert 2 <= len(axis.ticks) <= 3 * about
+    assert 2 <= len(axis.ticks) <= 15
     assert all(number_text(tick, axis.ticks) for tick in axis.ticks)
 
 

@@ -1,1 +1,1 @@
-"""HPD-Fixed and HPD-Gen: a mixture of products fitted to noisy answers (Liu and Wu 2022)."""
+"""HPD-Fixed: a mixture of products fitted to noisy answers (Liu and Wu 2022)."""
