@@ -82,7 +82,7 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
     for t, _, step, _ in released(mechanism, events, draws):
         nobody, noise = mechanism.observe(nobody, nothing, draws[t - 1].noise)
         for b, counter in enumerate(mechanism.counters[:t] if mechanism.counter else ()):
-            rows = np.concatenate([draws[s - 1].noise[b] for s in range(b + 1, t + 1)])
+            rows = np.array([np.concatenate(d.noise)[b] for d in draws[b:t]])
             decoded = counter.decode[t - b - 1, : rows.size] @ rows / counter.scale
             assert abs(noise[b] - decoded) <= 1e-10 * (np.abs(rows).max(initial=0) + 1)
         truth, estimates, measured = (
@@ -219,15 +219,15 @@ def test_noise_that_leaves_no_row_and_one_period_alone():
     assert panel.symbols.sum() == 2
 
 
-def test_the_demand_is_one_node_for_each_counter_that_has_begun():
+def test_the_demand_has_a_row_for_each_counter_that_has_begun():
     mechanism = Cumulative(
         horizon=4, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 2)
     )
-    assert [len(mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
+    assert [sum(n for _, n in mechanism.demand(t)) for t in range(1, 5)] == [2, 2, 3, 4]
     assert mechanism.demand(1)[-1] == (mechanism.size_variance, 1)
-    assert mechanism.demand(4) == tuple((v, 1) for v in mechanism.variances)
+    assert mechanism.demand(4) == ((mechanism.variances[0], 4),)
     declared = Cumulative(horizon=4, rho=Fraction(1), neighbours="add_remove", rows=100)
-    assert [len(declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
+    assert [sum(n for _, n in declared.demand(t)) for t in range(1, 5)] == [1, 2, 3, 4]
 
 
 def test_the_error_bound_is_a_union_over_all_cells():

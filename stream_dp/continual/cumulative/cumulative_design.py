@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,6 +278,11 @@ class CumulativeDesign:
         return entries
 
     def demand(self, t: int) -> Demand:
-        """Counters 1..t, then people: as many integers of each as it has rows at t."""
-        slices = [(placed.variance, placed.rows(t)) for placed in self.active(t)]
-        return tuple((variance, rows.stop - rows.start) for variance, rows in slices)
+        """As many integers as the counters 1..t, then people, have rows at t.
+
+        Neighbours with the same variance are drawn together, which is far faster.
+        """
+        return tuple(
+            (variance, sum(rows.stop - rows.start for rows in (each.rows(t) for each in same)))
+            for variance, same in groupby(self.active(t), lambda placed: placed.variance)
+        )
