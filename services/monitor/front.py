@@ -7,7 +7,6 @@ health and cached pages at once, under any load.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -24,13 +23,13 @@ from .forked_workers import Failed, Gone
 from .forks import Work
 from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
 from .live import Live
+from .memory_limit import answers_at_once, memory_limit
 from .refusals import TOO_MUCH, refusal
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 MOST_BYTES = 64 << 20  # of answers of one state
 MOST_WAITING = 128  # requests whose answers are being computed or wait for it
 MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
-_AT_ONCE = max(2, os.cpu_count() or 1)  # processes that compute pages
 _CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
 _CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
 
@@ -110,7 +109,7 @@ class _Front:
         self._live = Live(self._current)
         self._cache = AnswerCache()
         self._shared: dict[tuple[str, ...], _Shared] = {}
-        self._computed = RequestSlots(_AT_ONCE, MOST_WAITING)
+        self._computed = RequestSlots(answers_at_once(memory_limit()), MOST_WAITING)
         self._written = RequestSlots(1, MOST_DOWNLOADS)
         self._sent = RequestSlots(MOST_DOWNLOADS, MOST_DOWNLOADS)
         self._assets = {path: (resource(path[1:]), media) for path, media in ASSETS.items()}
