@@ -66,7 +66,7 @@ LATE = form(3, 2, 7, "add_remove", padded=False, rows=1, blank=0)
 def test_estimates_have_their_declared_errors_and_no_others(mechanism, scale):
     people = np.random.default_rng(1).integers(0, mechanism.q, (200, mechanism.horizon))
     truth = inputs(mechanism, people)
-    errors, _ = repeat(mechanism, truth, Scaled(SeededNoise(31), scale), 900)
+    errors, _ = repeat(mechanism, truth, Scaled(SeededNoise(31), scale), 400)
     errors = scaled(mechanism, errors)
     assert spread_is(errors, 1, z=4.5) is (scale == RIGHT)
     assert unbiased(errors, z=5)
@@ -79,7 +79,7 @@ def test_another_law_is_rejected():
     """As if all patterns had the same error at every period, or that of a histogram."""
     truth = np.zeros((8, 8), np.int64)
     mechanism = form(2, 3, 8, "replace_one", padded=False, rows=0)
-    errors, _ = repeat(mechanism, truth, SeededNoise(32), 600)
+    errors, _ = repeat(mechanism, truth, SeededNoise(32), 300)
     periods = range(mechanism.releases)
     assert not all(spread_is(errors[:, t], mechanism.mean_variance, z=5) for t in periods)
     assert not spread_is(errors, float(mechanism.scale))

@@ -33,6 +33,7 @@ TERNARY = FixedWindow(
     strategy="histogram",
 )
 N = 25_000
+FEW = 500  # repetitions that tell a scale 5% off
 WIDTHS = {3: 31.6, 2: 44.7, 1: 63.2}
 
 
@@ -85,7 +86,7 @@ def system():
 @pytest.fixture(scope="module")
 def seeded():
     """Fewer people, as many as tell nothing about the noise, and more repetitions."""
-    repetitions = {SMALL: 1000, RIGHT: 4000, LARGE: 1000}
+    repetitions = {SMALL: FEW, RIGHT: 3000, LARGE: FEW}
     return {
         scale: all_ones(100, Scaled(SeededNoise(11 + i), scale), many).errors
         for i, (scale, many) in enumerate(repetitions.items())
@@ -103,17 +104,17 @@ def test_bins_have_variance_s2_at_every_time(system):
     assert at_every_time(system.errors, 3, 2)
 
 
-@pytest.mark.parametrize(("width", "tolerance"), [(3, 0.5), (2, 1.0), (1, 2.0)])
+@pytest.mark.parametrize(("width", "tolerance"), [(3, 0.6), (2, 1.2), (1, 2.4)])
 def test_shorter_windows_have_the_sd_of_their_bins_together_constant_in_time(
     seeded, width, tolerance
 ):
     variance = 1000 * 2 ** (3 - width)
     assert at_every_time(seeded[RIGHT], width, tolerance)
-    assert spread_is(queries(seeded[RIGHT], width), variance)
+    assert spread_is(queries(seeded[RIGHT], width), variance, z=5)
     for wrong in (SMALL, LARGE):  # errors are linear in the noise
         errors = seeded[RIGHT] * float(wrong)
         assert not at_every_time(errors, width, tolerance)
-        assert not spread_is(queries(errors, width), variance)
+        assert not spread_is(queries(errors, width), variance, z=5)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -122,7 +123,7 @@ def test_shorter_windows_with_noise_of_the_system(system, width):
 
 
 def test_a_scale_5_percent_off_is_rejected_with_as_few_repetitions(seeded):
-    assert spread_is(seeded[RIGHT][:1000], 1000)
+    assert spread_is(seeded[RIGHT][:FEW], 1000)
     for wrong in (SMALL, LARGE):
         assert not spread_is(seeded[wrong], 1000)
         assert not at_every_time(seeded[wrong], 3, 1.5)
@@ -170,12 +171,12 @@ def test_three_symbols_have_variance_s2_at_every_time_as_well(scale):
     for t in range(2, 8):
         truth[t - 1] = np.bincount(window_codes(people[:, t - 2 : t], 3), minlength=9)
     assert TERNARY.worst_variance == 500
-    errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), 1500).errors
+    errors = repeat(TERNARY, truth, Scaled(SeededNoise(14), scale), FEW).errors
     assert spread_is(errors, 500) is (scale == RIGHT)
     if scale == RIGHT:
         assert all(spread_is(errors[:, t], 500) for t in range(6))
         assert unbiased(errors, z=4.5)
-        siblings = errors.reshape(1500, 6, 3, 3)
+        siblings = errors.reshape(FEW, 6, 3, 3)
         assert uncorrelated(siblings[..., 0], siblings[..., 1])
         assert uncorrelated(siblings[..., 0], siblings[..., 2])
 
