@@ -66,6 +66,7 @@ STATED = {
     "padding": 7,
     "noise_variance": "1/3",
     "panel_bias": "none",
+    "panel_errors": [{"query": "total at-least 1", "error": 0.1, "bias": 0.0}],
 }
 
 

@@ -136,7 +136,7 @@ FOLDERS = {
     "answers.system": (["answers.blocks", "answers.factor_cache"], False),
     "planning": (
         [
-            *("planning", "release", "answers", "study", "continual", "privacy"),
+            *("planning", "release", "answers", "study", "continual", "panel", "privacy"),
             *("batch.kinds", "batch.planned_phases", "errors", "json_object"),
         ],
         False,

@@ -18,6 +18,9 @@ from tqdm import tqdm
 
 from stream_dp.batch import kinds
 from stream_dp.errors import UserError
+from stream_dp.planning.panel_errors import panel_errors
+from stream_dp.planning.plan import plan_study
+from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import DataSetRelease, Family, Study
 
 from ..deployment import Deployment
@@ -186,17 +189,20 @@ def _continual(
 ) -> dict[str, Report]:
     from stream_dp.evaluation.panels import repeat
     from stream_dp.evaluation.panels.panel_figures import write_panel_figures
-    from stream_dp.evaluation.panels.panel_text import panels_text
+    from stream_dp.evaluation.panels.panel_text import evaluation_text, sweep_text
 
-    def report(result: Evaluation | Sweep) -> Report:
-        return Report(result.as_dict(), panels_text(result), partial(write_panel_figures, result))
+    def report(result: Evaluation | Sweep, data: dict[str, object], text: str) -> Report:
+        return Report(data, text, partial(write_panel_figures, result))
 
+    stated = panel_errors(plan_study(study))
     repetitions = options.repetitions or REPETITIONS
     evaluation = repeat.evaluate_panels(study, panel, repetitions, seed=options.seed)
-    results = {"evaluation": report(evaluation)}
+    of_certificates = {name: stated_errors(errors) for name, errors in stated.items()}
+    data = {**evaluation.as_dict(), "stated_panel_errors": of_certificates}
+    results = {"evaluation": report(evaluation, data, evaluation_text(evaluation, stated))}
     if scales:
         sweep = repeat.sweep(study, panel, scales, repetitions, seed=options.seed)
-        results["sweep"] = report(sweep)
+        results["sweep"] = report(sweep, sweep.as_dict(), sweep_text(sweep))
     return results
 
 

@@ -34,7 +34,7 @@ def genesis(
     """Entry 0, with the study's design, and its declaration as the first public message.
 
     plan: the charges and the statements of all releases.
-    design: the mechanisms' computations in floats (`Plan.design`).
+    design: the mechanisms' computations in floats (`Plan.design`), and simulated errors of panels.
     key: the key of the hash of ids.
     simulated: whether the noise is seeded.
     places: the identities of both logs, by `log` and `public`.

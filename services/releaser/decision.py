@@ -16,6 +16,7 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART, Message, build_message
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
+from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
@@ -142,6 +143,7 @@ def decide(
     index, previous = end.index, end.hash
     new_states, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
+    errors = panel_errors(plan)
     for current, draw in zip(states, draws, strict=True):
         release, charge = current.release, charges.get(current.release.name)
         if study.time(release, number) is None:
@@ -158,6 +160,7 @@ def decide(
             study,
             release,
             mechanism=current.mechanism,
+            errors=errors[release.name],
             number=number,
             step=step,
             rho=cost,

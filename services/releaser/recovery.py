@@ -8,6 +8,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, OutOfRange, Positions, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
+from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
 from stream_dp.population import CellCounts, Population
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
@@ -75,10 +76,11 @@ def begun_journal(
         check_mark([], log)
         plan.check()
         bind(log, study)
+        errors = panel_errors(plan)
         genesis = genesis_entry(
             study,
-            study_plan(study, plan.mechanisms),
-            plan.design,
+            study_plan(study, plan.mechanisms, errors),
+            plan.design(errors),
             log.describe(REPORTS),
             key=system_entropy(32),
             simulated=simulated,

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
+from .panel_error import PanelError
+
 IntMatrix = NDArray[np.int64]
 
 
@@ -52,11 +54,13 @@ class StoredDesign(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a release computes in floats; nothing where all of it is exact.
 
     window_share: the part of a joint release's rho for its windows, an exact fraction
+    panel: the errors to expect of the panel's own answers
     """
 
     counters: StoredCounters | None = None
     presence: StoredPresence | None = None
     window_share: str | None = None
+    panel: tuple[PanelError, ...] = ()
 
 
 NONE = StoredDesign()

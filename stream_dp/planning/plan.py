@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
+from msgspec import structs
+
 from stream_dp.batch.kinds import planned_titles
 from stream_dp.continual import (
     AnyMechanism,
@@ -18,6 +20,7 @@ from stream_dp.continual import (
     patterns_part,
     totals_part,
 )
+from stream_dp.continual.panel_error import PanelError
 from stream_dp.continual.stored_design import NONE, StoredDesign, packed_designs
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
@@ -107,10 +110,17 @@ class Plan:
         """Of the continual releases, by name."""
         return {p.release.name: p.mechanism for p in self.panels}
 
-    @property
-    def design(self) -> bytes:
-        """The designs in floating point, which differ between machines, for the journal."""
-        return packed_designs({name: m.as_stored() for name, m in self.mechanisms.items()})
+    def design(self, errors: Mapping[str, tuple[PanelError, ...]]) -> bytes:
+        """The designs in floating point, which differ between machines, for the journal.
+
+        errors: by release, those to expect of the panel's own answers
+        """
+        return packed_designs(
+            {
+                name: structs.replace(chosen.as_stored(), panel=errors[name])
+                for name, chosen in self.mechanisms.items()
+            }
+        )
 
     def check(self) -> None:
         """Raises UserError unless the plan fits the declared total, and its noise its panels."""

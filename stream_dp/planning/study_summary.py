@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, islice, zip_longest
 from statistics import NormalDist
 
 from stream_dp.answers.examples import example_queries
+from stream_dp.continual.panel_error import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.study import Kind, Release, Study
 
 from .expected import ExpectedError, last_errors
+from .panel_errors import panel_errors
 from .plan import Plan
 from .table_summary import PlannedDataSet, planned_data_set
 
@@ -28,11 +30,13 @@ class Summary:
 
     answers: typical ones, each at the last period of its release.
     data_sets: what each release of data sets will measure.
+    panel_errors: by release, the errors to expect of the panel's own answers.
     """
 
     plan: Plan
     answers: tuple[ExpectedError, ...]
     data_sets: tuple[PlannedDataSet, ...]
+    panel_errors: Mapping[str, tuple[PanelError, ...]]
 
     def as_dict(self) -> dict[str, object]:
         """The plan for machines, with typical answers and the meaning of the budget."""
@@ -52,6 +56,13 @@ class Summary:
             **self.plan.as_dict(),
             "meaning": guess_words(study, self.plan.total),
             "typical_answers": rows,
+            "panel_errors": {
+                name: [
+                    {"query": error.query, "error": error.error, "bias": error.bias}
+                    for error in errors
+                ]
+                for name, errors in self.panel_errors.items()
+            },
             "data_sets": [planned.as_dict() for planned in self.data_sets],
         }
 
@@ -114,8 +125,18 @@ class Summary:
         biased = [p for p in self.plan.releases if "panel_bias" in p.facts]
         if not biased:
             return []
-        lines = ["", "what to expect of the synthetic panels' own answers:"]
-        return lines + [f"  {p.release.name}: {p.facts['panel_bias']}" for p in biased]
+        unit = self.plan.study.unit
+        lines = [
+            "",
+            "what to expect of the synthetic panels' own answers (errors, root mean square, in"
+            f" {unit}s, of people simulated from a public prior):",
+        ]
+        for p in biased:
+            lines.append(f"  {p.release.name}: {p.facts['panel_bias']}")
+            errors = self.panel_errors[p.release.name]
+            wide = max((len(error.query) for error in errors), default=0)
+            lines += [f"    {error.query:<{wide}}  {_error_words(error)}" for error in errors]
+        return lines
 
 
 def summary(plan: Plan) -> Summary:
@@ -123,7 +144,7 @@ def summary(plan: Plan) -> Summary:
     study = plan.study
     answers = tuple(last_errors(study, typical_queries(study)))
     data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
-    return Summary(plan, answers, data_sets)
+    return Summary(plan, answers, data_sets, panel_errors(plan))
 
 
 def typical_queries(study: Study) -> list[tuple[str, str]]:
@@ -146,6 +167,11 @@ def _half_width(row: ExpectedError, unit: str) -> str:
     if row.share is None:
         return count
     return f"+-{_HALF_WIDTH * row.share:.2%} of {unit}s, {count}"
+
+
+def _error_words(error: PanelError) -> str:
+    words = f"{error.error:,g}"
+    return words if not error.bias else f"{words}, {error.bias:+,g} on average"
 
 
 def _decimal(rho: Fraction | int) -> str:

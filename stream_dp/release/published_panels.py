@@ -9,13 +9,16 @@ Everything in it is a function of noisy values and of the study's declaration.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 from stream_dp.continual import AnyMechanism, Step
+from stream_dp.continual.panel_error import PanelError
 from stream_dp.panel import Symbols
 from stream_dp.study import Release, Study
 
@@ -36,6 +39,21 @@ RELEASE_TYPE = "stream-dp.release"
 ESTIMATES = pa.schema({"query": pa.string(), "value": pa.float64(), "standard_error": pa.float64()})
 
 
+class StatedPanelError(BaseModel):
+    """The error to expect of a query that the panel itself answers, in people, simulated.
+
+    query: in words.
+    error: the root mean square.
+    bias: the mean error; 0 where chance explains it, or below a twentieth of the error.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    query: Text
+    error: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    bias: Annotated[float, Field(allow_inf_nan=False)]
+
+
 class PanelCertificate(Certificate):
     """The certificate of a release of a panel.
 
@@ -47,6 +65,7 @@ class PanelCertificate(Certificate):
     noise_variance: the largest variance of a noisy answer.
     notes: public numbers about the step.
     panel_bias: how the panel's own answers are biased, in words.
+    panel_errors: of example queries, simulated on people of a public prior (`panel_errors.py`).
     """
 
     type: Literal["stream-dp.release"] = "stream-dp.release"
@@ -58,6 +77,7 @@ class PanelCertificate(Certificate):
     noise_variance: Exact
     notes: NumberDetails
     panel_bias: Text
+    panel_errors: Annotated[tuple[StatedPanelError, ...], Field(max_length=100)] = ()
 
     @property
     def published_rows(self) -> int:
@@ -83,9 +103,10 @@ def panel_certificate(
     *,
     mechanism: AnyMechanism,
     step: Step,
+    errors: Sequence[PanelError] = (),
     **charged: Unpack[Charged],
 ) -> PanelCertificate:
-    """The certificate of a step of a mechanism."""
+    """The certificate of a step of a mechanism. errors: to expect of the panel's own answers."""
     labels = study.periods.labels[: charged["number"]]
     base = base_certificate(study, declared, mechanism=mechanism.title, **charged)
     return PanelCertificate(
@@ -98,7 +119,13 @@ def panel_certificate(
         noise_variance=mechanism.worst_variance,
         notes=step.notes,
         panel_bias=bias_words(study, declared, mechanism),
+        panel_errors=tuple(StatedPanelError(**error) for error in stated_errors(errors)),
     )
+
+
+def stated_errors(errors: Sequence[PanelError]) -> list[dict[str, Any]]:
+    """The errors to expect of a panel's own answers as JSON."""
+    return [{"query": e.query, "error": e.error, "bias": e.bias} for e in errors]
 
 
 def panel_parts(step: Step, columns: tuple[str, ...]) -> list[tuple[str, bytes]]:

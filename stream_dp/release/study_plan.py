@@ -7,13 +7,14 @@ plan follows from the study; `checked_plan` computes it again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from stream_dp.continual import AnyMechanism, mechanism
+from stream_dp.continual.panel_error import PanelError
 from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
@@ -21,7 +22,7 @@ from stream_dp.study.method_titles import possible_titles
 
 from .certificate import Exact, base_certificate
 from .published import refusal
-from .published_panels import bias_words
+from .published_panels import bias_words, stated_errors
 from .published_sizes import noise_words
 from .published_tables import ColumnValues, column_values
 
@@ -31,6 +32,7 @@ _OF_A_RELEASE = {"period", "number", "rho", "rho_spent", "epsilon_spent", "code_
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
 _NUMBERS = {"noise_variance", "padding"}
+_SIMULATED = "panel_errors"
 
 
 class ReleasePlan(BaseModel):
@@ -66,19 +68,32 @@ def read_plan(first: Message) -> StudyPlan:
         raise refusal(first, "its plan cannot be read") from None
 
 
-def study_plan(study: Study, mechanisms: Mapping[str, AnyMechanism]) -> StudyPlan:
-    """The plan that follows from a study. mechanisms: of the panels, by release."""
+def study_plan(
+    study: Study,
+    mechanisms: Mapping[str, AnyMechanism],
+    errors: Mapping[str, Sequence[PanelError]],
+) -> StudyPlan:
+    """The plan that follows from a study.
+
+    mechanisms: of the panels, by release
+    errors: to expect of the panels' own answers, by release
+    """
     panels = {
-        declared.name: _panel(study, declared, mechanisms[declared.name])
+        declared.name: _panel(
+            study, declared, mechanisms[declared.name], errors.get(declared.name, ())
+        )
         for declared in study.releases
     }
     return panels | {d.name: _DATA_SETS[d.family](study, d) for d in study.batches or ()}
 
 
 def checked_plan(study: Study, first: Message) -> StudyPlan:
-    """The plan in message 0. Raises Inconsistent unless it follows from the study."""
+    """The plan in message 0. Raises Inconsistent unless it follows from the study.
+
+    The simulated errors of panels are taken as they are stated; all certificates repeat them.
+    """
     stated = read_plan(first)
-    expected = study_plan(study, {r.name: mechanism(study, r) for r in study.releases})
+    expected = study_plan(study, {r.name: mechanism(study, r) for r in study.releases}, {})
     if {*stated} != {*expected}:
         raise refusal(first, "its plan has not the releases of its study")
     for name, plan in expected.items():
@@ -96,7 +111,7 @@ def _difference(stated: ReleasePlan, expected: ReleasePlan) -> str | None:
         return "charges"
     if stated.mechanisms != expected.mechanisms:
         return "mechanisms"
-    for name in {**expected.states, **stated.states}:
+    for name in {**expected.states, **stated.states}.keys() - {_SIMULATED}:
         if name not in stated.states or name not in expected.states:
             return name
         pair = stated.states[name], expected.states[name]
@@ -125,7 +140,9 @@ def _states(study: Study, declared: Release | DataSetRelease, **own: object) -> 
     return {**fields, **own}
 
 
-def _panel(study: Study, declared: Release, chosen: AnyMechanism) -> ReleasePlan:
+def _panel(
+    study: Study, declared: Release, chosen: AnyMechanism, errors: Sequence[PanelError]
+) -> ReleasePlan:
     labels, (first, _) = study.periods.labels, study.span(declared)
     return ReleasePlan(
         charges={labels[i]: rho for i, rho in enumerate(chosen.charges, first - 1) if rho},
@@ -138,6 +155,7 @@ def _panel(study: Study, declared: Release, chosen: AnyMechanism) -> ReleasePlan
             padding=chosen.padding,
             noise_variance=str(chosen.worst_variance),
             panel_bias=bias_words(study, declared, chosen),
+            panel_errors=stated_errors(errors),
         ),
     )
 

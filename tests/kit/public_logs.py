@@ -91,7 +91,7 @@ def _published(study, counts, source, periods=None):
     """counts: of a release at a period number, what its mechanism takes."""
     head = {"type": STUDY_TYPE, "study": study.model_dump(mode="json", exclude_none=True)}
     mechanisms = {r.name: mechanism(study, r) for r in study.releases}
-    parts = plan_parts(study_plan(study, mechanisms))
+    parts = plan_parts(study_plan(study, mechanisms, {}))
     messages = [build_message(0, START, {**head, "study_hash": study.hash}, parts)]
     states = {name: m.init() for name, m in mechanisms.items()}
     spent = Fraction(0)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
 from stream_dp.log.log import Record
+from stream_dp.planning import panel_errors
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.cli import main
 
@@ -67,6 +68,8 @@ def recorded() -> Iterator[list[Vector]]:
     with pytest.MonkeyPatch.context() as patch:
         for mechanism in (FixedWindow, Cumulative, Joint):
             patch.setattr(mechanism, "step", noting(mechanism.step))
+        # Nothing of people that are simulated before the study begins.
+        patch.setattr(panel_errors, "simulated_errors", lambda *_, **__: ())
         yield noises
 
 

@@ -5,8 +5,11 @@ CONFIDENTIAL like their numbers; the first line says so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
+
+from stream_dp.continual.panel_error import PanelError
 
 from ..text_tables import WARNING, decimal, plain_table
 from .agreement import disagreements
@@ -39,12 +42,13 @@ def _pooled(line: QueryErrors) -> _Pooled:
     )
 
 
-def panels_text(result: Evaluation | Sweep) -> str:
-    return sweep_text(result) if isinstance(result, Sweep) else evaluation_text(result)
+def evaluation_text(
+    evaluation: Evaluation, stated: Mapping[str, Sequence[PanelError]] | None = None
+) -> str:
+    """Writes a table for each release, then whether raw answers have the theoretical errors.
 
-
-def evaluation_text(evaluation: Evaluation) -> str:
-    """Writes a table for each release, then whether raw answers have the theoretical errors."""
+    stated: by release, the errors that certificates state of the panel's own answers.
+    """
     blocks = [
         f"{WARNING}\nstudy {evaluation.study}: {evaluation.people} people, "
         f"{len(evaluation.periods)} periods, {evaluation.neighbours}, "
@@ -52,7 +56,10 @@ def evaluation_text(evaluation: Evaluation) -> str:
         "errors in people, root mean square over repetitions and periods; bias and worst: the "
         "largest of any period"
     ]
-    blocks += [f"{_heading(errors)}\n{text_table(errors)}" for errors in evaluation.releases]
+    for errors in evaluation.releases:
+        own_stated = (stated or {}).get(errors.release.split(" ")[0], ())
+        table = text_table(errors, {error.query: error for error in own_stated})
+        blocks.append(f"{_heading(errors)}\n{table}")
     faults = disagreements(evaluation)
     note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
     blocks.append("\n".join(["raw answers DISAGREE with theory:", *faults]) if faults else note)
@@ -73,8 +80,11 @@ def _heading(errors: ReleaseErrors) -> str:
     )
 
 
-def text_table(errors: ReleaseErrors) -> str:
-    """Writes all cells of a release, then its queries, with answers side by side."""
+def text_table(errors: ReleaseErrors, stated: Mapping[str, PanelError]) -> str:
+    """Writes all cells of a release, then its queries, with answers side by side.
+
+    stated: by query, what certificates state of the panel's own answers.
+    """
     name = "every pattern" if errors.kind == "window" else "every cell"
     queries = {name: {c.answer: _Pooled(c.rmse, c.theory, c.worst) for c in errors.cells}}
     bins = sum(line.kind == "bin" for line in errors.lines)
@@ -83,6 +93,7 @@ def text_table(errors: ReleaseErrors) -> str:
             queries.setdefault(query.query, {})[query.answer] = _pooled(query)
     has_plain_share = "undebiased" in queries[name]
     head = ["query", "mean truth", "theory", "raw RMSE", "ratio", "panel RMSE", "panel bias"]
+    head += ["stated RMSE", "stated mean bias"] if stated else []
     head += ["undebiased RMSE"] if has_plain_share else []
     head += ["worst raw", "worst panel"]
     lines = []
@@ -92,6 +103,10 @@ def text_table(errors: ReleaseErrors) -> str:
         line = [query_text, decimal(panel.truth), decimal(panel.theory)]
         line += [decimal(raw and raw.rmse), decimal(ratio, 3)]
         line += [decimal(panel.rmse), decimal(panel.bias, signed=True)]
+        if stated:
+            own = stated.get(query_text)
+            line.append(decimal(None if own is None else own.error))
+            line.append(decimal(None if own is None else own.bias, signed=True))
         if has_plain_share:
             line.append(decimal(by_answer["undebiased"].rmse))
         lines.append([*line, decimal(raw and raw.worst), decimal(panel.worst)])
