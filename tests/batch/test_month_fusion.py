@@ -129,6 +129,19 @@ def test_a_column_with_other_values_begins_anew():
     assert past_months([], old.columns, 1) is None
 
 
+def test_picked_pairs_of_earlier_months_stay_in_the_model():
+    earlier = tables("rounds", [1])
+    first, _ = fitted("rounds", 1)
+    picked = {a for a in (first.workload.sets[i] for i in first.answers.candidates) if len(a) == 2}
+    release = declared("rounds").model_copy(update={"rounds": 1, "per_round": 1})
+    context = FitContext(SeededNoise(2), MemoryTranscript(), number=2, earlier=tuple(earlier))
+    second = fit_people(PEOPLE, release, context)
+    assert len(second.picked[-1]) == 1
+    strong = {(0, 1), (2, 3)} & picked
+    assert strong
+    assert all(any({*a} <= {*c} for c in second.model.tree.cliques) for a in strong)
+
+
 def test_a_note_names_the_columns_that_begin_anew():
     release = declared("match")
     many = release.model_copy(update={"threshold": Fraction(40)})

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from ..measure.residual_counts import Columns
 
+MOST_CELLS = 60_000  # of the cliques of a tree whose pairs are picked
+
 Table = NDArray[np.float64]
 Axes = tuple[int, ...]
 Shape = tuple[int, ...]

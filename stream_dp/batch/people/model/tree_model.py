@@ -20,9 +20,9 @@ from ...rounds.phases import NoisyAnswers
 from ..known import Known
 from ..measure.month_fusion import Past, fused
 from ..measure.residual_counts import Columns, Residuals, centred
-from ..measure.targets import Targets
+from ..measure.targets import CLEAR, Targets
 from ..people_table import People
-from .junction_tree import JunctionTree, Table, grown_tree
+from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
 from .people_draw import draw_clique, drawn_people
 from .tree_dual import Solver, TreeDual
 
@@ -74,7 +74,7 @@ class TreeModel:
         targets = fused(Targets.of(self.residuals, measured, self.known), self.past)
         picked = [self.residuals.sets[i] for i in measured.candidates]
         pairs = tuple(dict.fromkeys(a for a in picked if len(a) == 2))
-        tree = grown_tree(targets.sizes, self.base, pairs)
+        tree = grown_tree(targets.sizes, self.base, self._with_past(pairs, targets))
         interactions = {
             a: interaction
             for a, interaction in targets.interactions.items()
@@ -100,6 +100,17 @@ class TreeModel:
             marginals=tuple(tables),
         )
         return model, dual.misfit(tables)
+
+    def _with_past(self, pairs: tuple[Columns, ...], targets: Targets) -> tuple[Columns, ...]:
+        """The picked pairs, then those of earlier tables, the clearest first, if there is room."""
+        if self.past is None:
+            return pairs
+        clear = {a: s for a, s in targets.signals.items() if s > CLEAR and a not in pairs}
+        for first, second in sorted(clear, key=lambda a: (-clear[a], a)):
+            tree = grown_tree(targets.sizes, self.base, pairs)
+            if tree.cells + tree.growth(first)[second] <= MOST_CELLS:
+                pairs = (*pairs, (first, second))
+        return pairs
 
     def sample(self, seed: int) -> People:
         assert self.tree is not None

@@ -36,10 +36,9 @@ from ...groups.workload.candidates import excess_errors
 from ...rounds.annealing import Annealed
 from ..known import Known
 from ..measure.residual_counts import Columns, Residuals, marginal_counts
-from ..model.junction_tree import JunctionTree, open_pairs
+from ..model.junction_tree import MOST_CELLS, JunctionTree, open_pairs
 from ..people_table import People, PeopleDomain
 
-MOST_CELLS = 60_000  # of the tree's cliques
 MOST_PAIR = MOST_CELLS // 2  # cells of a pair to pick from
 MOST_CANDIDATE_CELLS = 10_000_000  # of all pairs to pick from
 LABELLED = 4  # how many times the score of a pair counts that holds a label
