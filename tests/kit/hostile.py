@@ -6,7 +6,8 @@ import copy
 import hashlib
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
@@ -327,6 +328,16 @@ def mutated(draw: random.Random, sent: list[Message]) -> list[Record]:
     return sealed(chain)
 
 
+def replan(chain: list[Draft], **stated: Callable[[str], str]) -> None:
+    """The plan of every release states other texts. stated: by field, of the text that it had."""
+    (first,) = chain[0].parts
+    plan = json.loads(first[1])
+    for release in plan.values():
+        for name, changed in stated.items():
+            release["states"][name] = changed(release["states"][name])
+    chain[0].parts = [(first[0], canonical(plan))]
+
+
 def _hash_again(chain: list[Draft]) -> None:
     """A changed declaration has its own hash again, in every certificate."""
     try:
@@ -337,3 +348,5 @@ def _hash_again(chain: list[Draft]) -> None:
     for one in chain:
         if isinstance(one.head, dict):
             one.head["study_hash"] = digest.hexdigest()
+    with suppress(ValueError, KeyError, TypeError, AttributeError):  # a strange plan stays as it is
+        replan(chain, study_hash=lambda _: digest.hexdigest())

@@ -142,7 +142,7 @@ def test_a_later_format_says_to_use_a_newer_version(
     chain[0].head = {"format": 2, "type": "another"}
     assert main(["verify", in_memory_source(sealed(chain))]) == 4
     assert "message 0: is of a later format" in (line := capsys.readouterr().err)
-    assert "use a newer version" in line
+    assert "use a newer one" in line
 
 
 def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
@@ -154,9 +154,11 @@ def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
     declared = chain[0].head["study"]
     words = "\x1b]0;title\x07\x9b31m\u202eback\u2066\x7f\nhead 0000\u2028"
     declared["description"] = declared["unit"] = words
+    names = ("unit", "guarantee", "invariants")
     for one in chain[1:]:
-        for name in ("unit", "guarantee", "invariants"):
+        for name in names:
             one.head[name] = one.head[name].replace("person", words)
+    hostile.replan(chain, **dict.fromkeys(names, lambda text: text.replace("person", words)))
     hostile._hash_again(chain)
     source = in_memory_source(sealed(chain))
     assert {judged(asked, capsys) for asked in commands(source, tmp_path)} == {0}
