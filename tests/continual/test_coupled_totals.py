@@ -11,7 +11,7 @@ from kit.counter_contract import exact_costs
 
 from stream_dp.continual import Cumulative
 from stream_dp.continual.cumulative import total_bounds
-from stream_dp.continual.cumulative.coupled_budget import MOST_PERIODS, table_cost
+from stream_dp.continual.cumulative.coupled_budget import table_cost
 from stream_dp.continual.cumulative.coupled_cost_table import (
     PERIODS,
     PRIVATE_PAIR,
@@ -23,6 +23,7 @@ from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
 from stream_dp.continual.cumulative.total_bounds import MOST_BOUNDED, least_rmse
 from stream_dp.continual.stored_design import NONE
+from stream_dp.study.study import MOST_TOTALS
 
 RHO = Fraction(1, 200)
 UNIT = float(2 * RHO) ** 0.5
@@ -116,7 +117,7 @@ def test_beyond_the_exact_costs_of_the_table_a_cost_is_that_of_more_periods(tabl
     for t in (301, 313, 325):
         assert table_cost(table, t, entries=False) == exact[PERIODS.index(325)]
     assert all(own <= exact[t] for t, own in enumerate(with_entries, 1))
-    for t in (121, 299, 300, 349, MOST_PERIODS):
+    for t in (121, 299, 300, 349, MOST_TOTALS):
         assert table_cost(table, t, entries=True) == table_cost(table, t + 1, entries=False)
 
 
@@ -138,7 +139,7 @@ def test_the_factors_are_the_same_on_every_machine():
     """The tables are of these numbers."""
     digests = {}
     for public_size in (False, True):
-        factors = coupled_strategy(public_size=public_size, periods=MOST_PERIODS + 1).factors
+        factors = coupled_strategy(public_size=public_size, periods=MOST_TOTALS + 1).factors
         digests[public_size] = hashlib.sha256(factors.astype("<i8").tobytes()).hexdigest()
     assert digests == {
         False: "024faa6c7d5777181072d4025c1026a973dcfbc4ea0e65bd8e127869c9a84717",

@@ -13,8 +13,6 @@ from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PA
 from .coupled_gains import coupled_gains
 from .coupled_strategy import CoupledStrategy, Floats, Integers, coupled_strategy
 
-MOST_PERIODS = 600  # periods, with entries or without
-
 
 @dataclass(frozen=True, kw_only=True)
 class CoupledBudget:
@@ -88,7 +86,8 @@ def table_cost(table: CostTable, t: int, *, entries: bool) -> int:
     Between the periods of the table it is the cost of the next one. The rows and the histories of
     t periods are part of those of more periods, so that cost is an upper bound. Beyond the part
     with entries it is the cost of t + 1 periods without: entries and totals over t periods are the
-    totals over t + 1, but for a row and for the histories that begin in the last period.
+    totals over t + 1, but for a row and for the histories that begin in the last period. The table
+    is long enough for a study's totals (`MOST_TOTALS`).
     """
     if entries and t <= len(table.with_entries):
         return table.with_entries[t - 1]

@@ -30,7 +30,7 @@ from stream_dp.study import CumulativeRelease, JointRelease, Study
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
 from ..stored_design import NONE, StoredDesign
-from .coupled_budget import MOST_PERIODS, CoupledBudget
+from .coupled_budget import CoupledBudget
 from .cumulative_design import CumulativeDesign
 from .cumulative_panel import in_order, monotone, random_rises
 from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
@@ -67,11 +67,6 @@ class Cumulative(CumulativeDesign):
     bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
-        if self.counter is None and self.horizon > MOST_PERIODS:
-            raise UserError(
-                f"counter: totals are measured together for up to {MOST_PERIODS} periods, not"
-                f" {self.horizon}; declare 'unbounded', or fewer periods"
-            )
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
 
