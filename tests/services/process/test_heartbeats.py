@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kit.households import TEXT, HouseholdFolder, use_fit_in_rounds
 from kit.panels import StudyFolder, declaration
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -29,6 +31,7 @@ from stream_dp.services.process.heartbeats import (
     new_heartbeat,
     watch_other,
 )
+from stream_dp.services.releaser.clocks import Clocks
 from stream_dp.services.releaser.listeners import ConfidentialMetrics
 from stream_dp.services.releaser.lookout import Lookout
 from stream_dp.services.releaser.releaser_facts import Facts
@@ -140,3 +143,52 @@ def test_status_names_the_process_that_is_missing(tmp_path: Path) -> None:
         data, words = said()
         assert "aggregator: MISSING, ended with code 4" in words
         assert [p["missing"] for p in data["processes"]] == [False, True]
+
+
+# By fault of the operations page: a sign of life of the process that it meets, and the line of
+# `status`. A lost key is in tests/services/releaser/test_encryption.py, late data are in
+# tests/services/commands/test_rejected.py, a dead aggregator is above, and the monitor is not of
+# the study: its service manager knows.
+FAULTS = {
+    "disk": ("releaser", {"ended": 5}, "releaser: MISSING, ended with code 5"),
+    "registry": ("releaser", {"ended": 5}, "releaser: MISSING, ended with code 5"),
+    "registry, in parts": ("aggregator", {"ended": 5}, "aggregator: MISSING, ended with code 5"),
+    "snapshots": ("releaser", {"ended": 4}, "releaser: MISSING, ended with code 4"),
+    "snapshots, in parts": ("aggregator", {"ended": 4}, "aggregator: MISSING, ended with code 4"),
+    "worker": ("worker", {"ended": 137}, "worker: MISSING, ended with code 137"),
+}
+START = {"releaser": "run", "aggregator": "aggregate", "worker": "worker"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_status_names_what_a_fault_has_ended(
+    fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, sign, line = FAULTS[fault]
+    use_fit_in_rounds(monkeypatch)
+    more = 'worker = false\nengine = "processes"\nparts = 4\n' if process == "aggregator" else ""
+    homes = HouseholdFolder(folder / "homes", TEXT + more)
+    homes.prepare()
+    if process == "worker":
+        homes.run()
+    with closing(homes.setting.log()) as log:
+        log.create({HEARTBEATS: len(PROCESSES)})
+        if process == "aggregator":
+            say(log, "releaser", waits=Waiting(AWAITED.name, AWAITED.message, time.time() - 300))
+        say(log, process, **sign)
+    text = status.run(SimpleNamespace(study=homes.file)).text  # type: ignore[arg-type]
+    (said,) = (words for words in text.splitlines() if words.startswith(f"{process}: "))
+    assert said.startswith(line)
+    assert f"start it: stream-dp {START[process]} {homes.file}" in said
+
+
+def test_status_says_that_a_close_waits_for_clocks(tmp_path: Path) -> None:
+    place = StudyFolder(tmp_path)
+    wall = iter([1000.0, 9000.0])  # set an hour ahead and more
+    clocks = Clocks(lambda: next(wall), lambda: 0.0)
+    with closing(Deployment.load(place.file).log()) as log:
+        log.create({HEARTBEATS: len(PROCESSES), "reports": 2})
+        message = f"2021-01 goes out {clocks.before(5000.0)}"
+        say(log, "releaser", waits=Waiting("release-awaited", message, time.time() - 300))
+    text = status.run(SimpleNamespace(study=place.file)).text  # type: ignore[arg-type]
+    assert re.search(r"^releaser: lives, .*; for 5m.*once the clocks agree", text, re.MULTILINE)
