@@ -147,6 +147,24 @@ def test_many_columns_whose_pairs_are_all_too_large_are_measured_alone():
     assert plan.counting.rho + singles.rho == 1
 
 
+def test_many_columns_are_measured_at_once_where_noise_is_small():
+    """The rule is about people's number, so that `check`, the fit and the certificate share it."""
+    columns = domain(*[4] * 24)
+    plan, titles = people_plan(columns, release(1, 24)), set()
+    assert plan.fewest > Choice(columns, Fraction(98, 100)).fewest_at_once([(0, 1)])
+    for people in plan.supposed:
+        steps = plan.steps(people)
+        titles.add(steps.title)
+        assert (steps.last is not None) == (steps.tree is None) == (people >= plan.fewest)
+    assert titles == {*plan.titles}
+    assert len(titles) == 2
+    # Four times rho is as good as twice as many people.
+    assert people_plan(columns, release(4, 24)).fewest == pytest.approx(plan.fewest / 2, abs=1)
+    # What noisy answers choose in the end may be triples, as for fewer columns.
+    assert plan.steps(plan.fewest).last.triples
+    assert not people_plan(domain(*[4] * 51), release(1, 51)).steps(10**9).last.triples
+
+
 def test_little_budget_invents_no_more_than_single_columns():
     """People without any dependence: the largest dependence of the table is that of a sample."""
     rng = np.random.default_rng(1)

@@ -51,12 +51,12 @@ def scores_of(pairs, people, model):
 
 
 @pytest.mark.parametrize(("moves", "replaced"), [(True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("labels", [(), (1,)])
-def test_no_score_changes_by_more_than_is_charged(moves, replaced, labels):
+@pytest.mark.parametrize(("labels", "guessing"), [((), False), ((1,), False), ((), True)])
+def test_no_score_changes_by_more_than_is_charged(moves, replaced, labels, guessing):
     """Every neighbour of every table of two people, and models that answer anything."""
     own = domain(2, 3, 2, moves=moves, replaced=replaced, size=None if moves else 2)
     free = domain(2, 3, 2)
-    pairs = ranked_pairs(own, frozenset(labels))
+    pairs = replace(ranked_pairs(own, frozenset(labels)), guessing=guessing)
     every = list(product(range(2), range(3), range(2)))
     rng, largest = np.random.default_rng(1), 0
     room = sum(free.cells(a) for a in pairs.sets if len(a) == 2)
@@ -192,18 +192,28 @@ def test_dependent_pairs_are_picked_and_independent_ones_are_no_more_dependent_t
 
 
 def test_a_column_that_is_a_function_of_another_is_picked_though_its_cells_are_many():
-    """Noise of its marginal exceeds its error, and pairs of few values have more to gain."""
+    """Of many columns. Noise of its marginal exceeds its error, and other pairs have more to gain.
+
+    Only guesses see it.
+    """
     rng = np.random.default_rng(3)
     first, trait = rng.integers(0, 30, 3000), rng.normal(0, 1, 3000)
-    few = [trait + rng.normal(0, 1, 3000) > 0 for _ in range(6)]
+    few = [trait + rng.normal(0, 1, 3000) > 0 for _ in range(22)]
     codes = np.column_stack([first, rng.permutation(30)[first] % 9, *few]).astype(np.int64)
-    people = People(domain(30, 9, *[2] * 6), codes)
-    fit = fit_people(people, release(people, Fraction(1, 100), 6, 2), FitContext(SeededNoise(1)))
+    people = People(domain(30, 9, *[2] * 22), codes)
+    own = release(people, Fraction(1, 100)).model_copy(update={"rounds": None, "per_round": None})
+    fit = fit_people(people, own, FitContext(SeededNoise(1)))
     assert (0, 1) in [fit.workload.sets[i] for round_ in fit.picked for i in round_]
     assert any({0, 1} <= {*clique} for clique in fit.model.tree.cliques)
-    shares = [marginal_counts(p, (0, 1)) / p.N for p in (people, fit.sample(1))]
-    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.45  # independence has .89
     assert 0 <= fit.notes["duality_gap"] <= 1e-3
+    # Before anything but single columns is known, to the true shares.
+    pair = fit.workload.numbers[0, 1]
+    true = fit.workload.judged(people)([pair])
+    independent = np.outer(*(np.bincount(codes[:, c]) / 3000 for c in (0, 1))).reshape(-1)
+    noise = [6000.0 / fit.workload.noise(pair, 1.0)]  # as much as the largest error
+    score = fit.workload.scores([pair], true, 3000 * independent, noise)
+    blind = replace(fit.workload, guessing=False)
+    assert blind.scores([pair], true, 3000 * independent, noise) <= 0 < 1500 < score
 
 
 class Killed(Exception):

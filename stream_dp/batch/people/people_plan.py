@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import combinations
 from math import prod
 
 from stream_dp.errors import UserError
@@ -33,8 +34,8 @@ from .measure.residual_counts import Columns, Residuals, all_residuals
 from .measure.residual_noise import residual_phase
 from .model.tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
 from .people_table import PeopleDomain
-from .select.all_pairs import MOST_TRIPLE, NUMBER, AllPairs, label_columns
-from .select.choice import MANY, Choice, divided_picks
+from .select.all_pairs import MOST_TRIPLE, NUMBER, AllPairs, label_columns, smallest_triples
+from .select.choice import MANY, MOST_WITH_TRIPLES, Choice, divided_picks
 from .select.pairs import (
     MOST_PAIR,
     RankedPairs,
@@ -187,16 +188,16 @@ def _rounds_plan(
 def _chosen_plan(
     domain: PeopleDomain, release: PeopleRelease, known: tuple[Known, ...]
 ) -> PeoplePlan:
-    """The plan by the number of people; from MANY columns on, neither triples nor large pairs."""
+    """The plan by the number of people; from MANY columns on, without large pairs."""
     labels, many = label_columns(release), len(domain.columns) >= MANY
-    sets = ranked_pairs(domain).sets if many else all_residuals(domain, 3, MOST_TRIPLE).sets
-    workload, base = RankedPairs(domain, sets), known_sets(domain, known)
+    sets = _sets_of_many(domain) if many else all_residuals(domain, 3, MOST_TRIPLE).sets
+    workload, base = RankedPairs(domain, sets, guessing=many), known_sets(domain, known)
     everything = AllPairs(workload, release.rho, labels, known)
     pairs = [*pickable_pairs(workload, labels).values()]
     rho = (1 - NUMBER * domain.moves) * release.rho
-    choice, fewest = Choice(domain, rho), math.inf
-    if not many:
-        fewest = max(1, choice.fewest_at_once(everything.sets(2))) if pairs else 1
+    choice, fewest, every = Choice(domain, rho), math.inf, everything.sets(2)
+    if not many or len(every) == math.comb(len(domain.columns), 2):
+        fewest = max(1, choice.fewest_at_once(every)) if pairs else 1
 
     @cache
     def steps(people: int) -> Steps:
@@ -213,8 +214,16 @@ def _chosen_plan(
         tree = TreeModel(workload, base, known, solver=OF_FEW_PAIRS)
         return Steps(PICKED_TITLE, phases, tree=tree)
 
-    threshold = 1 if many else math.ceil(min(fewest, MANY_PEOPLE))
+    threshold = 1 if fewest == math.inf else math.ceil(min(fewest, MANY_PEOPLE))
     return _counted(workload, known, release, steps, threshold)
+
+
+def _sets_of_many(domain: PeopleDomain) -> tuple[Columns, ...]:
+    """Pairs to pick from, and the smallest triples of not too many columns."""
+    columns, sets = range(len(domain.columns)), ranked_pairs(domain).sets
+    if len(columns) > MOST_WITH_TRIPLES:
+        return sets
+    return (*sets, *smallest_triples(domain, [*combinations(columns, 3)]))
 
 
 def single_columns(domain: PeopleDomain) -> list[Columns]:

@@ -22,7 +22,9 @@ from ..people_table import PeopleDomain
 CLEAR = 50.0  # deviations of noise: the signal of the median pair, if all are measured at once
 SHARE = Fraction(3, 4)  # of rho: what the rule supposes that all pairs have together
 LARGE = 1_000  # cells of the median pair: no tree has room for larger ones
-MANY = 24  # columns from which pairs are picked, or none is measured
+MANY = 24  # columns of which all pairs are measured at once only if their noise is below PRECISE
+PRECISE = 0.018  # total variation: the noise of the median of all pairs, if they have SHARE of rho
+MOST_WITH_TRIPLES = 50  # columns: with more of them no triple is measured
 SINGLES = 0.025  # total variation: the noise of the median single column where pairs are picked
 LEAST_SINGLES, MOST_SINGLES = Fraction(15, 100), Fraction(60, 100)  # of rho
 PAIR = 0.15  # total variation: the noise of the median pair, as far as there is rho for it
@@ -46,18 +48,27 @@ class Choice:
         The strongest dependence of m and n values, m >= n, has the squared norm 1 / m - 1 / (m n):
         one column follows from the other. Noise of variance v in a cell has (m - 1)(n - 1) v, with
         a deviation of sqrt(2 (m - 1)(n - 1)) v.
+
+        Of many columns the noise must be small as well. A tree of picked pairs leaves out the
+        dependence of other pairs, however much rho there is: about as much as that noise.
         """
-        if float(np.median([self.domain.cells(a) for a in pairs])) > LARGE:
+        is_large = float(np.median([self.domain.cells(a) for a in pairs])) > LARGE
+        if is_large and not self.many:
             return 0
         residuals = Residuals(self.domain, tuple(pairs))
         variances = residual_phase(residuals, pairs, SHARE * self.rho).variances(residuals)
+        precise = median_variation(residuals, variances, 1) / PRECISE if self.many else 0
         signals = []
         for candidate, variance in variances.items():
             first, second = (self.domain.sizes[c] for c in pairs[candidate])
             cells, largest = first * second, max(first, second)
             noise = float(variance) / cells**2 * math.sqrt(2 * ((first - 1) * (second - 1)))
             signals.append((1 / largest - 1 / cells) / noise)
-        return math.sqrt(CLEAR / float(np.median(signals)))
+        return max(precise, math.sqrt(CLEAR / float(np.median(signals))))
+
+    @property
+    def many(self) -> bool:
+        return len(self.domain.columns) >= MANY
 
     def singles_share(self, people: int, least: Fraction = LEAST_SINGLES) -> Fraction:
         """The share of rho for single columns where pairs are picked: `least` or more."""

@@ -4,8 +4,8 @@ Source: McKenna, Mullins, Sheldon, Miklau 2022, "AIM" (arXiv 2201.12677): its sc
 noise and its exact inference. This version measures residuals of pairs, with exact noise, several
 in a round; the tree that its pairs need is bounded when they are picked.
 
-Scores are about the pairs' marginals, whose counts one person changes least. A score is the larger
-of two.
+Scores are about the pairs' marginals, whose counts one person changes least. A score is the
+error; where the default picks among many columns, guesses if they are larger.
 - Error: the sum of |count - rounded answer| over a marginal's cells, less the error that noise
   would leave. A row that comes or goes changes one count by 1, a row that is replaced at most two,
   and so the error.
@@ -49,9 +49,11 @@ class RankedPairs(Residuals):
     """Ranked pairs: see `phases.Ranked`.
 
     labels: columns that are to be predicted.
+    guessing: whether guesses count as well as errors.
     """
 
     labels: frozenset[int] = frozenset()
+    guessing: bool = False
 
     @property
     def sensitivity(self) -> int:
@@ -76,8 +78,9 @@ class RankedPairs(Residuals):
         """Scores of marginals; deviations are of the noise in an entry of a pair's residual."""
         sizes = np.diff(self.starts)[list(candidates)]
         noise = [self.noise(i, d) for i, d in zip(candidates, deviations, strict=True)]
-        errors = excess_errors(sizes, true, model, np.array(noise))
-        scores = np.maximum(errors, self.guesses(candidates, true, model))
+        scores = excess_errors(sizes, true, model, np.array(noise))
+        if self.guessing:
+            scores = np.maximum(scores, self.guesses(candidates, true, model))
         weights = [LABELLED if self.labels & {*self.sets[i]} else 1 for i in candidates]
         return scores * np.array(weights, np.int64)
 
