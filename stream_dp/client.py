@@ -5,6 +5,7 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -21,9 +22,9 @@ from stream_dp.answers.joint_answers import JointAnswers, joined
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.panel_counts import PanelCounts, PanelTally
 from stream_dp.answers.tables.table_facts import PublishedTables
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
-from stream_dp.log.message import Message, read_messages
+from stream_dp.log.message import Message, canonical, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.panel import Panel
 from stream_dp.release.overview import release_rows
@@ -41,7 +42,7 @@ from stream_dp.release.published import refusal
 from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
-from stream_dp.release.signatures import Signatures
+from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.statements import checked_certificates
 from stream_dp.release.study_plan import checked_plan
 from stream_dp.study import has_patterns
@@ -173,12 +174,8 @@ class PublicLog:
         """
         if key is not None:
             self.signatures.require(key)
-        if head is not None and head not in {message.hash for message in self.messages}:
-            raise Inconsistent(
-                "public log: the hash kept elsewhere is not in its chain: an older log was"
-                " restored, or it is another study's; 'stream-dp verify STUDY.toml --head HASH'"
-                " says whether the journal has the hash, which is no fault"
-            )
+        if head is not None:
+            require_head(head, {message.hash for message in self.messages})
 
     @cached_property
     def releases(self) -> list[PublishedRelease]:
@@ -302,7 +299,10 @@ class PublicLog:
 
         Hashes and contents were checked on reading. Raises Inconsistent.
         """
-        if self.messages[0].head.get("study_hash") != self.study.hash:
+        head = self.messages[0].head
+        # The declaration as it stands, which others hash, and as it was read here.
+        hashes = {hashlib.sha256(canonical(head["study"])).hexdigest(), self.study.hash}
+        if hashes != {head.get("study_hash")}:
             raise refusal(self.messages[0], "the study's declaration does not have its hash")
         plan = checked_plan(self.study, self.messages[0])
         spent = checked_certificates(self.study, plan, self.published)

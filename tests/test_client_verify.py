@@ -28,6 +28,7 @@ SENT = published_messages(employment_study(), Silent())
     [
         (0, {"type": "other"}, "does not begin with a study's declaration"),
         (0, {"study": {"name": "x"}}, "does not begin with a study's declaration"),
+        (0, {"study": {**SENT[0].head["study"], "batches": None}}, "does not have its hash"),
         (0, {"study_hash": "f" * 64}, "declaration does not have its hash"),
         (2, {"study_hash": "f" * 64}, "of another study"),
         (2, {"rho": "1/1000"}, "its budget does not add up"),

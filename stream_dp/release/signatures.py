@@ -6,6 +6,8 @@ with the key so far, names the next. A log whose first message names no key is n
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message
 from stream_dp.log.signing import can_check, is_key, is_signed
@@ -68,3 +70,13 @@ class Signatures:
         if self.keys[:1] != [key]:
             first = self.keys[0] if self.keys else "no key"
             raise Inconsistent(f"public log: message 0 names {first}, not the key kept elsewhere")
+
+
+def require_head(head: str, hashes: Collection[str]) -> None:
+    """Raises Inconsistent unless a hash that was kept elsewhere is among those of the messages."""
+    if head not in hashes:
+        raise Inconsistent(
+            "public log: the hash kept elsewhere is not in its chain: an older log was restored,"
+            " or it is another study's; 'stream-dp verify STUDY.toml --head HASH' says whether the"
+            " journal has the hash, which is no fault"
+        )
