@@ -56,8 +56,7 @@ __all__ = ["LEVEL", "Answer", "PublicLog", "PublishedRelease", "open"]
 def open(address: str, *, key: str | None = None, head: str | None = None) -> PublicLog:
     """Reads and checks the public log at `sqlite:FILE` or at `kafka://host:port,.../prefix`.
 
-    key, head: kept elsewhere; see `PublicLog.require`.
-
+    key, head: see `PublicLog.require`.
     A cluster's settings come from the file that STREAM_DP_KAFKA_SETTINGS names. Raises UserError,
     LogError (Missing where nothing is published there yet), Inconsistent.
 
@@ -167,10 +166,8 @@ class PublicLog:
     def require(self, *, key: str | None = None, head: str | None = None) -> None:
         """Raises Inconsistent unless the log is the one that was pinned.
 
-        key: the public key that message 0 names, `ed25519:...`; None for any, or none
+        key: the public key that message 0 names, `ed25519:...`; UserError for what is none
         head: the hash of a message, the last one when it was kept; None for any
-
-        Raises UserError for a key that is none.
         """
         if key is not None:
             self.signatures.require(key)
