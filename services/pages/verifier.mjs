@@ -437,11 +437,20 @@ function declaration(first) {
   return refuse(first.index, "it does not begin with a study's declaration that this version can read");
 }
 
-/** The guarantee of a study in words. */
-function guarantee({ unit, neighbours }) {
+/** The label of the first period that any release covers, the last in which people enter a closed cohort. */
+function lastEntry({ releases, batches }, numbers) {
+  const starts = releases.map((release) => numbers.get(release.first) ?? 1);
+  const dues = (batches ?? []).map((batch) => (batch.at ? Math.min(...batch.at.map((label) => numbers.get(label))) : (batch.every ?? 1)));
+  const first = Math.min(...starts, ...dues);
+  return [...numbers.keys()].find((label) => numbers.get(label) === first);
+}
+
+/** The guarantee of a study in words. closing: the last period in which people enter a closed cohort. */
+function guarantee({ unit, neighbours, population }, closing) {
   const change = { add_remove: `one ${unit}, with its whole history, is added or removed`, replace_one: `one ${unit}'s whole history is replaced by any other`,
     replace_in_place: `one ${unit}'s own attributes change, over the whole history; groups, their sizes and their attributes do not` }[neighbours];
-  return `All releases of the study together are rho-zCDP where ${change}. It holds for one ${unit} at a time, over all periods.`;
+  const words = `All releases of the study together are rho-zCDP where ${change}. It holds for one ${unit} at a time, over all periods.`;
+  return population?.closed ? `${words} The cohort is closed: a ${unit} without an accepted answer by ${closing} is never counted.` : words;
 }
 
 /** What the parts of message 0 say, as JSON; null for anything else. */
@@ -456,11 +465,12 @@ function checkPlan(first, { study, numbers, declared }) {
   const sound = (one) => isObject(one) && isObject(one.charges) && isObject(one.states) && isList(isText)(one.mechanisms) && Object.values(one.charges).every(fraction);
   if (!isObject(plan) || !Object.values(plan).every(sound)) refuse(0, "its plan cannot be read");
   if (!same(Object.keys(plan).sort(), [...declared.keys()].sort())) refuse(0, "its plan has not the releases of its study");
+  const closing = lastEntry(study, numbers);
   for (const [name, release] of declared) {
     const charges = Object.entries(plan[name].charges), cost = total(charges.map(([, rho]) => fraction(rho))), own = study.releases.includes(release);
     const due = own ? fraction(release.rho) : total(charges.map(() => fraction(release.rho)));
     if (charges.some(([label]) => !numbers.has(label)) || compare(cost, due)) refuse(0, `its plan of ${name}: charges is not what follows from the study`);
-    const expected = { study: study.name, study_hash: first.head.study_hash, release: name, kind: release.kind, unit: study.unit, neighbours: study.neighbours, horizon: study.periods.count, guarantee: guarantee(study) };
+    const expected = { study: study.name, study_hash: first.head.study_hash, release: name, kind: release.kind, unit: study.unit, neighbours: study.neighbours, horizon: study.periods.count, guarantee: guarantee(study, closing) };
     for (const field of Object.keys(expected)) if (!same(plan[name].states[field] ?? null, expected[field])) refuse(0, `its plan of ${name}: ${field} is not what follows from the study`);
   }
   return plan;

@@ -324,7 +324,8 @@ class Study(StudyKeys):
         if not self.population.closed:
             return None
         first = [self.span(release)[0] for release in self.releases]
-        return min([*first, *(n for b in self.batches or () for n in self.due_periods(b)[:1])])
+        due = [n for batch in self.batches or () for n in self.due_periods(batch)[:1]]
+        return min([*first, *due], default=1)
 
     def admits_late_entry(self, release: Release) -> bool:
         """Whether people may enter after the first histogram of the release, which omits them.

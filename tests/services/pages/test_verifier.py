@@ -18,6 +18,7 @@ import pytest
 from kit.hostile import Draft, drafts, mutated, sealed, sound
 from kit.hostile_arrow import ARROW
 from kit.movers import moves_public
+from kit.panels import StudyFolder, declaration, script
 from kit.verifiers import VERIFIER, verdicts
 
 from stream_dp.log import open_log
@@ -374,6 +375,18 @@ def test_sizes_have_the_same_verdict(tmp_path: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     ((code, answer),) = verdicts([(path, {})])
     assert (code, answer) == said(capsys, path) == (0, answer)
+
+
+def test_a_closed_cohort_has_the_same_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = declaration(neighbours="add_remove", size=None, closed=True)
+    place = StudyFolder(tmp_path / "cohort", text)
+    place.send([record for records in script() for record in records])
+    assert place.run()
+    capsys.readouterr()
+    ((code, answer),) = verdicts([(place.public_db, {})])
+    assert (code, answer) == said(capsys, place.public_db) == (0, answer)
 
 
 # The declaration of a study is not checked in full, nor all types in a certificate.
