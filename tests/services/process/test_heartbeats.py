@@ -149,7 +149,7 @@ def test_status_names_the_process_that_is_missing(tmp_path: Path) -> None:
 # `status`. A lost key is in tests/services/releaser/test_encryption.py, late data are in
 # tests/services/commands/test_rejected.py, a dead aggregator is above, and the monitor is not of
 # the study: its service manager knows.
-FAULTS = {
+FAULTS: dict[str, tuple[Process, dict[str, int], str]] = {
     "disk": ("releaser", {"ended": 5}, "releaser: MISSING, ended with code 5"),
     "registry": ("releaser", {"ended": 5}, "releaser: MISSING, ended with code 5"),
     "registry, in parts": ("aggregator", {"ended": 5}, "aggregator: MISSING, ended with code 5"),

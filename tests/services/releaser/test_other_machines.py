@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,35 @@ def test_a_study_goes_on_with_other_kernels_to_the_same_bytes(tmp_path: Path) ->
     stays, moves = (rows(tmp_path / name / "public.db", RELEASES) for name in ("stays", "moves"))
     assert len(stays) > 200
     assert stays == moves
+    one, other = (read(tmp_path / "stays" / "public.db", machine) for machine in (ONE, OTHER))
+    assert one["verified"] == other["verified"]
+    assert one["answers"].keys() == other["answers"].keys()
+    for release, answers in one["answers"].items():
+        assert answers == pytest.approx(other["answers"][release], rel=1e-7, abs=1e-7), release
+
+
+def read(public: Path, machine: dict[str, str]) -> dict[str, Any]:
+    """What an analyst's machine verifies, and its answers by release."""
+    program = """
+import json, sys
+import stream_dp
+log = stream_dp.open("sqlite:" + sys.argv[1])
+answers = {}
+for name in dict.fromkeys(r.certificate.release for r in log.releases):
+    last = log.periods_of(name)[-1]
+    found = [log.answer(name, query, last, count=True) for query in log.queries(name)[:3]]
+    answers[name] = [number for a in found for number in (a.value, a.standard_error)]
+print(json.dumps({"verified": log.verify(), "answers": answers}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(public)],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **machine},
+        check=True,
+        capture_output=True,
+        timeout=600,
+    )
+    answered: dict[str, Any] = json.loads(done.stdout)
+    return answered
 
 
 @pytest.fixture
