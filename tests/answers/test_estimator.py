@@ -188,12 +188,14 @@ def test_alone_and_measured_once_nothing_is_gained(name):
     for text, number in asked_of(case.declared, case):
         answer = case.answer(best, case.declared, text, number)
         asked = parse_query(text, "x", case.alphabet.values)
+        rounding = 1e-9
         if isinstance(asked, TotalQuery):
             stated = release.totals.variance(asked.threshold, number)
+            rounding = 2.0**-14  # `coupled_gains` rounds up
         else:
             weights = asked.over(release.window.bins).astype(float)
             _, stated = release.window.functional(number, weights)
-        assert answer.variance == pytest.approx(stated, rel=1e-9, abs=1e-9), (text, number)
+        assert answer.variance == pytest.approx(stated, rel=rounding, abs=1e-9), (text, number)
 
 
 def test_damaged_measurements_are_refused():
