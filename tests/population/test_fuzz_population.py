@@ -227,8 +227,18 @@ class Colliding(Decoder):
         return hashed
 
 
-@pytest.mark.parametrize("study", [OPEN, BOUNDED, CLOSED], ids=["open", "bounded", "closed"])
-@pytest.mark.parametrize("kinds", [None, 1, 2], ids=["hashes", "half in common", "two halves"])
+STUDIES = {"open": OPEN, "bounded": BOUNDED, "closed": CLOSED}
+HASHES = {"hashes": None, "half in common": 1, "two halves": 2}
+# More than one half in common is slow, but in an open study.
+CASES = [
+    pytest.param(study, kinds, id=f"{name}-{which}", marks=slow)
+    for name, study in STUDIES.items()
+    for which, kinds in HASHES.items()
+    for slow in [[pytest.mark.slow] if kinds == 2 and study is not OPEN else []]
+]
+
+
+@pytest.mark.parametrize(("study", "kinds"), CASES)
 @settings(max_examples=60, suppress_health_check=SHARED)
 @given(stream=streams, data=st.data(), size=st.sampled_from([*range(1, 7), 1 << 20]))
 def test_the_population_is_what_a_dictionary_would_be(
