@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from stream_dp.panel import Columns, window_symbols
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
-from stream_dp.study import JointRelease, Study
+from stream_dp.study import JointRelease, Strategy, Study
 
 from ..base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
 from ..cumulative.cumulative import Cumulative
@@ -166,6 +166,11 @@ class Joint:
         events: NDArray[np.int64] = np.isin(symbols, self.events).sum(axis=1)
         return events
 
+    @property
+    def _coarse(self) -> bool:
+        """Whether coarse sums are kept: where people come and go or enter late they gain none."""
+        return self.window.strategy == Strategy.RESIDUALS and self.window.left_out is None
+
     def demand(self, t: int) -> Demand:
         sums = [vector for period in self._measured_at(t) for vector in self.totals.demand(period)]
         return (*self.window.demand(t), *sums)
@@ -230,6 +235,7 @@ class Joint:
             self._targets(t, sums),
             events=inside,
             absences=window.fit.absences(target, np.array([rows]), coins),
+            coarse=self._coarse,
         )
         # Patterns with as many events in a row, so that the sums are rounded by less than 1.
         order = np.lexsort((coins.random(window.bins), inside))
@@ -280,6 +286,7 @@ class Joint:
             self._targets(t, rises),
             events=events,
             absences=window.fit.absences(target, room.sum(axis=1), coins),
+            coarse=self._coarse,
         )
         moves = rounded_moves(fitted[:, :, events].sum(axis=2), room, coins)
         order, starts = shuffled_groups(cells, room.size, coins)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..products import power, product
-from .coarse_sums import LEAST_SYMBOLS, coarse_sums
+from .coarse_sums import LEAST_SYMBOLS, CoarseSums, coarse_sums
 
 Floats = NDArray[np.float64]
 
@@ -216,6 +216,13 @@ def nearest_panel(
     return fitted
 
 
+def held_sums(target: Floats, metric: PatternMetric) -> CoarseSums:
+    """The coarse sums of a histogram that are kept nearer to `target`, (q^k,)."""
+    every = coarse_sums(metric.q, metric.width)
+    rare = every.rare_symbols(target, math.sqrt(metric.variance))
+    return coarse_sums(metric.q, metric.width, rare)
+
+
 def _descent(
     target: Floats, metric: PatternMetric, absences: Absences | None, *, coarse: bool
 ) -> Callable[[Floats], Floats]:
@@ -226,10 +233,7 @@ def _descent(
     unknown = np.arange(target.size) == (-1 if absences is None else absences.pattern)
     if not coarse:
         return lambda point: metric.slope(np.where(unknown, 0.0, point - target)) / metric.most
-    every = coarse_sums(metric.q, metric.width)
-    held = coarse_sums(
-        metric.q, metric.width, every.rare_symbols(target, math.sqrt(metric.variance))
-    )
+    held = held_sums(target, metric)
     most = metric.most + held.most / metric.variance
 
     def descent(point: Floats) -> Floats:
