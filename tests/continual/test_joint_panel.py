@@ -188,7 +188,7 @@ def test_noise_does_not_push_those_with_an_event_to_one_side():
     truth, rho = simulate.poverty(1), Fraction(1, 200)
     shape = {"horizon": 12, "neighbours": "replace_one", "rows": len(truth)}
     window = FixedWindow(values=(0, 1), width=3, rho=rho * 3 / 5, **shape).best(padded=False)
-    joint = Joint(window, Cumulative(rho=rho * 2 / 5, **shape).best(), (1,))
+    joint = Joint(window, Cumulative(rho=rho * 2 / 5, **shape), (1,))
     true = (np.cumsum(truth, axis=1) > 0).sum(axis=0)
     off = [
         state.totals.sums[1] - true[t - 1]
