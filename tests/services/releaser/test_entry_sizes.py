@@ -57,7 +57,7 @@ def test_a_close_adds_at_most_20_kb(plan, period):
     study, (release,) = plan.study, plan.study.releases
     rng, mechanism = np.random.default_rng(1), plan.mechanisms["totals"]
     topic = TopicInfo("x" * 32, 1, {0: 0})
-    begin = Entry(genesis(study, {}, plan.design, topic, b"k" * 32, True, places={}))
+    begin = Entry(genesis(study, {}, b"", topic, b"k" * 32, True, places={}))
     state = ReleaseState(release, mechanism, long_state(mechanism, period - 1, rng))
     counts = {"totals": rng.integers(0, 20, PERIODS + 1)}
     closed = ClosedInput(
