@@ -132,7 +132,7 @@ class Noiseless:
         sizes = [size for _, size in demand]
         # Its counters measure on a fine lattice: their noise is far above that of patterns.
         if sizes and min(variance for variance, _ in demand) > FINE:
-            self._drew(len(sizes))
+            self._drew(sum(sizes))
         coins = np.random.default_rng(int.from_bytes(os.urandom(16), "big"))
         return Draw(tuple(np.zeros(size, np.int64) for size in sizes), coins)
 
