@@ -30,7 +30,7 @@ COMMON |= {"level", "method", "reason"}
 def public(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> PublicLog:
     """The public log of a study with one release; `stream-dp estimate` reads the same log."""
     log = published(request.param)
-    monkeypatch.setattr(estimate, "open_public", lambda _, keep: (PublicLog(log, keep), None))
+    monkeypatch.setattr(estimate, "open_pinned", lambda _, keep: (PublicLog(log, keep), None))
     public = PublicLog(log)
     public.log = log  # type: ignore[attr-defined]
     return public
@@ -96,7 +96,9 @@ def test_the_command_and_the_monitor_say_the_same(
         assert text.startswith(f"{expected.query} at {expected.period}")
         assert expected.method in text
         if expected.standard_error is not None:
-            assert f"{expected.standard_error:.4g}"[:4] in text
+            measure = "" if expected.region is not None else expected.measure
+            shown = estimate.NUMBER_TEXT.get(measure, "{:.5g}")
+            assert shown.format(expected.standard_error) in text
 
 
 def test_answers_together_are_the_answers_alone(public: PublicLog) -> None:
@@ -109,7 +111,7 @@ def test_answers_together_are_the_answers_alone(public: PublicLog) -> None:
     alone, (answer,) = public.answer("answers", query), together.answers
     assert together.covariance[0, 0] == pytest.approx(alone.standard_error**2)
     for field in fields(Answer):
-        if field.name not in {"synthetic", "padding", "bias"}:
+        if field.name not in {"synthetic", "padding", "bias", "fused"}:
             assert getattr(answer, field.name) == pytest.approx(getattr(alone, field.name))
 
 
