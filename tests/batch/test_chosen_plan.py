@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
-from stream_dp.batch.people.compress.encoding import Encoding
+from stream_dp.batch.people.compress.composite_columns import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.match_synthesizer import fit_match
 from stream_dp.batch.people.model.tree_model import TreeModel
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.select.choice import Choice
+from stream_dp.batch.people.select.pair_budget import Choice
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript

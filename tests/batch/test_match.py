@@ -11,8 +11,8 @@ from kit.small_groups import Never, Silent
 from kit.studies import attribute, small_study
 from people_tables import CountedNoise, domain
 
+from stream_dp.batch.people.compress.composite_columns import Encoding
 from stream_dp.batch.people.compress.compression import REST, Compression, MergedColumn, NoisyColumn
-from stream_dp.batch.people.compress.encoding import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_plan import MANY_PEOPLE

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from stream_dp.privacy.measurements import Measurements
 
 from ..rounds.loop import AdaptiveFit
+from .compress.composite_columns import Encoding
 from .compress.compression import Compression
-from .compress.encoding import Encoding
 from .known import Known
 from .measure.residual_counts import Columns, Residuals
 from .measure.targets import Targets

@@ -19,8 +19,8 @@ from stream_dp.study import MatchRelease
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
 from ..rounds.phases import Everything, NoisyAnswers
+from .compress.composite_columns import Encoding
 from .compress.compression import Compression, MergedColumn, NoisyColumn
-from .compress.encoding import Encoding
 from .known import Known
 from .measure.residual_counts import Columns, Residuals
 from .measure.residual_noise import median_variation, precision, residual_phase
@@ -29,7 +29,7 @@ from .model.tree_model import OF_FEW_PAIRS, OF_MARGINALS, TreeModel
 from .people_plan import PeoplePlan, Steps, single_columns
 from .people_table import PeopleDomain
 from .select.all_pairs import NOISIEST, smallest_triples
-from .select.choice import Choice, divided_picks
+from .select.pair_budget import Choice, divided_picks
 from .select.pairs import known_sets, picking_phase, ranked_pairs
 
 NUMBER = Fraction(1, 25)  # of the first phase: counts people, where their number is private

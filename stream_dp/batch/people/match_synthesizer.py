@@ -21,8 +21,8 @@ from ..synthesizer import (
     begun_rounds,
     chained_tables,
 )
+from .compress.composite_columns import Encoding
 from .compress.compression import Compression
-from .compress.encoding import Encoding
 from .known import Known
 from .match_fit import MatchFit
 from .match_plan import MatchPlan

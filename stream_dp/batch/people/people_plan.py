@@ -35,7 +35,7 @@ from .measure.residual_noise import residual_phase
 from .model.tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
 from .people_table import PeopleDomain
 from .select.all_pairs import MOST_TRIPLE, NUMBER, AllPairs, label_columns, smallest_triples
-from .select.choice import MANY, MOST_WITH_TRIPLES, Choice, divided_picks
+from .select.pair_budget import MANY, MOST_WITH_TRIPLES, Choice, divided_picks
 from .select.pairs import (
     MOST_PAIR,
     RankedPairs,

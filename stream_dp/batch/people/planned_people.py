@@ -10,8 +10,8 @@ from ..data.domain import Column
 from ..planned_phases import PlannedPhase
 from ..rounds.annealing import Annealed
 from ..rounds.phases import Phase
+from .compress.composite_columns import Encoding
 from .compress.compression import MOST_APART
-from .compress.encoding import Encoding
 from .match_plan import MatchPlan
 from .measure.residual_counts import Columns, Residuals
 from .measure.residual_noise import cell_deviation
