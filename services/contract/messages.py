@@ -226,11 +226,6 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
                 object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
                 key=job,
             ),
-            "hold": _message(
-                "A worker by itself begins a job, or lets go of it unfinished.",
-                object_of({"type": {"enum": ["begun", "released"]}, "id": job, **hold}),
-                key=job,
-            ),
             **published,
         },
         topics.TRANSCRIPTS: {
@@ -262,6 +257,12 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
                 "Why a job failed.",
                 object_of({"attempt": _COUNT, "reason": {**_TEXT, "maxLength": 300}}),
                 headers=object_of({"stream-dp-part": {"const": "failure"}}),
+                key=job,
+            ),
+            "hold": _message(
+                "A worker by itself begins a job, or lets go of it unfinished.",
+                object_of({"type": {"enum": ["begun", "released"]}, **hold}),
+                headers=object_of({"stream-dp-part": {"const": "hold"}}),
                 key=job,
             ),
         },

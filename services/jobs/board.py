@@ -15,6 +15,7 @@ from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 from ..intake.following import following
 from .job_records import (
     FAILURE,
+    HOLD,
     MANIFEST,
     PART,
     PROGRESS,
@@ -110,10 +111,6 @@ class JobBoard:
         elif kind == "interrupted":
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 self._interruptions[job, int(fields["attempt"])] += 1
-        elif kind in _HOLDS:
-            with suppress(KeyError, TypeError, ValueError, OverflowError):
-                held = job, int(fields["attempt"]), int(fields["rounds"])
-                self._held[held] += _HOLDS[kind]
         elif kind == "abandon":
             self._abandoned.add(job)
 
@@ -121,7 +118,7 @@ class JobBoard:
         job = (record.key or b"").decode("utf-8", "replace")
         name = record.header(PART).decode("utf-8", "replace")
         source = job, record.header(WRITER).decode("utf-8", "replace")
-        if name not in {MANIFEST, FAILURE}:
+        if name not in {MANIFEST, FAILURE, HOLD}:
             if self.keep_parts and job not in self.settled:
                 self._parts.setdefault(source, []).append((name, record.value or b""))
             return
@@ -129,6 +126,10 @@ class JobBoard:
             manifest = json_object(record.value)
             attempt = int(manifest["attempt"])
         except (ValueError, KeyError, TypeError, OverflowError):
+            return
+        if name == HOLD:
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
+                self._held[job, attempt, int(manifest["rounds"])] += _HOLDS[manifest["type"]]
             return
         if name == FAILURE:
             self._failures.setdefault((job, attempt), str(manifest.get("reason", "")))

@@ -31,7 +31,7 @@ from .progress import Progress
 
 PART, WRITER = "stream-dp-part", "stream-dp-writer"
 PROGRESS = "stream-dp-progress"
-MANIFEST, FAILURE = "manifest", "failure"
+MANIFEST, FAILURE, HOLD = "manifest", "failure", "hold"
 _MOST_REASON = 300  # characters of the reason of a failure
 
 
@@ -112,8 +112,8 @@ def hold_record(kind: str, job: str, attempt: int, rounds: int) -> Record:
     kind: begun or released.
     rounds: how many were decided when it began.
     """
-    fields = {"type": kind, "id": job, "attempt": attempt, "rounds": rounds}
-    return Record(JOBS, canonical(fields), job.encode(), partition=0)
+    value = canonical({"type": kind, "attempt": attempt, "rounds": rounds})
+    return Record(RESULTS, value, job.encode(), ((PART, HOLD.encode()),), partition=0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from households import DOMAINS, FORMS, GROUPS, PEOPLE, counted, model, workload
+from households import DOMAINS, GROUPS, PEOPLE, counted, model, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,10 +25,9 @@ def test_every_sample_is_a_valid_household(name, seed, spread):
     assert np.array_equal(drawn.groups, again.groups)
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", DOMAINS)
-def test_a_sample_answers_as_the_model_does(name, form):
-    family = model(name, form)
+def test_a_sample_answers_as_the_model_does(name):
+    family = model(name)
     params, queries = family.init(21), workload(family, 300)
     drawn = family.sample(params, 40_000, 22)
     added = counted(

@@ -90,7 +90,7 @@ def test_each_user_does_their_part(broker: Batches) -> None:
     assert broker.says("operator", "jobs", "--abandon", jobs[2])[0] == 0
     assert broker.says("worker", "jobs", "--abandon", jobs[1])[0] != 0
     code, said = broker.says("worker", "worker", "--until-idle")
-    assert (code, said.count("handed in")) == (0, 2)
+    assert (code, said.count("handed in")) == (0, 2), said
     assert "not begun" in broker.says("worker", "status")[1]
     code, said = broker.says("releaser", "run", "--until-idle")
     assert (code, said.count("published the result")) == (0, 2)

@@ -49,7 +49,7 @@ def released(setting: Deployment) -> bool:
 
 def work(setting: Deployment) -> None:
     with closing(setting.log()) as log:
-        Worker(setting.study, log, setting.snapshots, NotedNoise()).run(until_idle=True)
+        Worker(setting.study, log, setting.snapshots, source=NotedNoise()).run(until_idle=True)
 
 
 def test_two_workers_and_one_data_set_for_each_job(

@@ -363,6 +363,7 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
         "left_out": {str(path): []},
         "repeated_cells": {str(path): 0},
         "over_lines": {str(path): 0},
+        "late_people": {str(path): 0},
         "refused": {},
         "compared_with_log": True,
     }
