@@ -9,7 +9,7 @@ def test_kills_at_every_step_and_at_random_moments(own_broker):
     report = run_on(own_broker, 28, 38, broker_kills=1, second=1, pauses=2)
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*STEPS, RANDOM)), report.table()
-    assert report.periods == 34
+    assert report.periods == 38
     assert report.aborted_decisions > 0
 
 
