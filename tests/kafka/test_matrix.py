@@ -15,10 +15,10 @@ def test_kills_at_every_step_and_at_random_moments(own_broker):
 
 @pytest.mark.slow
 def test_kills_of_releasers_and_of_aggregators(own_broker):
-    report = run_on(own_broker, 20, 32, broker_kills=1, second=1, pauses=1, engine="processes")
+    report = run_on(own_broker, 24, 36, broker_kills=1, second=1, pauses=1, engine="processes")
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*report.steps, RANDOM)), report.table()
-    assert report.periods == 32
+    assert report.periods == 36
     assert report.aggregator_kills > 3
 
 
