@@ -1,11 +1,10 @@
 """The records of batch jobs in the confidential topics.
 
 `jobs`: a record for each job, appended by the releaser once the job is in the journal, a record for
-each kill of a worker beside the releaser, one for each time that a worker by itself begins a job or
-lets go of it, and the operator's requests to retry or abandon a job.
+each kill of a worker beside the releaser, and the operator's requests to retry or abandon a job.
 `transcripts`: the rounds of each job, written by the worker, and progress records, which have no
 key and decide nothing. `results`: the parts and the manifest of a data set, or the reason of a
-failure.
+failure; and a record for each time that a worker by itself begins a job or lets go of it.
 
 All records may be appended more than once. For each key the first complete record counts; the last
 progress record counts.

@@ -38,6 +38,17 @@ class ReleaseRow(_Typed):
     index: int
 
 
+class FusedFields(_Typed):
+    """An answer by several months of a table of people."""
+
+    value: float
+    standard_error: float
+    interval: list[float]
+    periods: list[str]
+    assumes: str
+    doubtful: bool
+
+
 class AnswerFields(_Typed):
     """An answer to a query. `panel`, `records` or `published`: the synthetic data's own answer."""
 
@@ -61,6 +72,7 @@ class AnswerFields(_Typed):
     sources: list[str] | None = None
     through: str | None = None
     region: list[str] | None = None
+    fused: FusedFields | None = None
 
 
 class EstimateAnswer(AnswerFields):

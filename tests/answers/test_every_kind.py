@@ -16,6 +16,7 @@ from stream_dp.errors import UserError
 from stream_dp.services.cli import main
 from stream_dp.services.commands import estimate
 from stream_dp.services.monitor.answering import answer_of
+from stream_dp.services.monitor.api_types import EstimateAnswer
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
@@ -92,6 +93,7 @@ def test_the_command_and_the_monitor_say_the_same(
         assert json.loads(by_command(capsys, "answers", query, "--json")) == data
         status, body = by_monitor(monitor, "/api/v1/estimate", release="answers", query=query)
         assert (status, json.loads(body)) == (200, {**data, "head": public.head})
+        EstimateAnswer.model_validate_json(body, strict=True)
         text = by_command(capsys, "answers", query)
         assert text.startswith(f"{expected.query} at {expected.period}")
         assert expected.method in text
