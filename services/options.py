@@ -62,11 +62,20 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dates", metavar="FORMAT", help=help_text)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
+    file_form_options(parser)
+
+
+def file_form_options(parser: argparse.ArgumentParser) -> None:
     help_text = "between the cells of a text file, 'tab' too; by default read from its header"
     parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
     help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
     parser.add_argument("--encoding", metavar="NAME", help=help_text)
     parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
+
+
+def file_form(options: argparse.Namespace) -> FileForm:
+    """The form of a table's file, by the options of `file_form_options`. Raises UserError."""
+    return FileForm(separator_of(options.separator), options.encoding, options.sheet)
 
 
 def layout(options: argparse.Namespace) -> TableLayout:
@@ -91,7 +100,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         values=_mapped_values(options.map or []),
         dates=None if options.dates is None else check_date_format(options.dates),
         id_width=options.id_width,
-        form=FileForm(separator_of(options.separator), options.encoding, options.sheet),
+        form=file_form(options),
     )
 
 

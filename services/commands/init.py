@@ -8,10 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from stream_dp.errors import UserError, write_error
 from stream_dp.planning.needed import Goal, needed_budget
-from stream_dp.population.tables import FileForm
-from stream_dp.population.tables.table_files import read_rows, separator_of
+from stream_dp.population.tables.table_files import read_rows
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
 from stream_dp.study import Study
@@ -23,7 +21,9 @@ from ..interview.table_header import TableHeader
 from ..interview.value_lists import codebook_values, public_values
 from ..monitor.planner.plan_request import PlanRequest
 from ..monitor.planner.plan_result import planned
+from ..options import file_form, file_form_options
 from ..process.output import Output
+from ..storage.atomic_files import write_new_file
 
 _QUANTILE = PlanRequest().quantile
 _PUBLIC = "The declared values were read off a file that the guarantee does not cover."
@@ -38,16 +38,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codebook", type=Path, metavar="CSV", help=help_text)
     help_text = "FILE is public or of people whom this study does not protect: propose its values"
     parser.add_argument("--public", action="store_true", help=help_text)
-    help_text = "between the cells of a text file, 'tab' too; by default read from its header"
-    parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
-    help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
-    parser.add_argument("--encoding", metavar="NAME", help=help_text)
-    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
+    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:
     file: Path = options.file
-    form = FileForm(separator_of(options.separator), options.encoding, options.sheet)
+    form = file_form(options)
     header = TableHeader(tuple(next(read_rows(file, form, [""])).batch.schema.names))
     values = codebook_values(options.codebook) if options.codebook else {}
     if options.public:
@@ -62,7 +58,7 @@ def run(options: argparse.Namespace) -> Output:
     )
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")
-    _write(out, study_text(study))
+    write_new_file(out, study_text(study))
     sent = shlex.join(["stream-dp", "send", str(out), str(file), *answers.options])
     text = [
         f"{out} written",
@@ -103,13 +99,3 @@ def _with_budget(answers: Interview) -> tuple[Study, list[str]]:
         f"price: rho {float(needed.study.rho):g}, eps {eps} at delta {float(study.delta):g}."
         f" {guess_words(needed.study, needed.study.rho)}",
     ]
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UserError(f"{path}: is there already; nothing was written") from None
-    except OSError as error:
-        raise write_error(path, error) from None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stream_dp.errors import write_error
+from stream_dp.errors import UserError, write_error
 
 
 @contextmanager
@@ -26,6 +26,22 @@ def atomic_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+def write_new_file(path: Path, text: str) -> None:
+    """Writes a file that must not be there. Raises UserError, and OSError for a full disk.
+
+    Nothing of an incomplete file stays.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UserError(f"{path}: is there already; nothing was written") from None
+    except OSError as error:
+        with suppress(OSError):  # an incomplete file of this call
+            path.unlink()
+        raise write_error(path, error) from None
 
 
 # Suffixes of the files that describe the others of a folder.

@@ -103,11 +103,12 @@ class Worker:
         self.at("job")
         self._tell("job-begun", job, "begun")
         attempt = board.attempt(job.id)
-        rounds = self._begin(board, job, attempt)
+        transcript = LogTranscript(self.log, job.id, self.at)
+        rounds = self._begin(board, job, attempt, transcript)
         if rounds is None:
             return
         try:
-            self._fit(board, job, attempt)
+            self._fit(board, job, attempt, transcript)
             self._tell("job-handed-in", job, "the result is handed in")
         except _Dropped:
             if self.retries is not None:
@@ -122,11 +123,13 @@ class Worker:
         except Exception as error:  # its text may contain values
             self._failed(job, attempt, type(error).__name__)
 
-    def _begin(self, board: JobBoard, job: Job, attempt: int) -> int | None:
+    def _begin(
+        self, board: JobBoard, job: Job, attempt: int, transcript: LogTranscript
+    ) -> int | None:
         """The number of decided rounds; None if the job fails, as it ends every worker there."""
         if self.retries is None:
             return 0
-        rounds = len(LogTranscript(self.log, job.id).rounds())
+        rounds = len(transcript.rounds())
         ends = board.held(job.id, rounds)
         if ends > self.retries:
             self._failed(
@@ -151,7 +154,7 @@ class Worker:
         message = f"job {job.id}: {text}"
         self.tell(Event(name, message, period=label, release=job.release, job=job.id))
 
-    def _fit(self, board: JobBoard, job: Job, attempt: int) -> None:
+    def _fit(self, board: JobBoard, job: Job, attempt: int, transcript: LogTranscript) -> None:
         """Fits a job, samples a data set and appends the result."""
         origin = board.studies[job.id]
         release = self._declared(job)
@@ -160,7 +163,6 @@ class Worker:
         if origin.simulated != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
         tables = {n: self._table(f) for n, f in job.files.items()}
-        transcript = LogTranscript(self.log, job.id, self.at)
         answers = board.published.complete.get(job.id, {})
         known = known_interactions(self.study, release, job.period, answers)
         context = FitContext(
