@@ -17,7 +17,7 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import parse_study
 
-from .questions import NONE, Questions, listed
+from .questions import NONE, Questions, listed, whole_number
 from .table_header import TableHeader, attribute_names, period_length, study_name
 from .value_lists import MOST_VALUES
 
@@ -50,10 +50,9 @@ class Interview:
 
 @dataclass
 class _Draft:
-    """The study so far, as in a study file, and the options of `send`."""
+    """The name of the study, the options of `send`, and the study's names of columns."""
 
     name: str
-    raw: dict[str, Any] = field(default_factory=dict)
     options: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
 
@@ -73,7 +72,7 @@ def interview(
     """
     draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
     attributes, wide = _columns(questions, header, draft)
-    periods = _periods(questions, header, wide)
+    periods = _periods(questions, draft, header, wide)
     people = _people(questions)
     declared = {
         name: _attribute(questions, column, name, values.get(column, []))
@@ -132,7 +131,6 @@ def _columns(
             "Name of what they hold", _sound_name, study_name(pattern.replace("{}", "")) or "value"
         )
         draft.options += ["--attribute", attribute]
-        draft.columns[pattern] = "..."
         return {pattern: attribute}, pattern
     if period != "period":
         draft.options += ["--period", period]
@@ -147,7 +145,7 @@ def _columns(
     return attributes, ""
 
 
-def _periods(questions: Questions, header: TableHeader, wide: str) -> dict[str, Any]:
+def _periods(questions: Questions, draft: _Draft, header: TableHeader, wide: str) -> dict[str, Any]:
     """Asks for the length, the first and the number of periods."""
     length = questions.choose(
         "Length of a period", list(_EXAMPLES), period_length("month" if wide else header.period)
@@ -157,8 +155,17 @@ def _periods(questions: Questions, header: TableHeader, wide: str) -> dict[str, 
         lambda answer: _sound_period(length, answer),
         "1" if length == "step" else "",
     )
-    there = len(header.matching(wide)) if wide else 12
-    count = questions.whole("Number of periods", 1, _MOST_PERIODS, str(there))
+    columns = header.matching(wide) if wide else []
+
+    def read(answer: str) -> Periods:
+        count = whole_number(answer, 1, _MOST_PERIODS)
+        periods = Periods.model_validate({"every": length, "first": first, "count": count})
+        if wide:
+            steps = length == "step"
+            draft.columns |= header.period_columns(wide, periods.labels, steps=steps)
+        return periods
+
+    count = questions.ask("Number of periods", read, str(len(columns) or 12)).count
     return {"every": length, "first": first, "count": count, "close": "marker"}
 
 
@@ -169,23 +176,10 @@ def _people(questions: Questions) -> dict[str, Any]:
     bound = "Number of" if public == "yes" else "At most how many"
     size = questions.whole(f"{bound} {unit}s", 1, _MOST_PEOPLE)
     delta = f"1e-{max(6, len(str(size)) + 1)}"
+    relation: dict[str, Any] = {"neighbours": "add_remove", "population": {}, "rows": size}
     if public == "yes":
-        population: dict[str, Any] = {"size": size}
-        return {
-            "unit": unit,
-            "neighbours": "replace_one",
-            "population": population,
-            "delta": delta,
-            "people": size,
-        }
-    return {
-        "unit": unit,
-        "neighbours": "add_remove",
-        "population": {},
-        "delta": delta,
-        "rows": size,
-        "people": size,
-    }
+        relation = {"neighbours": "replace_one", "population": {"size": size}}
+    return {"unit": unit, "delta": delta, **relation}
 
 
 def _attribute(questions: Questions, column: str, name: str, proposed: list[str]) -> dict[str, Any]:

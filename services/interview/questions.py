@@ -61,13 +61,15 @@ class Questions:
     def whole(self, question: str, low: int, high: int, proposal: str = "") -> int:
         """Asks for a whole number from `low` to `high`."""
 
-        def read(answer: str) -> int:
-            text = answer.replace(",", "").replace("_", "")
-            if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-                raise UserError(f"write a whole number from {low:,} to {high:,}")
-            return int(text)
+        return self.ask(question, lambda answer: whole_number(answer, low, high), proposal)
 
-        return self.ask(question, read, proposal)
+
+def whole_number(answer: str, low: int, high: int) -> int:
+    """An answer as a whole number. Raises UserError for any other, and outside of the range."""
+    text = answer.replace(",", "").replace("_", "")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+        raise UserError(f"write a whole number from {low:,} to {high:,}")
+    return int(text)
 
 
 def listed(answer: str) -> list[str]:

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stream_dp.errors import UserError
+
 _PERSON = re.compile(
-    r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|key|nr|no|num)?"
+    r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|idcode|key|nr|no|num)?"
 )
 _PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
 _LENGTHS = {
@@ -51,6 +53,35 @@ class TableHeader:
         prefix, _, suffix = pattern.partition("{}")
         fits = re.compile(re.escape(prefix) + ".*" + re.escape(suffix), re.DOTALL).fullmatch
         return [name for name in self.names if fits(name)]
+
+    def period_columns(self, pattern: str, labels: Sequence[str], *, steps: bool) -> dict[str, str]:
+        """The `--columns` of `send` for the columns of a pattern: their periods.
+
+        labels: of the study's periods.
+        steps: whether periods have numbers of their own, and no dates.
+
+        Columns whose numbers go up by one are the periods in order. If numbers are left out, steps
+        follow the order of the columns, and of dates a column has the one that ends in its number.
+        Raises UserError for a column without a period.
+        """
+        columns = self.matching(pattern)
+        prefix, _, suffix = pattern.partition("{}")
+        texts = [column[len(prefix) : len(column) - len(suffix)] for column in columns]
+        numbers = [int(text) if re.fullmatch("[0-9]{1,9}", text) else None for text in texts]
+        rising = numbers == [*range(numbers[0] or 0, (numbers[0] or 0) + len(numbers))]
+        if len(columns) <= len(labels) and (rising or not any(n is not None for n in numbers)):
+            return {pattern: "..."}
+        found: dict[str, str] = dict(zip(columns, labels, strict=False)) if steps else {}
+        if not steps:
+            for column, text in zip(columns, texts, strict=True):
+                ending = [label for label in labels if label.endswith(text)]
+                found |= {column: ending[0]} if len(ending) == 1 else {}
+        if missing := [column for column in columns if column not in found]:
+            raise UserError(
+                f"column '{missing[0]}' has no period of its own from {labels[0]} to {labels[-1]};"
+                " give more periods, or begin again with periods of length 'step'"
+            )
+        return found
 
 
 def period_length(column: str) -> str:

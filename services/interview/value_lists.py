@@ -19,6 +19,8 @@ _VALUES = ("value", "code")
 
 def codebook_values(path: Path) -> dict[str, list[str]]:
     """By column, the values in a codebook: a CSV with a row for each value. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
     with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
         header = {(name or "").strip().casefold(): name for name in rows.fieldnames or ()}

@@ -75,6 +75,33 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     assert "would not count" not in stream_dp(*command)
 
 
+@pytest.mark.parametrize(("length", "first", "count"), [("step", "1", "3"), ("year", "1970", "6")])
+def test_a_wide_table_of_waves_with_gaps(length, first, count, tmp_path, stream_dp, monkeypatch):
+    (tmp_path / "waves.csv").write_text("id,y70,y72,y75\n1,0,1,0\n2,1,,1\n")
+    monkeypatch.chdir(tmp_path)
+    lines = ["", "", "-", "", "poor", length, first, count, "", "yes", "50", "0,1", "0", "", "-"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "10"]) + "\n"))
+    printed = stream_dp("init", "waves.csv")
+    command = shlex.split(printed.splitlines()[-1].removeprefix("to send it: stream-dp "))
+    assert "would not count" not in stream_dp(*command)
+    assert "y75=1975" in command[-1] or "y75=3" in command[-1]
+
+
+def test_a_wave_without_a_period_is_told_at_once(tmp_path, monkeypatch, capsys):
+    (tmp_path / "waves.csv").write_text("id,y70,y72,y75\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n-\n\npoor\nyear\n1970\n3\n"))
+    assert cli.main(["init", "waves.csv"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "column 'y75' has no period of its own from 1970 to 1972" in last
+
+
+def test_a_codebook_that_is_not_there(tmp_path, stream_dp):
+    (tmp_path / "t.csv").write_text("person,period,work\n")
+    refused = stream_dp("init", tmp_path / "t.csv", "--codebook", tmp_path / "c.csv", code=2)
+    assert "c.csv: no such file" in refused
+
+
 def test_cells_are_read_only_if_the_file_is_public(tmp_path, stream_dp, monkeypatch, capsys):
     (tmp_path / "t.csv").write_text("person,period,work\n1,2025-01,SECRET\n2,2025-01,other\n")
     monkeypatch.chdir(tmp_path)
