@@ -310,10 +310,13 @@ class PublicLog:
         ]
         for name in dict.fromkeys(r.certificate.release for r in self.releases):
             grown = len(self.grown_releases(name))
-            lines.append(f"{name}: {grown} releases, every panel a prefix of the next")
+            noun = "release" if grown == 1 else "releases"
+            lines.append(f"{name}: {grown} {noun}, every panel a prefix of the next")
         names = (release.certificate.release for release in self.published)
         sets = Counter(name for name in names if self.study.batch(name) is not None)
-        lines += [f"{n}: {c} data sets, each as its certificate says" for n, c in sets.items()]
+        for name, count in sets.items():
+            found = "1 data set, as its" if count == 1 else f"{count} data sets, each as its"
+            lines.append(f"{name}: {found} certificate says")
         return lines
 
     def answer(

@@ -37,7 +37,14 @@ _CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
 def public_monitor(follower: Follower) -> Application:
     """The public monitor of a followed log, with limits."""
     front = _Front(follower)
-    return Limited(front, {"GET", "HEAD"}, forms={"/plan"}, endless={"/events"}, single={"/plan"})
+    return Limited(
+        front,
+        {"GET", "HEAD"},
+        forms={"/plan"},
+        endless={"/events"},
+        single={"/plan"},
+        cross_origin=("/api/", "/download/", "/openapi.json"),
+    )
 
 
 class Full(Exception):

@@ -37,6 +37,11 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
+# Any page may read these answers: public numbers, sent without credentials.
+CROSS_ORIGIN = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"ETag, Content-Disposition"),
+)
 
 
 class Limited:
@@ -47,6 +52,7 @@ class Limited:
     deadline: seconds for an answer, except for downloads.
     endless: paths of streams, without a deadline.
     single: paths whose forms are answered one at a time.
+    cross_origin: beginnings of the paths whose answers and refusals any page may read.
     """
 
     def __init__(
@@ -58,14 +64,28 @@ class Limited:
         deadline: float = DEADLINE,
         endless: Collection[str] = (),
         single: Collection[str] = (),
+        cross_origin: tuple[str, ...] = (),
     ) -> None:
         self._application, self._methods = application, methods
         self._forms, self._endless, self._deadline = forms, endless, deadline
         self._single, self._taken = single, set[str]()
+        self._cross_origin = cross_origin
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        path = scope["path"]
+        headers = HEADERS + CROSS_ORIGIN if path.startswith(self._cross_origin) else HEADERS
+
+        async def confined(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *headers]
+            await send(message)
+
+        await self._admitted(scope, receive, confined)
+
+    async def _admitted(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Refuses a request beyond the limits; answers any other."""
         status = self._refusal(scope)
         if status is not None:
             await _plain(send, *status)
@@ -86,11 +106,9 @@ class Limited:
         """Answers before the deadline, or with status 503."""
         sent = False
 
-        async def confined(message: Message) -> None:
+        async def noted(message: Message) -> None:
             nonlocal sent
-            if message["type"] == "http.response.start":
-                sent = True
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+            sent = sent or message["type"] == "http.response.start"
             await send(message)
 
         path = scope["path"]
@@ -99,7 +117,7 @@ class Limited:
             async with asyncio.timeout(None if path in self._endless else deadline):
                 # The server drops the body of an answer to HEAD.
                 get_scope = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-                await self._application(get_scope, receive, confined)
+                await self._application(get_scope, receive, noted)
         except TimeoutError:
             if not sent:
                 await _plain(send, 503, "this took too long; try again later")
@@ -125,7 +143,6 @@ async def _plain(send: Send, status: int, text: str) -> None:
     headers = [
         (b"content-type", b"text/plain; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
-        *HEADERS,
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

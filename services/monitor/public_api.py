@@ -47,8 +47,6 @@ def region_path(path: str | None) -> Region | None:
 def state_response(state: State, body: bytes, media: str) -> Response:
     """A response that changes only with the head."""
     headers = {"ETag": f'"{state.head[:32]}"', "Cache-Control": "no-cache"}
-    if media == "application/json":
-        headers["Access-Control-Allow-Origin"] = "*"  # public numbers, without credentials
     return Response(body, media_type=media, headers=headers)
 
 

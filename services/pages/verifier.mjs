@@ -544,9 +544,9 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
       if (periods.slice(first - 1, start).some((label) => columns.includes(label))) why(one, "a period of the panel cannot be released again");
       if (number !== end || !same(columns, periods.slice(start, end))) why(one, "not the columns of its periods");
     }
-    lines.push(`${name}: ${grown.length} releases, every panel a prefix of the next`);
+    lines.push(`${name}: ${grown.length} ${grown.length === 1 ? "release" : "releases"}, every panel a prefix of the next`);
   }
-  for (const [name, all] of own) if (!panels.some(([panel]) => panel === name)) lines.push(`${name}: ${all.length} data sets, each as its certificate says`);
+  for (const [name, all] of own) if (!panels.some(([panel]) => panel === name)) lines.push(`${name}: ${all.length === 1 ? "1 data set, as its" : `${all.length} data sets, each as its`} certificate says`);
   return lines;
 }
 

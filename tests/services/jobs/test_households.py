@@ -115,7 +115,7 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     (error,) = re.findall(rf'stream_dp_job_error{{job="{job["id"]}",study="homes"}} (\S+)', metrics)
     assert float(error) > 0
     verified = json_output(capsys, "verify", homes.file)["verified"]
-    assert "households: 1 data sets, each as its certificate says" in verified
+    assert "households: 1 data set, as its certificate says" in verified
 
     public = homes.public()
     listed = [(d.certificate.release, d.certificate.period) for d in public.published]
@@ -208,7 +208,7 @@ def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
     assert job["state"] == "done"
     assert json_output(capsys, "status", file)["rho_spent"] == "5"
     lines = json_output(capsys, "verify", file)["verified"]
-    assert "survey: 1 data sets, each as its certificate says" in lines
+    assert "survey: 1 data set, as its certificate says" in lines
     with closing(Deployment.load(file).public(readonly=True)) as log:
         data_set = PublicLog(log).data_set("survey")
     groups, people = exported(capsys, file, data_set)

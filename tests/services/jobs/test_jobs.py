@@ -71,7 +71,7 @@ def test_from_reports_to_two_tables(
     ]
     assert [x["release"] for x in listed].count("households") == 1
     verified = json_output(capsys, "verify", file)["verified"]
-    assert "households: 1 data sets, each as its certificate says" in verified
+    assert "households: 1 data set, as its certificate says" in verified
     out = folder / "out"
     assert json_output(capsys, "export", file, "households", out)["groups"] == 12
     households, people = (pq.read_table(out / f"{name}.parquet") for name in ("groups", "people"))

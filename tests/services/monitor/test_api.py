@@ -6,7 +6,6 @@ import io
 import json
 from typing import Any
 from urllib.parse import quote
-from urllib.request import urlopen
 
 import jsonschema
 import pyarrow as pa
@@ -106,9 +105,26 @@ def test_every_answer_has_its_stated_type(served: Monitor) -> None:
         jsonschema.validate(answer, {**stated, "components": document["components"]})
 
 
-def test_any_page_may_read_the_api(served: Monitor) -> None:
-    with urlopen(f"{served.url}/api/v1/study") as answer:
-        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/study", 200),
+        ("/openapi.json", 200),
+        ("/download/pairs/panel.csv", 200),
+        ("/api/v1/none", 404),
+        ("/api/v1/estimate?release=pairs&query=nothing", 400),
+        ("/download/pairs/panel.exe", 400),
+        ("/api/v1/estimate?" + "x" * 5000, 414),
+        ("/", 200),
+    ],
+)
+def test_any_page_may_read_the_api_and_nothing_else(
+    served: Monitor, path: str, status: int
+) -> None:
+    answer = served.answer(path)
+    assert answer.status == status
+    allowed = answer.headers.get_all("Access-Control-Allow-Origin", [])
+    assert allowed == ([] if path == "/" else ["*"])
 
 
 READ = {
