@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from result_file import record
 
 MOST, MEASURED, STEPS, LIMIT = 6, 128, 50, 60.0
 GUESS = {"answers": 5e-9, "numpy": 3e-8, "gradient": 2e-8}  # seconds a query, row and slot
@@ -149,6 +150,10 @@ def main() -> None:
                 done = subprocess.run(command, capture_output=True, text=True, check=True)
                 f = json.loads(done.stdout)
                 ratio = f["numpy"] / f["answers"] if f["numpy"] and f["answers"] else None
+                if form == "alike":
+                    size = f"{queries:,} queries, {rows:,} rows"
+                    cells = (f["answers"], f["numpy"], ratio, f["round"], f["compile"], f["peak"])
+                    record("batch", size, *cells)
                 line = (form, str(queries), str(rows), shown(f["answers"], 3))
                 line += (shown(f["numpy"], 3), shown(ratio, 1), shown(f["round"]))
                 line += (shown(f["all"]), shown(f["compile"], 1))

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.public_logs import log_in_memory, published
 from kit.studies import attribute, cumulative, small_study, window
+from result_file import record
 
 from stream_dp.client import PublicLog
 from stream_dp.panel import Symbols
@@ -90,6 +91,7 @@ def main() -> None:
         parts = np.array([covered(relation, seed) for seed in range(options.seeds)])
         error = parts.std(ddof=1) / np.sqrt(parts.size)
         asked = len(SUMS) + len(PATTERNS)
+        record("coverage", f"`{relation}`", float(parts.mean()), float(error))
         print(f"{relation:<14}{asked:>10}{parts.size:>7}{parts.mean():>10.3f}{error:>8.3f}")
 
 

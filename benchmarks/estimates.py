@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from kit.monitors import publish
 from kit.public_logs import published
 from kit.studies import attribute, cumulative, small_study, window
+from result_file import record
 
 from stream_dp.privacy.noise import SeededNoise
 
@@ -93,6 +94,8 @@ def line(rows: int, periods: int) -> str:
         (imported, read, first, another), most = asked(address, FIRST, ANOTHER)
         (_, _, again), _ = asked(address, AGAIN)
         kept = sum(path.stat().st_size for path in Path(f"{file}.estimates").glob("*"))
+    milliseconds = (1000 * another, 1000 * again)
+    record("long-studies", str(periods), read, first, *milliseconds, most, kept / 1e6)
     cells = (f"{made:.0f}", f"{imported:.2f}", f"{read:.2f}", f"{first:.2f}")
     cells += (f"{1000 * another:.0f}", f"{1000 * again:.0f}", f"{most}", f"{kept / 1e6:.1f}")
     return f"{periods:>7}" + "".join(f"{cell:>12}" for cell in cells)

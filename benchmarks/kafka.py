@@ -30,6 +30,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from result_file import record
+
 PERIODS, PARTITIONS = 9, 8
 REPORTS = "reports"
 FETCHING = {
@@ -226,6 +228,9 @@ def table(figures: dict[str, dict[str, float]], reports: int) -> str:
         f"{'wall ratio':>12}{'CPU ratio':>11}"
     ]
     for name, row in figures.items():
+        each = 1e6 * row["cpu"] / reports
+        cells = (row["wall"], reports / row["wall"], row["cpu"], each, row["cpu"] / own["cpu"])
+        record("kafka-ingest", name, *cells)
         lines.append(
             f"{name:<14}{row['wall']:>9.2f}{reports / row['wall']:>12,.0f}{row['cpu']:>9.2f}"
             f"{1e6 * row['cpu'] / reports:>13.2f}"

@@ -27,6 +27,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
+from result_file import record
+
 PARTITIONS, AT_ONCE, POLL = 4, 50_000, 0.002
 BROKER = "STREAM_DP_TEST_KAFKA"
 STUDY = """
@@ -164,6 +166,7 @@ def main() -> None:
                     logs = logs.format(address=address, prefix=prefix)
                     first, *others = measured(Path(folder), people, options.periods, logs, way)
                 cells += [first, min(others, default=(float("nan"), float("nan")))]
+            record("latency", f"{name}, {people:,}", *(s for s, _ in cells))
             print(
                 f"{name:<8}{people:>12,}"
                 + "".join(f"{f'{s:.2f} ({c:.2f})':>15}" for s, c in cells),

@@ -21,7 +21,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from result_file import record
+
 COMMANDS = ("run", "restart", "verify", "estimate", "export", "releases")
+SHOWN = COMMANDS[:5]
 _STUDY = """
 [study]
 name = "memory"
@@ -132,6 +135,7 @@ def main() -> None:
     for people, figures in rows.items():
         cells = (f"{figures[name][0]} ({figures[name][1]:.0f})" for name in COMMANDS)
         print(f"{people:<14,}" + "".join(f"{cell:>16}" for cell in cells))
+        record("memory", f"{people:,}", *(figures[name][0] for name in SHOWN))
     if len(rows) > 1:
         (fewer, less), (more, most) = list(rows.items())[-2:]
         reached = {

@@ -28,6 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.studies import attribute, cumulative, study_toml, window
+from result_file import record
 
 from stream_dp.log.log import Record
 from stream_dp.services.deployment import Deployment
@@ -143,6 +144,8 @@ def main() -> None:
             first = first or (wall, cpu)
             label = engine if engine == "here" else f"{processes} process" + "es" * (processes > 1)
             ratios = f"{wall:9.1f}{wall / first[0]:7.2f}{cpu:9.1f}{cpu / first[1]:7.2f}"
+            cells = (wall, wall / first[0], cpu, cpu / first[1], releaser, others or None)
+            record("parts", f"{people:,}, {label}", *cells)
             print(f"{label:<14}{ratios}{releaser:14}{others or '':>16}", flush=True)
             shutil.rmtree(folder)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import fastavro
 import numpy as np
+from result_file import record
 
 from stream_dp.log.log import Stored
 from stream_dp.population import Population
@@ -85,8 +86,8 @@ class Baseline:
 
     def period(self, records: list[Stored], size: int) -> tuple[list[int], list[int]]:
         symbols: dict[str, int] = {}
-        for record in records:
-            report = json.loads(record.value or b"")
+        for stored in records:
+            report = json.loads(stored.value or b"")
             symbols[report["person"]] = report["values"]["poverty"]
         rises: Counter[int] = Counter()
         for person, symbol in symbols.items():
@@ -166,6 +167,7 @@ def shapes(declared: Study, size: int) -> None:
         decoder = ShapedDecoder(declared, key, mapping, lambda number: (json.dumps(AVRO),))
         now = folded(decoder, population, packed)
         assert population.accounting == plain.accounting
+        record("shapes", name, now, now / speed)
         print(f"{name:<22}{now:>12,.0f}{'':>14}{now / speed:>8.2f}")
 
 

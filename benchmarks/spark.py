@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "deploy" / "kafka"))
 from kit.brokers import running_broker
 from kit.spark import application
 from parts import children, send, text
+from result_file import record
 
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
@@ -138,6 +139,7 @@ def main() -> None:
         first = rows["here"]
         for label, (wall, cpu) in rows.items():
             ratios = f"{wall:9.1f}{wall / first[0]:7.2f}{cpu:9.1f}{cpu / first[1]:7.2f}"
+            record("spark", f"{people:,}, {label}", wall, wall / first[0], cpu, cpu / first[1])
             print(f"{label:<16}{ratios}", flush=True)
         java = session.sparkContext._gateway.proc.pid
         print(f"Spark's Java and Python processes: {used(java)[1]:,} MiB")

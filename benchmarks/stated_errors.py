@@ -20,6 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.studies import attribute, cumulative, joint, small_study, window
+from result_file import record
 
 from stream_dp.evaluation import simulate
 from stream_dp.evaluation.panels.panel_report import root_mean_square
@@ -103,6 +104,7 @@ def main() -> None:
             if error.query == line.query
         ]
         median = statistics.median(ratios)
+        record("stated-errors", name, median, min(ratios), max(ratios), seconds)
         figures = f"{median:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | {seconds:.1f}"
         print(f"| {name} | {figures} |", flush=True)
 

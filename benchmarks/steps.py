@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from result_file import record
 
 from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint
 from stream_dp.privacy.noise import SeededNoise
@@ -78,6 +79,8 @@ def main() -> None:
             size = tracemalloc.get_traced_memory()[1] / people
             tracemalloc.stop()
             name = type(mechanism).__name__
+            row = f"`{name}`, {people:,} people"
+            record("steps", row, step, shuffle, step / shuffle, size)
             line = f"{name:<12}{people:>9}{step:>10.2f}{shuffle:>17.2f}{step / shuffle:>7.1f}"
             print(f"{line}{size:>13.0f}", flush=True)
 

@@ -1,13 +1,13 @@
 """Every form of every release against the paper's, at equal rho and relation, on six data sets.
 
-    python benchmarks/paper/compare.py [--repetitions R] [--json | --markdown] [NAME ...]
+    python benchmarks/paper/compare.py [--repetitions R] [--json] [NAME ...]
     python benchmarks/paper/compare.py --study STUDY.toml --truth TRUTH [--person COL ...]
 
 Poverty (simulated after published figures) under both relations, monthly submissions of students
 (real, from ../shared/data), union membership of people who come and go (real), five and six states
 (simulated). Then what is aimed at, and whether it is met: on the poverty panel at rho = 0.005 for
-each release. `--markdown` prints the tables of the documentation instead. The second form compares
-on data of one's own; its columns are named as to `stream-dp evaluate`.
+each release. `RECORD=1` writes the tables of the documentation. The second form compares on data of
+one's own; its columns are named as to `stream-dp evaluate`.
 
 CONFIDENTIAL in a study of one's own: errors are computed from true data. These data are public.
 """
@@ -22,14 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from comparison import (
-    AnswerErrors,
-    Comparison,
-    FormErrors,
-    ReleaseComparison,
-)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from comparison import Comparison, FormErrors, ReleaseComparison
 from comparison_text import comparison_text
 from form_comparison import compare
+from result_file import record
 
 from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
@@ -113,7 +111,7 @@ def submissions() -> Case:
     columns = {f"m{i}": str(i) for i in range(1, 10)}
     layout = TableLayout("id", attribute="submitted", columns=columns)
     truth = true_panel(declared, PANELS / "oulad_submit_monthly.csv", layout)
-    return Case("oulad_submit_monthly.csv", declared, truth, simulated=False)
+    return Case("OULAD", declared, truth, simulated=False)
 
 
 def union() -> Case:
@@ -123,7 +121,7 @@ def union() -> Case:
     columns = {f"y{year}": str(i) for i, year in enumerate(years, 1)}
     layout = TableLayout("idcode", attribute="union", columns=columns)
     truth = true_panel(declared, PANELS / "nlswork_union.csv", layout)
-    return Case("nlswork_union.csv", declared, truth, simulated=False)
+    return Case("union", declared, truth, simulated=False)
 
 
 def five_states() -> Case:
@@ -244,135 +242,65 @@ def _against(
                 )
 
 
-def lines_of(comparisons: Sequence[Comparison]) -> list[str]:
-    """The tables of the documentation: windows, totals and joint panels, a line for each panel."""
-    lines: list[str] = []
-    for release, kind in (
-        ("patterns", "window"),
-        ("totals", "cumulative"),
-        ("together", "window"),
-        ("together", "cumulative"),
-    ):
-        lines += ["", _TITLES[release, kind], "", f"| | {' | '.join(_HEADS[kind])} |"]
-        lines.append("|---" * (len(_HEADS[kind]) + 1) + "|")
-        for comparison in comparisons:
-            contest = comparison.contest(release, kind)
-            cells = _window_cells(contest) if kind == "window" else _totals_cells(contest)
-            people = f"{comparison.people:,} people, {comparison.periods} periods"
-            name = f"{comparison.data}, {people}, `{comparison.neighbours}`"
-            lines.append(f"| {name}, {comparison.repetitions} repetitions | {' | '.join(cells)} |")
-    return lines[1:]
-
-
-_TITLES = {
-    ("patterns", "window"): "Patterns, a release of windows:",
-    ("totals", "cumulative"): "Totals, a cumulative release:",
-    (
-        "together",
-        "window",
-    ): "Patterns of one joint panel, over the paper's own panel with all its rho:",
-    (
-        "together",
-        "cumulative",
-    ): "Totals of the same joint panel, over the paper's own panel of them:",
-}
-_HEADS = {
-    "window": (
-        "paper: exported",
-        "bias",
-        "less its padding",
-        "here: as exported",
-        "bias",
-        "ratio",
-        "worst",
-        "at least 1",
-        "coarse",
-        "estimates",
-        "theory",
-    ),
-    "cumulative": (
-        "paper",
-        "bias",
-        "here",
-        "bias",
-        "ratio",
-        "worst",
-        "at least 1",
-        "at least 3",
-        "estimates",
-        "theory",
-    ),
+# The table of `docs/results/data` for each kind of a release.
+_TABLES = {
+    ("patterns", "window"): "panel-windows",
+    ("totals", "cumulative"): "totals",
+    ("together", "window"): "joint-patterns",
+    ("together", "cumulative"): "joint-totals",
 }
 
 
-def _window_cells(contest: ReleaseComparison) -> list[str]:
+def record_rows(comparison: Comparison) -> None:
+    """Writes the rows of a panel into the tables of the documentation, if `RECORD` is set."""
+    people = f"{comparison.people:,} x {comparison.periods}"
+    row = f"{comparison.data}, {people}, `{comparison.neighbours}`"
+    for (release, kind), table in _TABLES.items():
+        contest = comparison.contest(release, kind)
+        record(table, row, *(_window_cells if kind == "window" else _totals_cells)(contest))
+
+
+def _window_cells(contest: ReleaseComparison) -> list[float | None]:
     """Of the plan's form beside the paper's: errors in people, then ratios of errors."""
-    paper, chosen = contest.paper, contest.chosen
-    every = "every pattern"
+    paper, chosen, every = contest.paper, contest.chosen, "every pattern"
     exported = paper.quantity(every, "undebiased" if _has(paper, every, "undebiased") else "panel")
-    debiased, here = paper.quantity(every, "panel"), chosen.quantity(every, "panel")
-    event = f"at-least 1 of last {contest.width}"
+    here = chosen.quantity(every, "panel")
     return [
-        f"{exported.rmse:.1f}",
-        _number(exported.bias, ".1f"),
-        f"{debiased.rmse:.1f}",
-        f"{here.rmse:.1f}",
-        _number(here.bias, ".1f"),
-        _ratio(here),
-        _number(here.worst_ratio, ".2f"),
-        _ratio_of(chosen, event, "panel"),
-        _ratio_of(chosen, "at-least 1 of last 1", "panel"),
-        *_unbiased(chosen, every),
+        exported.rmse,
+        here.rmse,
+        here.ratio,
+        here.worst_ratio,
+        _ratio_of(chosen, f"at-least 1 of last {contest.width}", "panel"),
+        _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
     ]
 
 
-def _totals_cells(contest: ReleaseComparison) -> list[str]:
+def _totals_cells(contest: ReleaseComparison) -> list[float | None]:
     paper, chosen, every = contest.paper, contest.chosen, "every cell"
-    there, here = paper.quantity(every, "panel"), chosen.quantity(every, "panel")
+    here = chosen.quantity(every, "panel")
     return [
-        f"{there.rmse:.1f}",
-        _number(there.bias, ".1f"),
-        f"{here.rmse:.1f}",
-        _number(here.bias, ".1f"),
-        _ratio(here),
-        _number(here.worst_ratio, ".2f"),
+        paper.quantity(every, "panel").rmse,
+        here.rmse,
+        here.ratio,
+        here.worst_ratio,
         _ratio_of(chosen, "total at-least 1", "panel"),
-        _ratio_of(chosen, "total at-least 3", "panel"),
-        *_unbiased(chosen, every),
+        _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
     ]
-
-
-def _unbiased(form: FormErrors, query: str) -> tuple[str, str]:
-    """The unbiased answers over the paper's panel, and over its unbiased answers in theory."""
-    best = form.quantity(query, "best" if _has(form, query, "best") else "raw")
-    return _ratio(best), _number(best.theory_ratio, ".3f")
 
 
 def _has(form: FormErrors, query: str, answer: str) -> bool:
     return any(q.query.startswith(query) and q.answer == answer for q in form.quantities)
 
 
-def _ratio_of(form: FormErrors, query: str, answer: str) -> str:
-    return _ratio(form.quantity(query, answer)) if _has(form, query, answer) else "-"
-
-
-def _ratio(errors: AnswerErrors) -> str:
-    if errors.ratio is None:
-        return "-"
-    return f"{errors.ratio:.2f} ± {errors.ratio_error or 0:.2f}"
-
-
-def _number(number: float | None, form: str) -> str:
-    return "-" if number is None else format(number, form)
+def _ratio_of(form: FormErrors, query: str, answer: str) -> float | None:
+    return form.quantity(query, answer).ratio if _has(form, query, answer) else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--repetitions", type=int, default=200)
-    forms = parser.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true")
-    forms.add_argument("--markdown", action="store_true", help="the documentation's tables")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--study", type=Path, metavar="STUDY.toml")
     parser.add_argument("--truth", type=Path, metavar="TRUTH")
     table_columns(parser)
@@ -384,7 +312,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(comparison_text(run(case, options.repetitions)))
         return
     data: dict[str, Any] = {}
-    comparisons = []
     for name in options.names or CASES:
         if name not in CASES:
             sys.exit(f"{name}: there are {', '.join(CASES)}")
@@ -392,15 +319,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         aimed = aims(comparison) if name.startswith("poverty") else []
         lines = [str(aim) for aim in aimed]
         data[name] = {**comparison.as_dict(), "aims": lines}
-        comparisons.append(comparison)
-        if not (options.json or options.markdown):
+        record_rows(comparison)
+        if not options.json:
             print(
                 comparison_text(comparison), *(["", "aims:", *lines] if lines else []), "", sep="\n"
             )
             sys.stdout.flush()
-    if options.markdown:
-        lines = [line for name in data for line in data[name]["aims"]]
-        print("\n".join([*lines_of(comparisons), "", *lines]))
     if options.json:
         print(json.dumps(data, indent=1))
 

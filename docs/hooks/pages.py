@@ -1,6 +1,7 @@
 """A hook of MkDocs that generates parts of pages from the code.
 
-The line `<!-- generated: NAME -->` of a page is replaced by the text of `MAKERS[NAME]`.
+The line `<!-- generated: NAME -->` of a page is replaced by the text of `MAKERS[NAME]`. Pages of
+results have tables, figures and numbers of measured data beside it (`result_tables.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import operating
 import python_api
 import readme
 import reports
+import result_figures
+import result_tables
 import study_keys
 
 MAKERS: dict[str, Callable[[], str]] = {
@@ -35,12 +38,21 @@ MAKERS: dict[str, Callable[[], str]] = {
     "python": python_api.markdown,
 }
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
+_TABLE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
+_FIGURE = re.compile(r"<!-- figure: (.+?) -->")
 _FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=.?(?:https?:)?//")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs with the source of every page. Raises KeyError for an unknown name."""
-    return _MARK.sub(lambda match: MAKERS[match[1]](), markdown)
+    markdown = _MARK.sub(lambda match: MAKERS[match[1]](), markdown)
+    markdown = _TABLE.sub(lambda match: result_tables.read(match[1]).markdown(), markdown)
+    return result_tables.with_numbers(markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by MkDocs with the HTML of every page: Markdown would break lines of a figure."""
+    return _FIGURE.sub(lambda match: result_figures.svg(match[1]), html)
 
 
 def on_files(files: Any, **_: Any) -> None:

@@ -4,7 +4,7 @@ Only the column of the present period may be chosen, within S_b(t - 1) <= S_b(t)
 These bounds imply that the new sums fall with b, and the noise of different b is independent. So
 the nearest possible sums in the metric of the noise are the paper's, each clamped by itself. But
 the bounds are noisy as well: sums that are made to fall with b together, before they are clamped,
-are nearer to the truth, unless most of them are 0 (docs/explanation/measured.md).
+are nearer to the truth, unless most of them are 0 (docs/results/index.md).
 """
 
 from __future__ import annotations

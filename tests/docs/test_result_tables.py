@@ -1,0 +1,84 @@
+"""The pages of results: a number comes from a measured table, and a table from a command."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import result_figures
+import result_tables
+
+ROOT = Path(__file__).parents[2]
+PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/results").glob("*.md")}
+TABLES = sorted(path.stem for path in result_tables.FOLDER.glob("*.json"))
+MARKS = re.compile(r"<!-- (?:table|figure): (.+?) -->|\{\{ (?:least |greatest )?([a-z-]+) \|")
+# A page that lists attempts is the one place of its numbers.
+PROSE = sorted(PAGES.keys() - {"tried.md"})
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_a_command_that_is_there_and_at_most_seven_columns(name):
+    table = result_tables.read(name)
+    assert len(table.columns) <= 6
+    scripts = re.findall(r"(?:^|; )python ([^\s;]+)", table.command)
+    assert scripts
+    assert [script for script in scripts if not (ROOT / script).is_file()] == []
+    assert table.markdown().count("\n|") == len(table.rows) + 1
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_figure_is_drawn_from_its_table(name):
+    table = result_tables.read(name)
+    if table.figure:
+        drawn = result_figures.svg(name)
+        assert drawn.count("<svg") == 1
+        assert all(column.replace("`", "") in drawn for column in table.figure["columns"])
+
+
+def test_every_table_is_on_a_page():
+    cited = {a or b for page in PAGES.values() for a, b in MARKS.findall(page)}
+    assert cited == set(TABLES)
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_no_measured_number_is_typed(name):
+    """Numbers with a decimal point come from a table; eps and shares of a rule may be typed."""
+    text = re.sub(r"\{\{.*?\}\}|`[^`]*`|\]\([^)]*\)|eps \.?\d+(?: to \d)?", "", PAGES[name])
+    assert re.findall(r"(?<![\w.])\d*\.\d+", text) == []
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"index.md", "tried.md", "limits.md"}))
+def test_a_page_begins_with_its_answer_and_says_what_speaks_against_it(name):
+    title, _, body = PAGES[name].partition("\n\n")
+    assert title.startswith("# ")
+    assert body.startswith("**")
+    assert "\n## What speaks against us\n" in PAGES[name]
+
+
+def test_a_cell_that_is_not_there_is_an_error():
+    with pytest.raises(KeyError, match="no cell 'no such row', 'covered'"):
+        result_tables.with_numbers("{{ coverage | no such row | covered }}")
+
+
+def test_a_benchmark_writes_rows_only_when_told(monkeypatch, tmp_path):
+    spec = importlib.util.spec_from_file_location(
+        "result_file", ROOT / "benchmarks" / "result_file.py"
+    )
+    result_file = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(result_file)
+
+    for path in result_tables.FOLDER.glob("*.json"):
+        data = json.loads(path.read_text("utf-8"))
+        assert result_file.text(data) == path.read_text("utf-8"), path.name
+    file = tmp_path / "coverage.json"
+    file.write_text((result_tables.FOLDER / file.name).read_text("utf-8"))
+    monkeypatch.setattr(result_file, "FOLDER", tmp_path)
+    before = file.read_text()
+    result_file.record("coverage", "`add_remove`", 0.94444444, 0.01)
+    assert file.read_text() == before
+    monkeypatch.setenv("RECORD", "1")
+    result_file.record("coverage", "`add_remove`", 0.94444444, 0.01)
+    assert json.loads(file.read_text())["rows"]["`add_remove`"] == [0.9444, 0.01]
+    with pytest.raises(ValueError, match="coverage: 1 cells for 2 columns"):
+        result_file.record("coverage", "`add_remove`", 0.9)
