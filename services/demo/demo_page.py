@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from stream_dp.client import PublicLog
 from stream_dp.panel import Symbols
 
 from ..pages import record_rows
-from ..pages.charts import Line, Look, Point, curves, extent
+from ..pages.curves import Line, Look, Point, curves, extent
+from ..pages.fan import pointwise
 from ..pages.questions import Question
 from ..pages.release_figures import SMALL, Figure, answers, lines_figure, look_of, numbers_of
 from ..pages.render import power, render, resource
@@ -67,7 +69,7 @@ def page(public: PublicLog, months: Symbols) -> str:
         totals=lines_figure(
             [line for b, line in totals.items() if b != 9],
             labels,
-            Look("households", ends=True),
+            Look("households", ends=True, panel=True),
             "Months in poverty",
         ),
         differences=_differences(shown, labels),
@@ -92,7 +94,9 @@ def quarter_shares(public: PublicLog, months: Symbols) -> list[Line]:
         for (name, query), true in zip(STATISTICS.items(), truths, strict=True):
             answer = public.answer(QUARTERS, query, labels[end - 1])
             quarter = f"Q{end // 3} {labels[end - 1][:4]}"
-            points[name].append(Point(index, quarter, answer, float(true.mean())))
+            points[name].append(
+                Point(index, quarter, answer, float(true.mean()), pointwise(answer))
+            )
     return [Line(name, tuple(by_quarter)) for name, by_quarter in points.items()]
 
 
@@ -108,9 +112,9 @@ def cumulative_counts(public: PublicLog, months: Symbols) -> dict[int, Line]:
 
 
 def _share_figures(public: PublicLog, lines: Sequence[Line]) -> list[Figure]:
-    low, high = extent(lines, 100)
-    limits = (math.floor(low) - 1.0, float(math.ceil(high)))
-    look = Look("% of households", 100, limits, values=True)
+    look = Look("% of households", 100, values=True, panel=True)
+    low, high = extent(lines, look)
+    look = replace(look, limits=(math.floor(low) - 1.0, float(math.ceil(high))))
     quarters = [point.label for point in lines[0].points]
     return [Figure(line.title, "", (curves([line], quarters, look, SMALL),), ()) for line in lines]
 
@@ -118,8 +122,9 @@ def _share_figures(public: PublicLog, lines: Sequence[Line]) -> list[Figure]:
 def _differences(lines: Sequence[Line], labels: Sequence[str]) -> list[Figure]:
     """Figures of the answers' errors: the answers less the simulated truth."""
     shown = [line for line in lines if len(line.points) > 1]
-    limit = max(map(abs, extent(shown, as_errors=True)))
-    look = Look("households off the truth", limits=(-limit, limit), as_errors=True)
+    look = Look("households off the truth", as_errors=True, panel=True)
+    limit = max(map(abs, extent(shown, look)))
+    look = replace(look, limits=(-limit, limit))
     return [
         Figure(line.title, "", (curves([line], labels, look, (360, 214)),), ()) for line in shown
     ]

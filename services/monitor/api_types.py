@@ -82,9 +82,40 @@ class EstimateAnswer(AnswerFields):
 
 
 class CurveAnswer(_Typed):
-    """The answers to a query at every period."""
+    """The answers to a query at every period.
+
+    band: `pointwise`, or `simultaneous` for all periods together.
+    fan: for each answer, the two ends of an interval of each of `levels`; null without an error.
+    """
 
     answers: list[AnswerFields]
+    band: str
+    levels: list[float]
+    fan: list[list[list[float]] | None]
+    head: str
+
+
+class ComparedFields(_Typed):
+    """A difference or a ratio of two answers, with its interval of 95 %."""
+
+    value: float
+    standard_error: float | None
+    interval: list[float] | None
+
+
+class CompareAnswer(_Typed):
+    """Two answers, the first less the second, and the first over the second.
+
+    ratio: null where the second is not clearly above 0.
+    noise_alone: the chance that noise alone gives a difference at least this large.
+    verdict: the result in words.
+    """
+
+    answers: list[AnswerFields]
+    difference: ComparedFields
+    ratio: ComparedFields | None
+    noise_alone: float | None
+    verdict: str
     head: str
 
 

@@ -9,16 +9,19 @@ from typing import Annotated, Any
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
-from stream_dp.answers.answer import Region
+from stream_dp.answers.answer import Region, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 from stream_dp.release.public_reader import AnyPublished
 
+from ..pages.comparison import compared
+from ..pages.fan import LEVELS
 from ..pages.privacy_label import privacy_label
 from ..pages.questions import Question
 from ..pages.record_rows import citation
-from ..pages.release_figures import answers
+from ..pages.release_figures import answers, with_simultaneous_fan
 from .api_types import (
+    CompareAnswer,
     CurveAnswer,
     EstimateAnswer,
     PrivacyAnswer,
@@ -32,6 +35,7 @@ from .public_state import State
 Text = Annotated[str, Query(max_length=500)]
 Optional = Annotated[str | None, Query(max_length=100)]
 Measure = Annotated[str, Query(pattern="^(share|count)$")]
+Band = Annotated[str, Query(pattern="^(pointwise|simultaneous)$")]
 
 
 def is_count(measure: str | None) -> bool | None:
@@ -133,11 +137,50 @@ def add_api(application: FastAPI, state: State) -> None:
         return answered({**answer.as_dict(), "head": state.head})
 
     @typed("/api/v1/curve", CurveAnswer)
-    def curve(request: Request, release: Text, query: Text, measure: Measure = "share") -> Response:
-        """The answers to a query at every period."""
-        line = answers(public, release, Question(query, query, count=measure == "count"))
+    def curve(
+        request: Request,
+        release: Text,
+        query: Text,
+        measure: Measure = "share",
+        band: Band = "pointwise",
+    ) -> Response:
+        """The answers to a query at every period, with intervals of 50, 80 and 95 %.
+
+        band: `simultaneous` for intervals that contain all true answers together
+        """
+        question = Question(query, query, count=measure == "count")
+        line = answers(public, release, question)
+        if band == "simultaneous":
+            line = with_simultaneous_fan(public, release, question, line)
         points = [point.answer.as_dict() for point in line.points]
-        return answered({"answers": points, "head": state.head})
+        fan = [list(point.fan) or None for point in line.points]
+        stated = {"answers": points, "band": band, "levels": LEVELS, "fan": fan}
+        return answered({**stated, "head": state.head})
+
+    @typed("/api/v1/compare", CompareAnswer)
+    def compare(
+        request: Request,
+        release: Text,
+        query: Text,
+        other_release: Text | None = None,
+        other_query: Text | None = None,
+        period: Optional = None,
+        other_period: Optional = None,
+        measure: Measure | None = None,
+        region: Text | None = None,
+        other_region: Text | None = None,
+    ) -> Response:
+        """The difference and the ratio of two answers, with the joint error of both.
+
+        `other_release` and `other_query` are by default those of the first answer. `noise_alone` is
+        the chance that noise alone gives a difference at least this large.
+        """
+        first = ReleaseQuery(release, query, period, region_path(region))
+        second = ReleaseQuery(
+            other_release or release, other_query or query, other_period, region_path(other_region)
+        )
+        comparison = compared(public, first, second, count=is_count(measure))
+        return answered({**comparison.as_dict(), "head": state.head})
 
     @typed("/api/v1/privacy", PrivacyAnswer)
     def privacy(request: Request) -> Response:

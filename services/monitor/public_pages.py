@@ -24,11 +24,12 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, LogError
 
 from ..pages.render import render
-from . import views
+from . import answer_views, views
 from .downloads import FORMATS, write_download, write_log
 from .limits import Application
 from .planner_form import form_fields, plan_page
 from .public_api import (
+    Band,
     Measure,
     Optional,
     add_api,
@@ -38,7 +39,7 @@ from .public_api import (
     state_response,
 )
 from .public_state import State
-from .query_forms import address, query_of_form, within_length
+from .query_forms import LONGEST_QUERY, Asked, query_of_form, within_length
 from .refusals import TOO_MUCH, refusal
 
 _HTML = "text/html; charset=utf-8"
@@ -108,24 +109,37 @@ def _pages(application: FastAPI, state: State) -> None:
         q: Annotated[str | None, Query(max_length=500)] = None,
         measure: Measure = "share",
         beside: Annotated[list[str], Query(max_length=8)] = [],  # noqa: B006
+        band: Band = "pointwise",
+        panel: bool = False,
     ) -> Response:
         if q is None:
             prepared = state.pages.get(request.url.path)
             return _page(state, prepared or views.release_page(state, name))
-        count, query = measure == "count", within_length(q)
+        query, together = within_length(q), band == "simultaneous"
+        asked = Asked(query, measure == "count", tuple(beside), together, panel)
         try:
-            return _page(state, views.answer_page(state, name, query, beside, count=count))
+            return _page(state, answer_views.answer_page(state, name, asked))
         except UserError as error:
             return _page(state, views.release_page(state, name, query, error.lines), 400)
+
+    @page("/compare/{name}")
+    def compare(request: Request, name: str) -> Response:
+        fields = {key: within_length(value) for key, value in request.query_params.items()}
+        body, sound = answer_views.compare_page(state, name, fields)
+        return _page(state, body, 200 if sound else 400)
 
     @page("/ask/{name}")
     def ask(request: Request, name: str) -> Response:
         fields = dict(request.query_params)
         declared = state.public.study.release(name)
-        query = query_of_form(state.public.study, declared, fields)
+        try:
+            query = query_of_form(state.public.study, declared, fields)
+        except UserError as error:
+            words = fields.get("words", "")[:LONGEST_QUERY]
+            return _page(state, views.release_page(state, name, words, error.lines), 400)
         count = fields.get("measure") == "count" or query.startswith("total")
-        beside = request.query_params.getlist("beside")[:8]
-        return RedirectResponse(address(name, query, count=count, beside=beside), 303)
+        beside = tuple(request.query_params.getlist("beside")[:8])
+        return RedirectResponse(Asked(query, count, beside).address(name), 303)
 
     @page("/data/{name}")
     def data_set(

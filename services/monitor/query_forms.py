@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from stream_dp.answers.examples import value_of_interest
@@ -58,11 +60,42 @@ def _number(text: str, label: str) -> int:
     return int(text)
 
 
-def address(name: str, query: str, *, count: bool, beside: Sequence[str] = ()) -> str:
-    """The address of the page with the answer to a query, for sharing."""
-    fields = [("q", query), *([("measure", "count")] if count else [])]
-    fields += [("beside", sibling) for sibling in beside]
-    return f"/release/{quote(name, safe='')}?{urlencode(fields)}"
+@dataclass(frozen=True)
+class Asked:
+    """A question of the page of a release, as its address has it.
+
+    count: whether the answer is a number, not a share.
+    beside: other releases.
+    together: whether the fan contains all true answers together.
+    panel: whether the synthetic panel's own answers are drawn.
+    """
+
+    query: str
+    count: bool = False
+    beside: tuple[str, ...] = ()
+    together: bool = False
+    panel: bool = False
+
+    def changed(self, **fields: Any) -> Asked:
+        """The question with other fields."""
+        return replace(self, **fields)
+
+    def fields(self) -> str:
+        """The fields of the address."""
+        fields = [("q", self.query), *([("measure", "count")] if self.count else [])]
+        fields += [("beside", sibling) for sibling in self.beside]
+        fields += [("band", "simultaneous")] if self.together else []
+        fields += [("panel", "1")] if self.panel else []
+        return urlencode(fields)
+
+    def address(self, name: str) -> str:
+        """The address of the page with the answer, for sharing."""
+        return f"/release/{quote(name, safe='')}?{self.fields()}"
+
+
+def address(name: str, query: str, *, count: bool = False) -> str:
+    """The address of the page with the answer to a query."""
+    return Asked(query, count).address(name)
 
 
 def siblings(study: Study, declared: Release) -> list[str]:

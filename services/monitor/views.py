@@ -10,9 +10,9 @@ from stream_dp.json_object import Json
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
+from ..pages.feasible import for_people
 from ..pages.groups_figures import two_way
 from ..pages.privacy_label import privacy_label
-from ..pages.questions import Question
 from ..pages.record_rows import (
     HASHES,
     budget_charts,
@@ -21,16 +21,15 @@ from ..pages.record_rows import (
     citation,
     facts,
 )
-from ..pages.release_figures import about_release, side_by_side
 from ..pages.render import render
 from ..pages.study_page import any_figures
 from .downloads import FORMATS, tables_of
 from .public_api import releases_data
 from .public_state import State
-from .query_forms import address, builder, siblings
+from .query_forms import address, builder
 
 
-def _rendered(state: State, template: str, **values: object) -> bytes:
+def rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
     return render(template, study=study, head=state.head, **values).encode()
 
@@ -55,7 +54,7 @@ def index_page(state: State) -> bytes:
         figures = state.figures(declared.name)
         first = figures.small[0] if figures.small else figures.large
         previews.append((figures, first))
-    return _rendered(
+    return rendered(
         state,
         "index.html",
         facts=facts(public),
@@ -74,7 +73,7 @@ def release_page(state: State, name: str, query: str = "", faults: Sequence[str]
     query, faults: a refused question and the reasons, which take the place of the figures.
     """
     declared = state.public.study.release(name)
-    return _rendered(
+    return rendered(
         state,
         "release.html",
         query=query,
@@ -84,34 +83,6 @@ def release_page(state: State, name: str, query: str = "", faults: Sequence[str]
         examples=state.public.queries(name),
         address=address,
         certificate=_last_index(state, name),
-    )
-
-
-def answer_page(
-    state: State, name: str, query: str, beside: Sequence[str], *, count: bool
-) -> bytes:
-    """The answer to a query over all periods, beside other releases' answers. Raises UserError."""
-    public, study = state.public, state.public.study
-    declared = study.release(name)
-    comparable = siblings(study, declared)
-    other_releases = [sibling for sibling in dict.fromkeys(beside) if sibling in comparable]
-    figures = side_by_side(public, [name, *other_releases], Question(query, query, count=count))
-    last = public.answer(name, query, count=count)
-    return _rendered(
-        state,
-        "answer.html",
-        name=name,
-        about=about_release(public, declared),
-        query=query,
-        count=count,
-        figures=figures,
-        answer=last,
-        builder=builder(study, declared),
-        examples=public.queries(name),
-        address=address,
-        shared=address(name, query, count=count, beside=other_releases),
-        other_measure=address(name, query, count=not count, beside=other_releases),
-        beside=other_releases,
     )
 
 
@@ -142,10 +113,11 @@ def data_set_page(
     faults: Sequence[str] = ()
     if query is not None:
         try:
-            answer = state.public.answer(name, query, period, count=count, region=region)
+            unbiased = state.public.answer(name, query, period, count=count, region=region)
+            answer = for_people(unbiased)
         except UserError as error:
             faults = error.lines
-    page = _rendered(
+    page = rendered(
         state,
         "data_set.html",
         figures=figures,
@@ -163,7 +135,7 @@ def data_set_page(
 
 def privacy_page(state: State) -> bytes:
     """The privacy label and the budget."""
-    return _rendered(
+    return rendered(
         state,
         "privacy.html",
         label=privacy_label(state.public),
@@ -175,12 +147,12 @@ def privacy_page(state: State) -> bytes:
 def verify_page(state: State) -> bytes:
     """The checks, and every hash of the chain."""
     rows = releases_data(state.public)
-    return _rendered(state, "verify.html", verified=state.verified, rows=rows)
+    return rendered(state, "verify.html", verified=state.verified, rows=rows)
 
 
 def certificate_page(state: State, index: int, release: AnyPublished) -> bytes:
     """The certificate of a release in words. index: its position in the log, from 1."""
-    return _rendered(
+    return rendered(
         state,
         "certificate.html",
         index=index,
@@ -196,7 +168,7 @@ def downloads_page(state: State) -> bytes:
     panels, data_sets = _published(state)
     names = [declared.name for declared in panels] + data_sets
     tables = [(name, tables_of(state.public, name)) for name in names]
-    return _rendered(
+    return rendered(
         state,
         "downloads.html",
         tables=tables,

@@ -75,6 +75,17 @@ def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
     return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
 
 
+def period_words(label: str) -> str:
+    """A period's label for a sentence: a month has its name.
+
+    >>> period_words("2021-06"), period_words("2021-W05")
+    ('Jun 2021', '2021-W05')
+    """
+    if re.fullmatch(r"\d+-\d\d", label):
+        return f"{_MONTHS[(int(label[-2:]) - 1) % 12]} {label[:-3]}"
+    return label
+
+
 def _months(labels: Sequence[str], step: int) -> list[tuple[int, str]]:
     names, year = [], ""
     for i in range(min(step, len(labels)) - 1, len(labels), step):

@@ -99,10 +99,15 @@ def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str
 
 
 def value_title(study: Study, declared: Release, value: str) -> str:
-    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'."""
+    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'.
+
+    The other one of two values is 'not' and the label.
+    """
     if len(declared.attributes) > 1:
         return value
     attribute = study.attributes[declared.attributes[0]]
     if attribute.label and value == value_of_interest(study, declared):
         return attribute.label
+    if attribute.label and len(known_values(study, declared)) == 2:
+        return f"not {attribute.label}"
     return f"{declared.attributes[0]}={value}"

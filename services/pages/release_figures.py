@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.study import Release, has_patterns, has_totals
 
-from .charts import Line, Look, Point, curves, extent, figure, wide_and_narrow
+from .charts import wide_and_narrow
+from .curves import Line, Look, Point, curves, extent, figure
+from .fan import pointwise, simultaneous
 from .marks import Chart
 from .questions import Question, event_words, questions, totals
 
@@ -120,10 +123,20 @@ def answers(
         except UserError as error:
             refused = error
             continue
-        points.append(Point(index, label, answer, None if truth is None else truth.get(label)))
+        true_value = None if truth is None else truth.get(label)
+        points.append(Point(index, label, answer, true_value, pointwise(answer)))
     if not points:
         raise refused or UserError(f"release '{name}': nothing is published of it yet")
     return Line(question.title, tuple(points))
+
+
+def with_simultaneous_fan(public: PublicLog, name: str, question: Question, line: Line) -> Line:
+    """The line with a fan that contains all its true answers together. Raises UserError."""
+    queries = [ReleaseQuery(name, question.query, point.answer.period) for point in line.points]
+    fans = simultaneous(public.answers(queries, count=question.count))
+    pairs = zip(line.points, fans, strict=True)
+    points = tuple(replace(point, fan=fan) for point, fan in pairs)
+    return replace(line, points=points, simultaneous=True)
 
 
 def shown_periods(public: PublicLog, name: str) -> tuple[str, ...]:
@@ -141,7 +154,7 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
     """
     for attempt in (question, Question(question.title, question.query, count=True)):
         try:
-            line = answers(public, name, attempt)
+            line = answers(public, name, attempt).for_people(public.study.size)
         except Inconsistent:
             raise
         except UserError:
@@ -170,7 +183,7 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
     for question in totals(public.study, declared):
         # Nobody can reach a threshold earlier than so many periods after the first.
         earliest = int(question.query.split()[-1]) - 1
-        points = answers(public, name, question).points
+        points = answers(public, name, question).for_people(public.study.size).points
         if reachable := tuple(point for point in points if point.position >= earliest):
             lines.append(Line(question.title, reachable))
     if not lines:
@@ -189,14 +202,28 @@ def lines_figure(
     return Figure(title, "", charts, tuple(numbers_of(line, look) for line in lines))
 
 
-def side_by_side(public: PublicLog, names: Sequence[str], question: Question) -> tuple[Figure, ...]:
+def side_by_side(
+    public: PublicLog,
+    names: Sequence[str],
+    question: Question,
+    *,
+    together: bool = False,
+    panel: bool = False,
+) -> tuple[Figure, ...]:
     """Figures of a question to several releases, such as strata, on one vertical axis.
+
+    together: whether each fan contains all true answers of its curve together.
+    panel: whether the synthetic panel's own answers are drawn.
 
     Raises UserError where one of them cannot answer it.
     """
-    lines = {name: answers(public, name, question) for name in names}
-    limits = extent(list(lines.values()), 1.0 if question.count else _PERCENT)
-    look = look_of(public, count=question.count, limits=limits)
+    lines = {}
+    for name in names:
+        line = answers(public, name, question)
+        line = with_simultaneous_fan(public, name, question, line) if together else line
+        lines[name] = line.for_people(public.study.size)
+    look = replace(look_of(public, count=question.count), panel=panel)
+    look = replace(look, limits=extent(list(lines.values()), look))
     if len(lines) == 1:
         ((name, line),) = lines.items()
         return (
@@ -224,7 +251,8 @@ def numbers_of(line: Line, look: Look) -> Numbers:
         answer = point.answer
         low, high = (figure(end, look) for end in answer.ends)
         error = "" if answer.standard_error is None else figure(answer.standard_error, look)
-        texts = [figure(answer.value, look), f"{low} to {high}", error, figure(point.panel, look)]
+        panel = "" if answer.synthetic is None else figure(answer.synthetic, look)
+        texts = [figure(answer.value, look), f"{low} to {high}", error, panel]
         if point.truth is not None:
             texts.append(figure(point.truth, look))
         rows.append((point.label, *texts))

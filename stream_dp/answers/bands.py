@@ -11,6 +11,7 @@ taken instead: it treats answers as independent, which is never too narrow for n
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -25,21 +26,29 @@ _SEED = 1967
 _AT_ONCE = 2_000_000  # numbers
 
 
-def simultaneous_quantile(covariance: Floats, level: float) -> float:
-    """The number of standard errors, for a covariance (n, n). Raises UserError for no level."""
-    if not 0 < level < 1:
-        raise UserError(f"level {level}: must lie between 0 and 1")
+def simultaneous_quantiles(covariance: Floats, levels: Sequence[float]) -> list[float]:
+    """By level, the number of standard errors for a covariance (n, n).
+
+    Raises UserError unless every level lies between 0 and 1.
+    """
+    for level in levels:
+        if not 0 < level < 1:
+            raise UserError(f"level {level}: must lie between 0 and 1")
     variances = covariance.diagonal()
     noisy = np.flatnonzero(variances > 0)  # others are certain
     if not noisy.size:
-        return 0.0
-    bound = NormalDist().inv_cdf((1 + level ** (1 / noisy.size)) / 2)
-    rank = _binomial_quantile(1 - RISK, DRAWS, level)  # from 0
-    if rank >= DRAWS or noisy.size == 1:
-        return bound
+        return [0.0] * len(levels)
+    bounds = [NormalDist().inv_cdf((1 + level ** (1 / noisy.size)) / 2) for level in levels]
+    ranks = [_binomial_quantile(1 - RISK, DRAWS, level) for level in levels]  # from 0
+    if noisy.size == 1 or min(ranks) >= DRAWS:
+        return bounds
     errors = np.sqrt(variances[noisy])
     correlation = covariance[np.ix_(noisy, noisy)] / np.outer(errors, errors)
-    return min(bound, float(np.partition(_maxima(correlation), rank)[rank]))
+    maxima = np.sort(_maxima(correlation))
+    return [
+        bound if rank >= DRAWS else min(bound, float(maxima[rank]))
+        for bound, rank in zip(bounds, ranks, strict=True)
+    ]
 
 
 def _binomial_quantile(q: float, n: int, p: float) -> int:

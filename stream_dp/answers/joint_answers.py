@@ -19,7 +19,7 @@ import numpy as np
 from stream_dp.errors import UserError
 
 from .answer import LEVEL, QUANTILE, Answer, ReleaseQuery
-from .bands import simultaneous_quantile
+from .bands import simultaneous_quantiles
 from .blocks import Floats
 from .estimator import fieller_ratios
 
@@ -142,11 +142,16 @@ class JointAnswers:
         `bands.py` has the number of standard errors to both sides. Raises UserError where an answer
         has no standard error.
         """
+        return self.bands((level,))[0]
+
+    def bands(self, levels: Sequence[float]) -> list[tuple[Floats, Floats]]:
+        """By level, the ends of the `band`."""
         for answer in self.answers:
             if answer.reason:
                 raise UserError(f"query '{answer.query}': no error is known: {answer.reason}")
-        reach = simultaneous_quantile(self.covariance, level) * self.standard_errors
-        return self.values - reach, self.values + reach
+        quantiles = simultaneous_quantiles(self.covariance, levels)
+        reaches = (quantile * self.standard_errors for quantile in quantiles)
+        return [(self.values - reach, self.values + reach) for reach in reaches]
 
 
 def with_error(answer: Answer, error: float) -> Answer:

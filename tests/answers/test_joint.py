@@ -9,7 +9,7 @@ from kit.studies import attribute, small_study
 from scipy.stats import norm
 
 from stream_dp.answers.answer import QUANTILE, Answer
-from stream_dp.answers.bands import simultaneous_quantile
+from stream_dp.answers.bands import simultaneous_quantiles
 from stream_dp.answers.estimator import StreamMeasurements, fieller_ratios
 from stream_dp.answers.joint_answers import JointAnswers, with_error
 from stream_dp.errors import UserError
@@ -259,11 +259,11 @@ def test_bands_lie_between_one_interval_and_sidaks_bound():
     for n in (1, 2, 40):
         sidak = norm.ppf((1 + 0.95 ** (1 / n)) / 2)
         for rho in (0.0, 0.7, 1.0):
-            quantile = simultaneous_quantile(correlated(n, rho), 0.95)
+            quantile = simultaneous_quantiles(correlated(n, rho), [0.95])[0]
             assert norm.ppf(0.975) - 1e-9 <= quantile <= sidak + 1e-12
-            assert quantile == simultaneous_quantile(correlated(n, rho), 0.95)
+            assert quantile == simultaneous_quantiles(correlated(n, rho), [0.95])[0]
     # Errors that are one and the same need no more than one interval, but for the draws' chance.
-    assert simultaneous_quantile(correlated(40, 1.0), 0.95) < 2.02
-    assert simultaneous_quantile(np.zeros((3, 3)), 0.95) == 0.0
+    assert simultaneous_quantiles(correlated(40, 1.0), [0.95])[0] < 2.02
+    assert simultaneous_quantiles(np.zeros((3, 3)), [0.95])[0] == 0.0
     with pytest.raises(UserError, match="between 0 and 1"):
-        simultaneous_quantile(np.eye(2), 1.0)
+        simultaneous_quantiles(np.eye(2), [1.0])[0]

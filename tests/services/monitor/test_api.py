@@ -62,6 +62,39 @@ def test_a_curve_has_the_answer_of_every_period(served: Monitor, public: PublicL
     periods = [r.certificate.period for r in public.releases_of("pairs")]
     expected = [public.answer("pairs", "pattern full", p).as_dict() for p in periods]
     assert curve["answers"] == json.loads(json.dumps(expected))
+    assert (curve["band"], curve["levels"]) == ("pointwise", [0.5, 0.8, 0.95])
+    fans: Any = curve["fan"]
+    assert [fan[-1] for fan in fans] == [pytest.approx(a["interval"]) for a in expected]
+    wider = data(served, "/api/v1/curve?release=pairs&query=pattern%20full&band=simultaneous")
+    joint = public.answers([("pairs", "pattern full", period) for period in periods])
+    for level, (low, high) in enumerate(joint.bands([0.5, 0.8, 0.95])):
+        ends: Any = [fan[level] for fan in wider["fan"]]  # type: ignore[attr-defined]
+        assert ends == [pytest.approx(pair) for pair in zip(low, high, strict=True)]
+
+
+def test_two_answers_are_compared(served: Monitor, public: PublicLog) -> None:
+    asked = "release=pairs&query=pattern%20full&period=2021-04&other_period=2021-02&measure=count"
+    answer = data(served, f"/api/v1/compare?{asked}")
+    first, second = (("pairs", "pattern full", period) for period in ("2021-04", "2021-02"))
+    difference = public.answers([first, second], count=True).difference(0, 1).as_dict()
+    keys = ("value", "standard_error", "interval")
+    assert answer["difference"] == {key: difference[key] for key in keys}
+    assert 0 <= answer["noise_alone"] <= 1  # type: ignore[operator]
+    page = served.get("/compare/pairs?q=pattern+full&period=2021-04&period2=2021-02&measure=count")
+    assert (page[0], str(answer["verdict"]) in page[1].decode()) == (200, True)
+
+
+def test_a_refused_comparison_keeps_the_form(served: Monitor) -> None:
+    status, page = served.get("/compare/pairs?q=pattern+wrong")
+    assert status == 400
+    assert "is no value; the values are" in page.decode()
+    assert 'value="pattern wrong"' in page.decode()
+    status, page = served.get("/ask/pairs?form=consecutive&need=many")
+    assert (status, b"write how many periods as a number" in page, b"<form" in page) == (
+        400,
+        True,
+        True,
+    )
 
 
 def test_study_releases_certificates_and_hashes(served: Monitor, public: PublicLog) -> None:
@@ -96,6 +129,7 @@ def test_every_answer_has_its_stated_type(served: Monitor) -> None:
     asked = {
         "/api/v1/estimate": "?release=pairs&query=pattern%20full",
         "/api/v1/curve": "?release=pairs&query=pattern%20full",
+        "/api/v1/compare": "?release=pairs&query=pattern%20full&other_query=pattern%20no",
     }
     for path in [path for path in document["paths"] if path.startswith("/api/")]:
         answers = document["paths"][path]["get"]["responses"]

@@ -31,6 +31,10 @@ PAGES = (
     "/release/pairs",
     "/release/both",
     "/release/pairs?q=at-least+1+of+last+2+work%3Dfull",
+    "/release/both?q=pattern+full&band=simultaneous&panel=1",
+    "/release/pairs?q=nothing",
+    "/compare/pairs?q2=pattern+no&period2=2021-04",
+    "/compare/homes?q=nothing",
     "/data/homes?pair=groups:region:size&q=people:%20work=full",
     "/privacy",
     "/verify",
@@ -104,7 +108,7 @@ def test_pages_fit_and_can_be_read_by_everybody(
         seen.page.goto(served.url + path)
         looked_at(seen, axe, "light", SIZES[0], path)
         looked_at(seen, axe, "dark", SIZES[-1], path)
-        assert [text for text in seen.said if "404" not in text] == []
+        assert [text for text in seen.said if "404" not in text and "400" not in text] == []
 
 
 TALLEST = "Math.max(...[...document.querySelectorAll('main .numbers td')].map(e => e.offsetHeight))"
@@ -157,7 +161,7 @@ def test_a_question_is_asked_by_keyboard_alone(served: Monitor, browser: Any) ->
         page.keyboard.type("pattern no ?")
         page.keyboard.press("Enter")
         page.wait_for_url("**/release/pairs?q=pattern+no+%3F")
-        assert page.locator("h1").text_content() == "pattern no ?"
+        assert page.locator(".query").text_content() == "pattern no ?"
         assert seen.said == []
 
 
@@ -171,7 +175,7 @@ def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, browse
         form.locator("[name=value]").select_option("half day")
         form.locator("button").click()
         page.wait_for_url("**/release/pairs?q=*")
-        assert page.locator("h1").text_content() == "consecutive 2 of last 2 'work=half day'"
+        assert page.locator(".query").text_content() == "consecutive 2 of last 2 'work=half day'"
         shared = page.locator(".share code").first.text_content()
         answer = page.locator(".answer").text_content()
         page.goto(served.url + shared)

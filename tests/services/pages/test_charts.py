@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from itertools import pairwise
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import LEVEL, Answer
-from stream_dp.services.pages import charts
+from stream_dp.services.pages import charts, curves
 from stream_dp.services.pages.axes import number_axis, number_text, period_ticks
-from stream_dp.services.pages.charts import Line, Look, Point
+from stream_dp.services.pages.curves import Line, Look, Point
+from stream_dp.services.pages.fan import LEVELS, pointwise
+from stream_dp.services.pages.feasible import for_people
 from stream_dp.services.pages.marks import Box, Chart, Dot, Path, Text
 from stream_dp.services.pages.render import render
 
@@ -40,7 +46,8 @@ def answer(value: float, reach: float, panel: float) -> Answer:
 
 
 def line(values: list[tuple[float, float, float]]) -> Line:
-    points = (Point(i, f"p{i}", answer(*value)) for i, value in enumerate(values))
+    answers = [answer(*value) for value in values]
+    points = (Point(i, f"p{i}", a, fan=pointwise(a)) for i, a in enumerate(answers))
     return Line("title", tuple(points))
 
 
@@ -76,7 +83,7 @@ def test_every_answer_is_inside_the_chart_at_its_height(
 ) -> None:
     values = [(100 + 10 * math.sin(i), 3.0 + i % 2, 100.0 + i % 7) for i in range(count)]
     look = Look("people", ends=True)
-    chart = charts.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
+    chart = curves.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
     dots = [mark for mark in chart.marks if isinstance(mark, Dot)]
     assert len(dots) == count
     assert all(0 < dot.x < size[0] and 0 < dot.y < size[1] for dot in dots)
@@ -84,12 +91,47 @@ def test_every_answer_is_inside_the_chart_at_its_height(
     assert all(y <= z + 0.11 for (a, y) in heights for (b, z) in heights if a >= b)
     for (value, reach, _), dot in zip(values, dots, strict=True):
         assert f"{value:,.0f}, 95% interval {value - reach:,.0f}" in dot.title
-    assert chart == charts.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
+    assert chart == curves.curves([line(values)], [f"p{i}" for i in range(count)], look, size)
+
+
+@pytest.mark.parametrize("count", [1, 12, 60])
+def test_a_fan_has_nested_intervals_around_the_line(count: int) -> None:
+    values = [(100.0, 10.0, 100.0)] * count
+    look = Look("people", limits=(80.0, 120.0))
+    chart = curves.curves([line(values)], [str(i) for i in range(count)], look, (360.0, 236.0))
+    (estimate,) = {mark.y for mark in chart.marks if isinstance(mark, Dot)}
+    kind = "bar" if count == 1 else "band"
+    widths = []
+    for level in LEVELS:
+        (fan,) = [m.d for m in marks(chart, Path) if m.style == f"{kind}-{100 * level:.0f}"]
+        ys = [float(y) for y in re.findall(r"[ V](\d+\.?\d*)", fan)]
+        assert min(ys) < estimate < max(ys)
+        assert min(ys) + max(ys) == pytest.approx(2 * estimate, abs=0.3)
+        widths.append(max(ys) - min(ys))
+    for level, width in zip(LEVELS, widths, strict=True):
+        quantile = NormalDist().inv_cdf((1 + level) / 2)
+        assert width / widths[-1] == pytest.approx(quantile / 1.96, abs=0.01)
+    assert [m.style for m in marks(chart, Path)].count("estimate-line") == (count > 1)
+
+
+def test_what_cannot_be_is_cut_off_for_people_alone() -> None:
+    low = answer(-0.0071, 0.0065, 0.0)
+    share = replace(low, measure="share")
+    shown = Line("t", (Point(0, "p", share, fan=pointwise(share)),)).for_people(100).points[0]
+    assert (shown.answer.value, shown.answer.interval) == (0.0, (0.0, 0.0))
+    assert all(0 <= end <= 1 for ends in shown.fan for end in ends)
+    assert share.value == -0.0071
+    change = replace(share, minus=ReleaseQuery("r", "q"))
+    assert for_people(change, 100).value == -0.0071
+    count = replace(low, value=99.0, interval=(95.0, 103.0))
+    assert for_people(count, 100).interval == (95.0, 100.0)
+    assert for_people(count, None).interval == (95.0, 103.0)
+    assert for_people(replace(count, measure="skewness", value=-2.0)).value == -2.0
 
 
 def test_every_chart_is_escaped_and_has_words() -> None:
     hostile = Line('<script>"&', (Point(0, "<b>", answer(1.0, 1.0, 1.0)),))
-    chart = charts.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
+    chart = curves.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
     text = render("offline.html", style="")
     assert "<script" not in text
     text = render("chart.html", chart=chart)

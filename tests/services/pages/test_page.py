@@ -15,7 +15,9 @@ from kit.verifiers import VERIFIER
 
 from stream_dp.client import PublicLog
 from stream_dp.services import cli
-from stream_dp.services.pages.release_figures import figure, look_of
+from stream_dp.services.pages.curves import figure
+from stream_dp.services.pages.feasible import for_people
+from stream_dp.services.pages.release_figures import look_of
 from stream_dp.services.pages.study_page import study_page
 
 
@@ -70,7 +72,7 @@ def test_numbers_are_those_of_the_client(public: PublicLog, text: str) -> None:
         ("both", "at-least 1 of last 2 work=full", False),
         ("months", "total at-least 3", True),
     ):
-        answer = public.answer(name, query, count=count)
+        answer = for_people(public.answer(name, query, count=count), public.study.size)
         look = look_of(public, count=count)
         low, high = (figure(end, look) for end in answer.interval)
         error, panel = (figure(n, look) for n in (answer.standard_error, answer.synthetic))

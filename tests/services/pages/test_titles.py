@@ -4,6 +4,7 @@ import pytest
 
 from stream_dp.answers.examples import example_queries
 from stream_dp.errors import UserError
+from stream_dp.services.pages.query_titles import query_title
 from stream_dp.services.pages.questions import event_words, questions
 from stream_dp.studyfile import parse_study
 
@@ -57,3 +58,36 @@ def test_titles_are_of_the_value_of_interest(declared, title, event):
 def test_the_value_of_interest_is_a_value():
     with pytest.raises(UserError, match=r"arbeitslos\.interest: 'Yes' is none of the values"):
         study(interest="Yes")
+
+
+QUERIES = {
+    "pattern Ja": "Unemployed in the month",
+    "pattern Nein": "Not unemployed in the month",
+    "pattern Ja Ja Ja": "Unemployed in all of the last 3 months",
+    "pattern Ja ? Ja": "Unemployed in the first and third of the last 3 months",
+    "pattern Ja ? Nein": (
+        "Unemployed in the first, not unemployed in the third of the last 3 months"
+    ),
+    "pattern ? ? ?": "Pattern ? ? ?",
+    "arbeitslos=Ja": "Unemployed in the month",
+    "at-least 1 of last 3 arbeitslos=Ja": "Unemployed in at least 1 of the last 3 months",
+    "at-least 3 of last 3 Ja": "Unemployed in all of the last 3 months",
+    "at-least 1 of last 1 Ja": "Unemployed in the month",
+    "consecutive 2 of last 3 Ja": "Unemployed at least 2 months in a row in the last 3 months",
+    "at-least 2 of last 3 Ja|Nein": (
+        "Unemployed or not unemployed in at least 2 of the last 3 months"
+    ),
+    "total at-least 1": "Unemployed in at least 1 month so far",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_have_titles_in_words(query):
+    made = study(interest="Ja", label="unemployed")
+    assert query_title(made, made.releases[0], query) == QUERIES[query]
+
+
+def test_a_title_without_a_label_names_the_attribute():
+    made = study()
+    title = query_title(made, made.releases[0], "pattern Ja")
+    assert title == "arbeitslos=Ja in the month"

@@ -1,0 +1,177 @@
+"""Pages of answers to questions, and of two answers beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from stream_dp.answers.answer import ReleaseQuery
+from stream_dp.errors import UserError
+
+from ..pages.comparison import (
+    Comparison,
+    compared,
+    comparison_chart,
+    comparison_numbers,
+    difference_chart,
+)
+from ..pages.feasible import for_people
+from ..pages.marks import Chart
+from ..pages.query_titles import query_title
+from ..pages.questions import Question
+from ..pages.reading import reading
+from ..pages.release_figures import about_release, side_by_side
+from .public_api import region_path
+from .public_state import State
+from .query_forms import Asked, address, builder, siblings
+from .views import rendered
+
+_WIDE, _NARROW = 780.0, 340.0
+
+
+def answer_page(state: State, name: str, asked: Asked) -> bytes:
+    """The answer to a query over all periods, beside other releases' answers. Raises UserError."""
+    public, study = state.public, state.public.study
+    declared = study.release(name)
+    comparable = siblings(study, declared)
+    beside = tuple(sibling for sibling in dict.fromkeys(asked.beside) if sibling in comparable)
+    asked = asked.changed(beside=beside)
+    last = public.answer(name, asked.query, count=asked.count)
+    title = query_title(study, declared, asked.query)
+    question = Question(title, asked.query, count=asked.count)
+    figures = side_by_side(
+        public, [name, *beside], question, together=asked.together, panel=asked.panel
+    )
+    answer = for_people(last, study.size)
+    return rendered(
+        state,
+        "answer.html",
+        name=name,
+        title=title,
+        about=about_release(public, declared),
+        asked=asked,
+        figures=figures,
+        answer=answer,
+        reading=reading(title, answer),
+        trend=_trend(state, name, asked),
+        form=CompareForm.of(state, name, asked.query, asked.count),
+        builder=builder(study, declared),
+        examples=public.queries(name),
+        address=address,
+    )
+
+
+def _trend(state: State, name: str, asked: Asked) -> Comparison | None:
+    """The change from the first period to the last; None where there is none."""
+    first, *later = state.public.periods_of(name)
+    if not later:
+        return None
+    queries = [ReleaseQuery(name, asked.query, period) for period in (later[-1], first)]
+    try:
+        return compared(state.public, *queries, count=asked.count)
+    except UserError:
+        return None
+
+
+@dataclass(frozen=True)
+class CompareForm:
+    """The fields of the form that compares two answers.
+
+    names: the releases that can be chosen.
+    periods: of all of them, in order.
+    regions: examples of regions of sizes; empty for other releases.
+    chosen: the values of the fields by name.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    periods: tuple[str, ...]
+    regions: tuple[str, ...]
+    measures: bool
+    chosen: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        name: str,
+        query: str,
+        count: bool | None,
+        chosen: dict[str, str] | None = None,
+    ) -> CompareForm:
+        public = state.public
+        declared = next((r for r in public.study.releases if r.name == name), None)
+        names = [name] if declared is None else [name, *siblings(public.study, declared)]
+        names = [one for one in names if public.periods_of(one)]
+        published = {period for one in names for period in public.periods_of(one)}
+        periods = [label for label in public.study.periods.labels if label in published]
+        fields = {
+            "q": query,
+            "period": periods[-1],
+            "with": name,
+            "q2": query,
+            "period2": periods[0],
+            "measure": "count" if count else "share",
+            "region": "",
+            "region2": "",
+        }
+        fields |= {key: value for key, value in (chosen or {}).items() if value}
+        regions = tuple("/".join(path) for path in public.regions(name))
+        return cls(name, tuple(names), tuple(periods), regions, not regions, fields)
+
+    def queries(self) -> tuple[ReleaseQuery, ReleaseQuery]:
+        """The two questions."""
+        fields = self.chosen
+        return (
+            ReleaseQuery(self.name, fields["q"], fields["period"], region_path(fields["region"])),
+            ReleaseQuery(
+                fields["with"], fields["q2"], fields["period2"], region_path(fields["region2"])
+            ),
+        )
+
+    @property
+    def count(self) -> bool | None:
+        return self.chosen["measure"] == "count" if self.measures else None
+
+
+def comparison_of(state: State, form: CompareForm) -> Comparison:
+    """The comparison of a form. Raises UserError."""
+    return compared(state.public, *form.queries(), count=form.count)
+
+
+def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes, bool]:
+    """Two answers beside each other, or the reasons why not, and the form again.
+
+    Returns the page and whether the questions are understood. Raises UserError for an unknown
+    release, and for one of which nothing is published.
+    """
+    if not state.public.periods_of(name):
+        raise UserError(f"release '{name}': nothing is published of it yet")
+    examples = state.public.queries(name)
+    form = CompareForm.of(state, name, fields.get("q") or examples[0], None, fields)
+    faults: Sequence[str] = ()
+    result: Comparison | None = None
+    charts: tuple[Chart, ...] = ()
+    difference: tuple[Chart, ...] = ()
+    try:
+        result = comparison_of(state, form)
+        size = state.public.study.size
+        charts = tuple(comparison_chart(result, size, width) for width in (_WIDE, _NARROW))
+        difference = tuple(difference_chart(result, size, width) for width in (_WIDE, _NARROW))
+    except UserError as error:
+        faults = error.lines
+    page = rendered(
+        state,
+        "compare.html",
+        name=name,
+        back=f"/{'data' if state.public.study.batch(name) else 'release'}/{quote(name, safe='')}",
+        form=form,
+        faults=faults,
+        compared=result,
+        charts_of_both=charts,
+        difference=difference,
+        numbers=None if result is None else comparison_numbers(result, state.public.study.size),
+        examples=examples,
+    )
+    return page, not faults

@@ -1,0 +1,185 @@
+"""Comparisons of two answers: the difference and the ratio, with the joint error of both."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from stream_dp.answers.answer import Answer, ReleaseQuery
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+
+from .axes import number_axis, number_text, period_words
+from .fan import LEVELS, FanEnds, pointwise
+from .feasible import clip, feasible_range, for_people
+from .marks import Chart, Dot, Mark, Path, Text, px
+from .query_titles import query_title
+from .reading import interval_words, noise_alone, number_words, reading, verdict
+from .release_figures import Numbers
+
+_ROW, _TOP, _BOTTOM = 44.0, 10.0, 26.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two answers and how they differ. The answers are unbiased, as for programs.
+
+    common: what both answers have in common, in words.
+    titles: what each answer is of beside it.
+    difference: the first less the second.
+    ratio: the first over the second; None where the second is not clearly above 0.
+    chance: that noise alone gives a difference at least this large; None if no error is known.
+    verdict: a sentence.
+    readings: the sentences of both answers.
+    """
+
+    common: str
+    titles: tuple[str, str]
+    answers: tuple[Answer, Answer]
+    difference: Answer
+    ratio: Answer | None
+    chance: float | None
+    verdict: str
+    readings: tuple[str, str]
+
+    @property
+    def since(self) -> str:
+        """The period of the second answer, in words."""
+        return period_words(self.answers[1].period)
+
+    def as_dict(self) -> dict[str, object]:
+        """The comparison as plain data, with unbiased numbers."""
+        keys = ("value", "standard_error", "interval")
+        difference, ratio = self.difference.as_dict(), self.ratio and self.ratio.as_dict()
+        return {
+            "answers": [answer.as_dict() for answer in self.answers],
+            "difference": {key: difference[key] for key in keys},
+            "ratio": ratio and {key: ratio[key] for key in keys},
+            "noise_alone": self.chance,
+            "verdict": self.verdict,
+        }
+
+
+def compared(
+    public: PublicLog, first: ReleaseQuery, second: ReleaseQuery, *, count: bool | None
+) -> Comparison:
+    """Compares two answers of any releases. Raises UserError."""
+    if first == second:
+        raise UserError("compare: both answers are the same; choose another period or question")
+    joint = public.answers([first, second], count=count)
+    measure = {answer.measure for answer in joint.answers}
+    if len(measure) > 1:
+        raise UserError("compare: one answer is a share and the other a number; choose one measure")
+    try:
+        ratio = joint.ratio(0, 1)
+    except UserError:
+        ratio = None
+    difference = joint.difference(0, 1)
+    size, pair = public.study.size, (first, second)
+    words = [_words(public, query) for query in pair]
+    facts = [
+        (word, query.release, _region(query), period_words(answer.period))
+        for word, query, answer in zip(words, pair, joint.answers, strict=True)
+    ]
+    differs = [a != b for a, b in zip(*facts, strict=True)]
+    common = ", ".join(
+        fact for fact, other in zip(facts[0], differs, strict=True) if fact and not other
+    )
+    titles = [", ".join(itertools.compress(fact, differs)) for fact in facts]
+    readings = [reading(w, for_people(a, size)) for w, a in zip(words, joint.answers, strict=True)]
+    return Comparison(
+        common=common,
+        titles=(titles[0], titles[1]),
+        answers=(joint.answers[0], joint.answers[1]),
+        difference=difference,
+        ratio=ratio,
+        chance=noise_alone(difference),
+        verdict=verdict(
+            for_people(difference, size), over_time=differs == [False, False, False, True]
+        ),
+        readings=(readings[0], readings[1]),
+    )
+
+
+def _words(public: PublicLog, query: ReleaseQuery) -> str:
+    """The question in words; of a panel's release from the declared labels."""
+    declared = next((r for r in public.study.releases if r.name == query.release), None)
+    return query.query if declared is None else query_title(public.study, declared, query.query)
+
+
+def _region(query: ReleaseQuery) -> str:
+    return "" if query.region is None else "/".join(query.region) or "all regions"
+
+
+def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
+    """Both answers, the difference and the ratio as a table. size: the public number of people."""
+    rows = [*zip(compared.titles, compared.answers, strict=True)]
+    rows.append(("difference", compared.difference))
+    if compared.ratio is not None:
+        rows.append(("ratio", compared.ratio))
+    texts = []
+    for name, unbiased in rows:
+        answer = for_people(unbiased, size)
+        error = answer.standard_error
+        texts.append(
+            (
+                name,
+                number_words(answer.value, answer.measure),
+                "" if answer.interval is None else interval_words(answer.interval, answer.measure),
+                "" if error is None else number_words(error, answer.measure),
+            )
+        )
+    columns = ("answer", "estimate", "95% interval", "standard error")
+    return Numbers("Both answers and how they differ", columns, tuple(texts))
+
+
+def comparison_chart(compared: Comparison, size: int | None, width: float) -> Chart:
+    """Both answers above each other, each with its fan. size: the public number of people."""
+    rows = [(t, a) for t, a in zip(compared.titles, compared.answers, strict=True)]
+    return _rows_chart(rows, size, width, compared.verdict)
+
+
+def difference_chart(compared: Comparison, size: int | None, width: float) -> Chart:
+    """The difference with its fan, beside a line at 0."""
+    return _rows_chart([("difference", compared.difference)], size, width, compared.verdict)
+
+
+def _rows_chart(
+    rows: list[tuple[str, Answer]], size: int | None, width: float, description: str
+) -> Chart:
+    scale = 100.0 if rows[0][1].measure == "share" else 1.0
+    shown: list[tuple[str, Answer, FanEnds]] = []
+    for name, answer in rows:
+        feasible = feasible_range(answer, size)
+        fan = tuple(clip(ends, feasible) for ends in pointwise(answer))
+        shown.append((name, for_people(answer, size), fan))
+    is_difference = rows[0][1].minus is not None
+    numbers = [scale * n for _, a, fan in shown for n in (a.value, *(e for f in fan for e in f))]
+    axis = number_axis(
+        min([*numbers, 0.0] if is_difference else numbers),
+        max([*numbers, 0.0] if is_difference else numbers),
+    )
+    left, right = 8.0, 14.0
+    height = _TOP + _ROW * len(shown) + _BOTTOM
+
+    def x(number: float) -> float:
+        inside = (scale * number - axis.low) / (axis.high - axis.low)
+        return px(left + inside * (width - left - right))
+
+    marks: list[Mark] = []
+    unit = "%" if scale == 100.0 else ""
+    unit = " points" if unit and is_difference else unit
+    for i, tick in enumerate(axis.ticks):
+        text = number_text(tick, axis.ticks) + (unit if i == len(axis.ticks) - 1 else "")
+        marks.append(Path("grid", f"M{x(tick / scale)} {_TOP}V{height - _BOTTOM}"))
+        anchor = "end" if i == len(axis.ticks) - 1 else "start" if i == 0 else "middle"
+        marks.append(Text("tick", x(tick / scale), height - 8, text, anchor))
+    if is_difference:
+        marks.append(Path("truth", f"M{x(0.0)} {_TOP}V{height - _BOTTOM}"))
+    for i, (name, answer, fan) in enumerate(shown):
+        y = _TOP + _ROW * i + 30
+        marks.append(Text("name", 0, y - 16, name))
+        for level, (low, high) in reversed(list(zip(LEVELS, fan, strict=bool(fan)))):
+            marks.append(Path(f"bar-{100 * level:.0f}", f"M{x(low)} {y}H{x(high)}"))
+        marks.append(Dot("estimate", x(answer.value), y, 4))
+    return Chart(width, height, description, tuple(marks))

@@ -1,0 +1,265 @@
+"""Curves: estimates over periods as a line in a fan of intervals, drawn once, on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from stream_dp.client import Answer
+
+from .axes import number_axis, number_text, period_ticks
+from .fan import LEVELS, FanEnds
+from .feasible import clip, feasible_range, for_people
+from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
+
+_DENSE = 16  # periods from which estimates are small dots
+
+
+@dataclass(frozen=True)
+class Point:
+    """An answer at a position on the axis.
+
+    position: the index of the period, from 0.
+    label: the period in words.
+    truth: the true value, known in a simulation alone.
+    fan: the intervals of `fan.LEVELS`; empty for an answer without an interval.
+    """
+
+    position: int
+    label: str
+    answer: Answer
+    truth: float | None = None
+    fan: FanEnds = ()
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval contains the truth."""
+        low, high = self.answer.ends
+        return self.truth is not None and low <= self.truth <= high
+
+    @property
+    def reach(self) -> float:
+        """Half the width of the interval."""
+        low, high = self.answer.ends
+        return (high - low) / 2
+
+    def for_people(self, size: int | None) -> Point:
+        """The point with its numbers inside of the feasible range (`feasible.py`)."""
+        feasible = feasible_range(self.answer, size)
+        fan = tuple(clip(ends, feasible) for ends in self.fan)
+        return replace(self, answer=for_people(self.answer, size), fan=fan)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The answers to one question, period by period.
+
+    simultaneous: whether the fan contains all true answers together.
+    """
+
+    title: str
+    points: tuple[Point, ...]
+    simultaneous: bool = False
+
+    def for_people(self, size: int | None) -> Line:
+        """The line with its numbers inside of the feasible range."""
+        return replace(self, points=tuple(point.for_people(size) for point in self.points))
+
+
+@dataclass(frozen=True)
+class Look:
+    """How curves are drawn.
+
+    unit: the text above the vertical axis.
+    scale: 100 for shares in percent.
+    limits: the ends of the vertical axis, in `unit`; None for the range of the answers.
+    values: whether each estimate is written below its interval.
+    ends: whether each line is named at its end.
+    as_errors: whether the truth is subtracted from every answer.
+    panel: whether the synthetic panel's own answers are drawn.
+    """
+
+    unit: str
+    scale: float = 1.0
+    limits: tuple[float, float] | None = None
+    values: bool = False
+    ends: bool = False
+    as_errors: bool = False
+    panel: bool = False
+
+
+def extent(lines: Sequence[Line], look: Look) -> tuple[float, float]:
+    """The lowest and the highest number on a chart of the lines."""
+    numbers = [n for line in lines for point in line.points for n in _numbers(point, look)]
+    return (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
+
+
+def _numbers(point: Point, look: Look) -> Iterator[float]:
+    base = (point.truth or 0.0) if look.as_errors else 0.0
+    panel = point.answer.synthetic if look.panel else None
+    fan = [end for ends in point.fan for end in ends]
+    for number in (*point.answer.ends, point.answer.value, *fan, panel, point.truth):
+        if number is not None:
+            yield look.scale * (number - base)
+
+
+def curves(
+    lines: Sequence[Line], labels: Sequence[str], look: Look, size: tuple[float, float]
+) -> Chart:
+    """Estimates with their fans over periods.
+
+    labels: of the periods of the horizontal axis.
+    size: width and height in pixels.
+    """
+    width, height = size
+    low, high = look.limits or extent(lines, look)
+    wide = width > 600
+    right = (118 if wide else 74) if look.ends else 10
+    frame = Frame(width, height, number_axis(low, high), len(labels), right=right)
+    inner = width - frame.left - frame.right
+    marks: list[Mark] = list(frame.axes(period_ticks(labels, inner), look.unit))
+    if look.as_errors:
+        marks.append(Path("truth", f"M{frame.left} {frame.y(0)}H{width - right}"))
+    for line in lines:
+        marks += _Curve(frame, look).marks(line)
+    for line in lines if look.ends else ():
+        marks += _end(frame, line, look, wide=wide)
+    return Chart(width, height, _description(lines, look), tuple(marks))
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A line in a frame."""
+
+    frame: Frame
+    look: Look
+    radius: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", 1.8 if self.frame.count > _DENSE else 3.0)
+
+    def y(self, point: Point, number: float) -> float:
+        base = (point.truth or 0.0) if self.look.as_errors else 0.0
+        return self.frame.y(self.look.scale * (number - base))
+
+    def marks(self, line: Line) -> Iterator[Mark]:
+        for run in _runs(line.points):
+            yield from self._fan(run)
+        if not self.look.as_errors:
+            yield from self._truth(line)
+        for run in _runs(line.points) if self.look.panel else ():
+            yield from self._panel(run)
+        for run in _runs(line.points):
+            if len(run) > 1:
+                yield Path("estimate-line", self._joined((p, p.answer.value) for p in run))
+        for point in line.points:
+            x, y = self.frame.x(point.position), self.y(point, point.answer.value)
+            title = _title(point, self.look)
+            yield Dot("estimate", x=x, y=y, r=self.radius, title=title)
+            if self.look.values:
+                yield self._value(point)
+
+    def _joined(self, numbers: Iterator[tuple[Point, float]]) -> str:
+        return "M" + "L".join(f"{self.frame.x(p.position)} {self.y(p, n)}" for p, n in numbers)
+
+    def _fan(self, run: Sequence[Point]) -> Iterator[Mark]:
+        """Draws nested bands, the widest first; bars at a single period. Nothing for no fan."""
+        if not all(point.fan for point in run):
+            return
+        for i in reversed(range(len(LEVELS))):
+            style = f"{LEVELS[i]:.0%}"[:-1]
+            if len(run) == 1:
+                (point,) = run
+                low, high = (self.y(point, end) for end in point.fan[i])
+                yield Path(f"bar-{style}", f"M{self.frame.x(point.position)} {low}V{high}")
+                continue
+            high_ends = self._joined((p, p.fan[i][1]) for p in run)
+            low_ends = self._joined((p, p.fan[i][0]) for p in reversed(run))
+            yield Path(f"band-{style}", f"{high_ends}L{low_ends[1:]}Z")
+
+    def _panel(self, run: Sequence[Point]) -> Iterator[Mark]:
+        answers = [(p, p.answer.synthetic) for p in run]
+        counted = [(p, number) for p, number in answers if number is not None]
+        if len(counted) > 1:
+            yield Path("panel-line", self._joined(iter(counted)))
+        if self.frame.count <= _DENSE:
+            for point, number in counted:
+                x, y = self.frame.x(point.position), self.y(point, number)
+                title = _title(point, self.look)
+                yield Box("panel", px(x - 2.8), px(y - 2.8), 5.6, 5.6, title)
+
+    def _truth(self, line: Line) -> Iterator[Mark]:
+        """Draws the simulated truth: a line, or a dash at each of few positions."""
+        true_points = [(p, p.truth) for p in line.points if p.truth is not None]
+        if self.frame.count > 4 and len(true_points) > 1:
+            yield Path("truth", self._joined(iter(true_points)))
+            return
+        reach = min(0.27 * self.frame.period_width, 26)
+        for point, truth in true_points:
+            x, y = self.frame.x(point.position), self.y(point, truth)
+            yield Path("truth", f"M{px(x - reach)} {y}H{px(x + reach)}")
+
+    def _value(self, point: Point) -> Text:
+        numbers = [point.answer.ends[0], *([] if point.truth is None else [point.truth])]
+        y = max(self.y(point, number) for number in numbers)
+        text = number_text(self.look.scale * point.answer.value, (0.0, 0.1))
+        x = self.frame.x(point.position)
+        return Text("value", x=x, y=px(y + 14), text=text, anchor="middle")
+
+
+def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """Splits points into runs of successive positions."""
+    run: list[Point] = []
+    for point in points:
+        if run and point.position != run[-1].position + 1:
+            yield run
+            run = []
+        run.append(point)
+    if run:
+        yield run
+
+
+def _end(frame: Frame, line: Line, look: Look, *, wide: bool) -> Iterator[Mark]:
+    """Draws the name and the last value of a line at the line's end."""
+    last = line.points[-1]
+    x, y = frame.width - frame.right + (10 if wide else 6), frame.y(look.scale * last.answer.value)
+    name_lines = [line.title] if wide else list(_broken(line.title))
+    value = number_text(look.scale * last.answer.value, (0.0, 1.0))
+    for i, text in enumerate([*name_lines, value]):
+        yield Text("value", x, px(y + 4 + 13 * (i - len(name_lines) / 2)), text)
+
+
+def _broken(name: str) -> tuple[str, ...]:
+    """Splits a name into two lines: 'at least' or 'all', then the number."""
+    start, _, noun = name.rpartition(" ")
+    first, _, number = start.rpartition(" ")
+    return (first, f"{number} {noun}") if first else (name,)
+
+
+def _title(point: Point, look: Look) -> str:
+    value, low, high = (figure(number, look) for number in (point.answer.value, *point.answer.ends))
+    title = f"{point.label}: {value}, 95% interval {low} to {high}"
+    panel = point.answer.synthetic if look.panel else None
+    return title if panel is None else f"{title}; panel {figure(panel, look)}"
+
+
+def figure(number: float, look: Look) -> str:
+    """The text of a number outside of a chart."""
+    if look.scale == 100:
+        return f"{number:.2%}".replace("-", "−")
+    return f"{number:,.0f}".replace("-", "−")
+
+
+def _description(lines: Sequence[Line], look: Look) -> str:
+    """Describes the curves in a sentence, for screen readers."""
+    ends = []
+    for line in lines:
+        if look.as_errors:
+            worst = max((abs(p.answer.value - (p.truth or 0)) for p in line.points), default=0)
+            ends.append(f"{line.title}: the estimates miss the truth by at most {worst:,.0f}")
+        elif line.points:
+            last = line.points[-1]
+            low, high = (figure(end, look) for end in last.answer.ends)
+            value = figure(last.answer.value, look)
+            ends.append(f"{line.title}: {value}, interval {low} to {high}, at {last.label}")
+    return "; ".join(ends) + ". The numbers are in a table below." if ends else "No answers yet."

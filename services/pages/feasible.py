@@ -1,0 +1,46 @@
+"""Answers for people: values and intervals inside of the range of what can be.
+
+Noise carries estimates beyond what can be, such as a share below 0. Programs get the unbiased
+numbers, because a mean of clipped numbers is biased. People get the feasible part of an interval,
+which contains the truth exactly as often as the whole interval does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from stream_dp.answers.answer import Answer, Interval
+
+_RANGES: dict[str, Interval] = {
+    "share": (0.0, 1.0),
+    "count": (0.0, math.inf),
+    "mean": (0.0, math.inf),
+    "quantile": (0.0, math.inf),
+    "ratio": (0.0, math.inf),
+}
+EVERYTHING: Interval = (-math.inf, math.inf)
+
+
+def feasible_range(answer: Answer, size: int | None) -> Interval:
+    """The range of the true answer.
+
+    size: the public number of people, the most that a count can be; None if it is private.
+    """
+    low, high = _RANGES.get(answer.measure, EVERYTHING)
+    if answer.measure == "count" and size is not None:
+        high = float(size)
+    return (-high, high) if answer.minus is not None else (low, high)
+
+
+def clip(interval: Interval, feasible: Interval) -> Interval:
+    """The part of an interval inside of a range; the range's nearest end twice without a part."""
+    low, high = (min(max(end, feasible[0]), feasible[1]) for end in interval)
+    return low, high
+
+
+def for_people(answer: Answer, size: int | None = None) -> Answer:
+    """The answer with its value and its interval inside of the feasible range."""
+    feasible = feasible_range(answer, size)
+    interval = None if answer.interval is None else clip(answer.interval, feasible)
+    return replace(answer, value=clip((answer.value,) * 2, feasible)[0], interval=interval)
