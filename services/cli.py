@@ -26,6 +26,7 @@ from .process.output import (
     INTERRUPTED,
     JOB_FAILED,
     UNAVAILABLE,
+    VIOLATION,
     Output,
     failure,
     printable,
@@ -41,7 +42,8 @@ _KINDS = {
 }
 _CODES = f"""exit codes: {JOB_FAILED} a batch job failed; {BAD_INPUT} bad input; {FENCED} fenced;
 {INCONSISTENT} inconsistent or damaged logs; {UNAVAILABLE} no answer, no room: \
-starting again may cure it.
+starting again may cure it;
+{VIOLATION} an audit found a violation.
 With --json an error is one line on standard error:
 {{"error": "bad input", "lines": ["what is wrong, where, what to do"], "code": {BAD_INPUT}}}"""
 
@@ -52,6 +54,7 @@ COMMANDS = {
     "init": "ask about a table and write the study file for it",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
+    "audit": "a lower bound on what a release costs, from runs on simulated people",
     "register": "add up what all studies of a population cost its people",
     "plan": "errors to expect of queries before any data, and the budget that an error needs",
     "schema": "write the schemas of a study's reports and topics",

@@ -11,6 +11,7 @@ from stream_dp.log.log import Damaged, Fenced, LogError, Unavailable, UnknownCom
 
 # A service manager may start the program again after UNAVAILABLE, and must not after the others.
 JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE = 1, 2, 3, 4, 5
+VIOLATION = 6  # an audit found that a release costs more than it declares
 INTERRUPTED = 130
 
 

@@ -1,0 +1,150 @@
+"""The audit of a release: the worst pair, repeated runs in both worlds, and the bounds on rho."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+from stream_dp.privacy.noise import NoiseSource
+from stream_dp.study import DataSetRelease, Family, Release, Study
+from stream_dp.study.families import Registry
+
+from .histories import WorstPair
+from .panel_runs import PanelRuns
+from .rho_bounds import TwoScores, counted_bound, gaussian_bound
+from .scored_runs import AuditedRelease, Progress
+
+RUNS, LEAST_RUNS = 800, 50  # in each world
+CONFIDENCE = 0.95
+ALARM = 1e-4  # the probability that a release without a fault is reported as a violation
+_APART = 4.0  # standard deviations that the worlds are to be apart
+ASSUMPTION = "scores are normal, with one variance for both worlds"
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The result of an audit.
+
+    study, release, kind: their names.
+    subject: the audited part of the release, in words.
+    rho: the declared cost.
+    pair_rho: what the worst pair costs by the declared variances.
+    scores: of all runs.
+    """
+
+    study: str
+    release: str
+    kind: str
+    subject: str
+    rho: Fraction
+    pair_rho: float
+    scores: TwoScores
+
+    @property
+    def lower_bound(self) -> float:
+        """The lower bound on rho for normal scores, at `CONFIDENCE`."""
+        return gaussian_bound(self.scores, 1 - CONFIDENCE)
+
+    @property
+    def counted_bound(self) -> float:
+        """The lower bound on rho without an assumption, at `CONFIDENCE`."""
+        return counted_bound(self.scores, 1 - CONFIDENCE)
+
+    @property
+    def violation(self) -> bool:
+        """Whether the release costs more than declared, at a confidence of 1 - `ALARM`."""
+        bounds = gaussian_bound(self.scores, ALARM), counted_bound(self.scores, ALARM)
+        return max(bounds) > self.rho
+
+    def as_dict(self) -> Json:
+        return {
+            "study": self.study,
+            "release": self.release,
+            "kind": self.kind,
+            "audited": self.subject,
+            "rho_declared": float(self.rho),
+            "rho_of_pair": self.pair_rho,
+            "rho_lower_bound": self.lower_bound,
+            "rho_lower_bound_counted": self.counted_bound,
+            "confidence": CONFIDENCE,
+            "assumption": ASSUMPTION,
+            "runs": len(self.scores.first),
+            "people": self.scores.size,
+            "violation": self.violation,
+            "violation_confidence": 1 - ALARM,
+        }
+
+    def text(self) -> str:
+        rho, scores = float(self.rho), self.scores
+        people = "one person" if scores.size == 1 else f"{scores.size} people alike"
+        verdict = (
+            "VIOLATION: the release costs more than it declares; report it as SECURITY.md says"
+            if self.violation
+            else "no violation: the bounds are below the declared rho"
+        )
+        return "\n".join(
+            [
+                f"audit of {self.release} ({self.kind}) in {self.study}: {self.subject}",
+                f"  declared rho:               {rho:.6g}",
+                f"  rho of the worst pair:      {self.pair_rho:.6g}, by the declared variances",
+                f"  rho is at least:            {self.lower_bound:.6g}"
+                f" ({100 * self.lower_bound / rho:.1f} % of the declared), if {ASSUMPTION}",
+                f"  without this assumption:    {self.counted_bound:.6g}",
+                f"  confidence of each bound:   {100 * CONFIDENCE:g} %",
+                f"  runs: {len(scores.first)} in each of two worlds that differ by {people}",
+                verdict,
+            ]
+        )
+
+
+AUDITED: Registry[Family, Callable[..., AuditedRelease]] = Registry(
+    "audits of releases",
+    (Family.WINDOW, Family.CUMULATIVE, Family.JOINT),
+    {Family.WINDOW: PanelRuns, Family.CUMULATIVE: PanelRuns, Family.JOINT: PanelRuns},
+)
+
+
+def audit(
+    study: Study,
+    release: Release | DataSetRelease,
+    source: NoiseSource,
+    *,
+    runs: int = RUNS,
+    progress: Progress = lambda: None,
+) -> AuditResult:
+    """Audits a declared release on simulated people.
+
+    source: the product's noise; it is drawn for simulated people alone.
+    runs: in each world.
+    progress: called after a run in both worlds.
+
+    Raises UserError for a release that cannot be audited.
+    """
+    if runs < LEAST_RUNS:
+        raise UserError(f"--runs: at least {LEAST_RUNS} runs tell anything; write a larger number")
+    if release.family not in AUDITED:
+        raise UserError(f"audit: '{release.name}' is of kind {release.kind}; panels are audited")
+    audited = AUDITED[release.family](study, release)
+    pair = audited.worst_pair()
+    if pair.rho <= 0:
+        raise UserError(f"audit: no simulated person changes what '{release.name}' publishes")
+    size = group_size(audited, pair)
+    return AuditResult(
+        study=study.name,
+        release=release.name,
+        kind=release.kind,
+        subject=audited.subject,
+        rho=audited.rho,
+        pair_rho=pair.rho,
+        scores=audited.scores(pair, size, runs, source, progress),
+    )
+
+
+def group_size(audited: AuditedRelease, pair: WorstPair) -> int:
+    """The number of people by which worlds differ, about `_APART` standard deviations apart."""
+    size = round(_APART / math.sqrt(2 * pair.rho))
+    return max(1, min(size, audited.most))

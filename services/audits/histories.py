@@ -1,0 +1,220 @@
+"""Simulated people: their histories, their reports as users send them, and their population.
+
+The people are invented here, by rules that look at the declaration alone. Their reports are JSON,
+and the decoder and the population that a releaser has read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.log.log import Stored
+from stream_dp.population import Population
+from stream_dp.population.closed import ClosedPeriod
+from stream_dp.population.report_decoding import Decoder
+from stream_dp.study import Attribute, Study
+from stream_dp.study.field_types import Symbol
+
+_KEY = bytes(32)  # of the hashes of simulated ids
+_MOST_OPTIONS = 24  # answers of a cell that the search tries
+
+# By cell, the number of the answer among the cell's options.
+History = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A question to a person in a period.
+
+    period: its label.
+    options: the answers that a history may have; None for no report.
+    """
+
+    period: str
+    attribute: str
+    options: tuple[Symbol | None, ...]
+
+
+def cell_options(attribute: Attribute) -> tuple[Symbol | None, ...]:
+    """The answers that the search tries: first and last values first, at most `_MOST_OPTIONS`.
+
+    Of a number, the first number of every bin, and the last number.
+    """
+    values: list[Symbol] = list(attribute.values)
+    if attribute.number is not None and attribute.numbers is not None:
+        points = attribute.number.points
+        firsts = [points[start] for start in attribute.numbers.starts if start < len(points)]
+        values = list(dict.fromkeys([*firsts, points[-1]]))
+    half = _MOST_OPTIONS // 2
+    if len(values) > _MOST_OPTIONS:
+        values = [*values[:half], *values[-half:]]
+    return (*values, None)
+
+
+def cells_of(study: Study, questions: Sequence[str], periods: Sequence[int]) -> tuple[Cell, ...]:
+    """The cells of attributes in the periods with these numbers."""
+    return tuple(
+        Cell(study.periods.labels[number - 1], name, cell_options(study.attributes[name]))
+        for number in periods
+        for name in questions
+    )
+
+
+def reports(cells: Sequence[Cell], people: Mapping[str, History]) -> list[bytes]:
+    """The reports of people, by id: one for each period in which a person answers."""
+    return [
+        json.dumps({"person": person, "period": period, "values": values}).encode()
+        for person, history in people.items()
+        for period, values in _answers(cells, history).items()
+    ]
+
+
+def _answers(cells: Sequence[Cell], history: History) -> dict[str, dict[str, Symbol]]:
+    """The answers of a history by period and attribute."""
+    answers: dict[str, dict[str, Symbol]] = {}
+    for cell, number in zip(cells, history, strict=True):
+        value = cell.options[number]
+        if value is not None:
+            answers.setdefault(cell.period, {})[cell.attribute] = value
+    return answers
+
+
+@dataclass(frozen=True)
+class SimulatedPeople:
+    """A population of simulated people, whose reports are read up to a period's close.
+
+    closed: by period, from the first.
+    slots: by id, the person's slot.
+    """
+
+    population: Population
+    closed: tuple[ClosedPeriod, ...]
+    slots: Mapping[str, int]
+
+
+def simulated_people(
+    study: Study,
+    cells: Sequence[Cell],
+    people: Mapping[str, History],
+    periods: int,
+    members: Sequence[str] = (),
+) -> SimulatedPeople:
+    """Reads the reports of people and closes the first `periods` periods.
+
+    members: ids of members of groups, who are enrolled before everybody else.
+    """
+    decoder, population = Decoder(study, _KEY), Population(study)
+    enrolled = decoder.hashes(decoder.ids(members))
+    population.enrol(enrolled[:, 0], enrolled[:, 1])
+    stored = [
+        Stored(partition=0, offset=offset, time=0, key=None, value=value, headers=())
+        for offset, value in enumerate(reports(cells, people))
+    ]
+    population.fold(*decoder.decode(stored, 0))
+    closed = tuple(population.close() for _ in range(periods))
+    ids = list(dict.fromkeys([*people, *members]))
+    hashes = decoder.hashes(decoder.ids(ids))
+    slots = population.slots(hashes[:, 0], hashes[:, 1]).tolist()
+    return SimulatedPeople(population, closed, dict(zip(ids, slots, strict=True)))
+
+
+Costs = Callable[[Sequence[tuple[History, History | None]]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class WorstPair:
+    """The neighbours that the search found, and what a person costs who is one or the other.
+
+    second: None for nobody.
+    """
+
+    first: History
+    second: History | None
+    rho: float
+
+
+def worst_pair(
+    cells: Sequence[Cell], costs: Costs, *, absence: bool, most: int, starts: int = 4
+) -> WorstPair:
+    """Searches the two histories with the largest cost, by changes of one cell at a time.
+
+    costs: of pairs of histories.
+    absence: whether the second history is nobody's.
+    most: pairs whose cost is computed, about.
+    starts: how many searches begin at random histories, beside those at constant ones.
+    """
+    rng = np.random.default_rng(0)
+    best, spent = WorstPair((), None, -1.0), 0
+    for pair in _starts(cells, rng, absence, starts):
+        (cost,) = costs([pair])
+        improved, spent = True, spent + 1
+        while improved and spent < most:
+            improved = False
+            for index in rng.permutation(2 * len(cells)).tolist():
+                changed = list(_changed(cells, pair, index))
+                if not changed:
+                    continue
+                found = costs(changed)
+                spent += len(changed)
+                top = int(np.argmax(found))
+                if found[top] > cost * (1 + 1e-9):
+                    pair, cost, improved = changed[top], found[top], True
+                if spent >= most:
+                    break
+        if cost > best.rho:
+            best = WorstPair(*pair, cost)
+        if spent >= most:
+            break
+    return best
+
+
+Pair = tuple[History, History | None]
+
+
+def _starts(
+    cells: Sequence[Cell], rng: np.random.Generator, absence: bool, starts: int
+) -> Iterator[Pair]:
+    """The pairs at which searches begin."""
+
+    def pair(first: History, second: History) -> Pair:
+        return first, None if absence else second
+
+    low = tuple(0 for _ in cells)
+    high = tuple(max(len(cell.options) - 2, 0) for cell in cells)
+    silent = tuple(len(cell.options) - 1 for cell in cells)
+    yield pair(high, low)
+    yield pair(low, silent)
+    if not absence:
+        yield pair(high, silent)
+    for _ in range(starts):
+        yield pair(*(_random(cells, rng) for _ in range(2)))
+
+
+def _random(cells: Sequence[Cell], rng: np.random.Generator) -> History:
+    return tuple(int(rng.integers(len(cell.options))) for cell in cells)
+
+
+def _changed(cells: Sequence[Cell], pair: Pair, index: int) -> Iterator[Pair]:
+    """The pairs with another answer in a cell of the first history, or of the second."""
+    which, place = divmod(index, len(cells))
+    history = pair[which]
+    if history is None:
+        return
+    for option in range(len(cells[place].options)):
+        if option != history[place]:
+            other = (*history[:place], option, *history[place + 1 :])
+            yield (other, pair[1]) if which == 0 else (pair[0], other)
+
+
+def random_people(cells: Sequence[Cell], number: int, name: str) -> dict[str, History]:
+    """People with histories at random, by id."""
+    rng = np.random.default_rng(1)
+    return {f"{name} {i}": _random(cells, rng) for i in range(number)}
+
+
+Ints = NDArray[np.int64]

@@ -1,0 +1,40 @@
+"""`stream-dp audit`: a lower bound on what a release costs, from runs on simulated people.
+
+No log is opened: the noise of an audit hides nobody, and no data is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tqdm import tqdm
+
+from stream_dp.errors import UserError
+from stream_dp.privacy.noise import SystemNoise
+
+from ..audits.audit import LEAST_RUNS, RUNS, audit
+from ..deployment import Deployment
+from ..options import study_file
+from ..process.output import VIOLATION, Output
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("release", metavar="RELEASE", help="a release that the study declares")
+    help_text = f"runs in each of the two worlds, at least {LEAST_RUNS}; {RUNS} by default"
+    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=help_text)
+
+
+def run(options: argparse.Namespace) -> Output:
+    study = Deployment.load(options.study).study
+    release = study.declared(options.release)
+    if release is None:
+        names = ", ".join(r.name for r in (*study.releases, *(study.batches or ())))
+        raise UserError(f"release '{options.release}': the study declares {names}")
+    with tqdm(desc=release.name, total=options.runs, disable=None, leave=False) as bar:
+
+        def progress() -> None:
+            bar.update()
+
+        result = audit(study, release, SystemNoise(), runs=options.runs, progress=progress)
+    return Output(result.as_dict(), result.text(), VIOLATION if result.violation else 0)
