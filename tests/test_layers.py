@@ -100,12 +100,16 @@ FOLDERS = {
     "json_object": ([], False),
     "arrow_tables": (["errors"], True),
     "celltext": (["errors"], True),
+    "compiled": ([], False),
     "privacy": (["privacy"], False),
     "panel": ([], False),
     "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
-    "log": (["log", "errors", "json_object", "privacy.noise"], True),
-    "population": (["population", "study", "errors", "celltext", "log.log", "log.records"], True),
+    "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
+    "population": (
+        ["population", "study", "errors", "celltext", "compiled", "log.log", "log.records"],
+        True,
+    ),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
         [

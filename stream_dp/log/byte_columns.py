@@ -51,6 +51,15 @@ class Texts(Sequence[bytes | None]):
             self._objects = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
         return self._objects
 
+    def take(self, rows: Sequence[int]) -> Texts:
+        """Returns the strings at these rows. Arrays stay arrays."""
+        chosen = Texts()
+        if self._objects is None and any(isinstance(p, pa.Array) for p in self._pieces):
+            chosen.extend(self.array().take(pa.array(rows, pa.int64())))
+        else:
+            chosen.extend(list(map(self.objects().__getitem__, rows)))
+        return chosen
+
     def lengths(self) -> NDArray[np.int64]:
         """Returns the strings' lengths in bytes, 0 for None."""
         lengths = [np.zeros(0, np.int64)]
@@ -87,6 +96,10 @@ class Texts(Sequence[bytes | None]):
     @overload
     def __getitem__(self, row: slice) -> list[bytes | None]: ...
     def __getitem__(self, row: int | slice) -> bytes | list[bytes | None] | None:
+        if self._objects is None and isinstance(row, int) and len(self._pieces) == 1:
+            (piece,) = self._pieces
+            string: bytes | None = piece[row].as_py() if isinstance(piece, pa.Array) else piece[row]
+            return string
         return self.objects()[row]
 
 

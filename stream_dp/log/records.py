@@ -70,8 +70,14 @@ class Records(Sequence[Stored]):
     def take(self, rows: Iterable[int]) -> Records:
         """Returns the records at these rows."""
         chosen, indices = Records(), list(rows)
-        sources = (c.objects() if isinstance(c, Texts) else c for c in self.columns())
-        chosen.add(*(list(map(source.__getitem__, indices)) for source in sources))
+        chosen.add(
+            *(
+                column.take(indices)
+                if isinstance(column, Texts)
+                else list(map(column.__getitem__, indices))
+                for column in self.columns()
+            )
+        )
         return chosen
 
     def below(self, ends: Positions) -> Records:

@@ -22,6 +22,7 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 
 from .cells import EMPTY, Cells
+from .compiled_decoding import compiled_decoding
 from .hashing import Hasher
 from .rejection_reasons import Reason, RejectedRecord
 from .report_judging import (
@@ -98,6 +99,7 @@ class Decoder:
     def __init__(self, study: Study, key: bytes) -> None:
         self._hasher = Hasher(key)
         self._judge = Judge(study)
+        self._compiled = compiled_decoding(self._judge, key)
         cell = str | int | None | msgspec.UnsetType
         values = msgspec.defstruct(
             "Values",
@@ -128,6 +130,22 @@ class Decoder:
         """
         columns = Records.of(records)
         sized = sized_records(columns)
+        if self._compiled is None:
+            return self._decode_uncompiled(columns, sized, closed)
+        cells, decoded = self._compiled.decode(columns, sized, closed)
+        if decoded.all():
+            return cells, []
+        rows = np.flatnonzero(~decoded)
+        rest = columns if rows.size == len(columns) else columns.take(rows.tolist())
+        others, rejected = self._decode_uncompiled(rest, sized[rows], closed)
+        return Cells.joined([cells, others]), [
+            RejectedRecord(int(rows[record.row]), record.cells) for record in rejected
+        ]
+
+    def _decode_uncompiled(
+        self, columns: Records, sized: NDArray[np.bool_], closed: int
+    ) -> tuple[Cells, list[RejectedRecord]]:
+        """Decodes records like `decode`. sized: the result of `sized_records`."""
         cells, usable = self._decode_by_template(columns, sized, closed)
         undecoded = np.ones(len(columns), bool)
         undecoded[usable] = False

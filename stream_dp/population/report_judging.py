@@ -59,6 +59,14 @@ class Judge:
         """Whether several spellings of an id may be one person."""
         return self._rule is not None
 
+    @property
+    def ascii_ids(self) -> tuple[bool, bool] | None:
+        """Whether the study's rule trims ASCII ids, and makes their letters small.
+
+        Normal forms leave ASCII as it is. None without a rule.
+        """
+        return None if self._rule is None else (bool(self._rule.trim), self._rule.case == "fold")
+
     def ids(self, persons: Sequence[str]) -> Sequence[str]:
         """Normalises ids by the study's rule, which merges several spellings of an id."""
         return persons if self._rule is None else [self._rule.normal(p) for p in persons]
@@ -66,6 +74,11 @@ class Judge:
     def period(self, value: Hashable) -> int:
         """Returns the number of a period, 0 for a period outside of the study."""
         return self._periods.get(value, 0)
+
+    @property
+    def period_numbers(self) -> Mapping[object, int]:
+        """The numbers of periods, by the texts and whole numbers that reports name them with."""
+        return self._periods
 
     def code(self, index: int, value: object) -> int:
         """Returns the code of a value of the attribute with this index, or REFUSED."""

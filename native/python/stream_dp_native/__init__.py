@@ -1,0 +1,7 @@
+"""The compiled reader of stream-dp. The library uses it if it is installed."""
+
+from ._native import Decoder
+
+INTERFACE = 1  # of `stream_dp.compiled`
+
+__all__ = ["INTERFACE", "Decoder"]

@@ -1,0 +1,152 @@
+//! Usual reports, `{"person": "p1", "period": "2021-01", "values": {"poverty": 1}}`, to codes.
+
+use std::borrow::Cow;
+
+use crate::tables::Table;
+use crate::tokens::{Tokens, whole_number};
+
+const LONGEST_ID: usize = 256; // characters
+pub const NOT_SAID: i32 = -2;
+
+/// The whole numbers that an attribute takes: multiples of `step`, from `least` to `most`.
+pub struct Scale {
+    pub least: i64,
+    pub most: i64,
+    pub step: i64,
+}
+
+pub struct Attribute {
+    pub name: Vec<u8>,
+    pub scale: Option<Scale>,
+    pub codes: Table,
+}
+
+impl Attribute {
+    /// The code of a value, a listed one or a number; None for any other.
+    #[inline(always)]
+    fn code(&self, token: &[u8]) -> Option<i32> {
+        let listed = self.codes.find(token);
+        let (None, Some(scale)) = (listed, &self.scale) else { return listed };
+        let number = whole_number(unquoted(token))?;
+        let inside = scale.least <= number && number <= scale.most;
+        let above = number.wrapping_sub(scale.least);
+        (inside && above % scale.step == 0).then(|| (above / scale.step) as i32)
+    }
+}
+
+fn unquoted(token: &[u8]) -> &[u8] {
+    token.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(token)
+}
+
+/// The rule for the spellings of an ASCII id. Ids beyond ASCII are left where there is any rule.
+pub struct IdRule {
+    pub any: bool,
+    pub trim: bool,
+    pub fold: bool,
+}
+
+impl IdRule {
+    /// The form of an ASCII id that all of its spellings share; trimmed before.
+    #[inline(always)]
+    pub fn normal<'a>(&self, id: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.fold && id.iter().any(u8::is_ascii_uppercase) {
+            return Cow::Owned(id.to_ascii_lowercase());
+        }
+        Cow::Borrowed(id)
+    }
+}
+
+/// What a study declares.
+pub struct Declared {
+    pub attributes: Vec<Attribute>,
+    pub periods: Table,
+    pub ids: IdRule,
+}
+
+/// A report that was read.
+pub struct Report<'a> {
+    pub period: i32,
+    pub person: &'a [u8],
+}
+
+impl Declared {
+    /// Reads a report; None for a record that is left to the decoder in Python.
+    ///
+    /// codes: by attribute; all NOT_SAID before, and set for the report's cells. After None they are
+    /// any.
+    #[inline(always)]
+    pub fn read<'a>(&self, bytes: &'a [u8], codes: &mut [i32]) -> Option<Report<'a>> {
+        let mut tokens = Tokens::new(bytes);
+        let (mut person, mut period, mut cells) = (None, None, 0);
+        tokens.mark(b'{')?;
+        loop {
+            let key = tokens.string()?;
+            tokens.mark(b':')?;
+            match key {
+                b"person" if person.is_none() => person = Some(self.person(&mut tokens)?),
+                b"period" if period.is_none() => {
+                    period = Some(self.periods.find(tokens.scalar()?)?);
+                }
+                b"values" if cells == 0 => cells = self.values(&mut tokens, codes)?,
+                _ => return None,
+            }
+            if !tokens.more()? {
+                break;
+            }
+        }
+        let whole = cells > 0 && tokens.ended();
+        whole.then_some(Report { period: period?, person: person? })
+    }
+
+    /// Reads an id.
+    #[inline(always)]
+    fn person<'a>(&self, tokens: &mut Tokens<'a>) -> Option<&'a [u8]> {
+        let mut text = if tokens.at_string() { tokens.string()? } else { tokens.number()? };
+        if self.ids.any && !text.is_ascii() {
+            return None;
+        }
+        if self.ids.trim {
+            text = text.trim_ascii();
+        }
+        if text.is_empty() {
+            return None;
+        }
+        if text.len() > LONGEST_ID {
+            let characters = text.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+            if characters > LONGEST_ID {
+                return None;
+            }
+        }
+        Some(text)
+    }
+
+    /// Reads the values. Returns the number of cells, at least one.
+    #[inline(always)]
+    fn values<'a>(&self, tokens: &mut Tokens<'a>, codes: &mut [i32]) -> Option<usize> {
+        let (mut next, mut cells) = (0, 0);
+        tokens.mark(b'{')?;
+        loop {
+            let name = tokens.string()?;
+            tokens.mark(b':')?;
+            let index = self.attribute(name, next)?;
+            if codes[index] != NOT_SAID {
+                return None;
+            }
+            codes[index] = self.attributes[index].code(tokens.scalar()?)?;
+            (next, cells) = (index + 1, cells + 1);
+            if !tokens.more()? {
+                return Some(cells);
+            }
+        }
+    }
+
+    /// Finds an attribute by name. next: the index to try first.
+    #[inline(always)]
+    fn attribute(&self, name: &[u8], next: usize) -> Option<usize> {
+        let likely = self.attributes.get(next);
+        if likely.is_some_and(|attribute| attribute.name == name) {
+            return Some(next);
+        }
+        self.attributes.iter().position(|attribute| attribute.name == name)
+    }
+}

@@ -1,0 +1,129 @@
+"""The compiled decoder gives the same as the decoder in Python, which is the definition."""
+
+import hashlib
+import random
+
+import numpy as np
+import pytest
+from kit.arrivals import KEY, OPEN, rows
+from kit.fuzzed_reports import fuzzed_records, fuzzed_study
+
+from stream_dp.compiled import compiled_reader
+from stream_dp.log.log import Stored
+from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
+
+native = compiled_reader()
+pytestmark = pytest.mark.skipif(native is None, reason="the compiled reader is not installed")
+
+STUDIES = {
+    "plain": fuzzed_study(),
+    "trimmed": fuzzed_study(trim=True),
+    "folded": fuzzed_study(case="fold", unicode="NFC"),
+    "all": fuzzed_study(trim=True, case="fold", unicode="NFKC"),
+}
+
+
+def stored(values):
+    return [
+        Stored(partition=i % 3, offset=i, time=0, key=None, value=value, headers=())
+        for i, value in enumerate(values)
+    ]
+
+
+def both(study, records, closed=0):
+    """The decoder with and the decoder without the compiled reader, on the same records."""
+    compiled, python = Decoder(study, KEY), Decoder(study, KEY)
+    python._compiled = None
+    results = []
+    for decoder in (compiled, python):
+        cells, rejected = decoder.decode(records, closed)
+        results.append((rows(cells), {r.row: r.cells for r in rejected}, len(rejected)))
+    return results
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("closed", [0, 2])
+def test_fuzzed_reports_give_the_same(name, closed):
+    draw = random.Random(f"{name} {closed}")
+    for size in (1, 7, 2000):
+        compiled, python = both(STUDIES[name], stored(fuzzed_records(draw, size)), closed)
+        assert compiled == python
+
+
+def test_usual_reports_never_reach_python(monkeypatch):
+    monkeypatch.setattr(Decoder, "_decode_uncompiled", None)
+    texts = [b'{"person":"p%d","period":"2001","values":{"a":1}}' % i for i in range(50)]
+    texts += [
+        b' {"values":{"b":"y" , "a":null},\n"period":2002, "person":%d } ' % i for i in range(9)
+    ]
+    texts.append('{"person":"Jürgen","period":"2004","values":{"c":0}}'.encode())
+    cells, rejected = Decoder(OPEN, KEY).decode(stored(texts), 0)
+    assert (len(cells), rejected) == (50 + 18 + 1, [])
+
+
+def test_cells_come_in_the_order_of_records_and_attributes():
+    texts = [b'{"person":"p","period":"2001","values":{"c":1,"a":2,"b":"x"}}'] * 5
+    cells, _ = Decoder(OPEN, KEY).decode(stored(texts), 0)
+    assert cells.attribute.tolist() == [0, 1, 2] * 5
+    assert cells.offset.tolist() == np.repeat(np.arange(5), 3).tolist()
+
+
+@pytest.mark.parametrize("person", ["p", "p" * 127, "p" * 128, "p" * 129, "é" * 256, "ü" * 65])
+def test_hashes_are_keyed_blake2b(person):
+    text = f'{{"person":"{person}","period":"2001","values":{{"a":1}}}}'.encode()
+    digest = hashlib.blake2b(person.encode(), key=KEY, digest_size=16).digest()
+    for count in (1, 4, 6):  # alone, and four at once
+        cells, _ = Decoder(OPEN, KEY).decode(stored([text] * count), 0)
+        assert set(cells.hi.tolist()) == {int.from_bytes(digest[:8], "big")}
+        assert set(cells.lo.tolist()) == {int.from_bytes(digest[8:], "big")}
+
+
+@pytest.mark.parametrize("length", range(0, 300, 7))
+def test_ids_of_every_length(length):
+    texts = [
+        f'{{"person":"{"n" * length}{i}","period":"2001","values":{{"a":1}}}}'.encode()
+        for i in range(5)
+    ]
+    compiled, python = both(OPEN, stored(texts))
+    assert compiled == python
+
+
+def test_sizes_keys_and_headers_are_judged_alike():
+    good = b'{"person":"p","period":"2001","values":{"a":1}}'
+    records = [
+        Stored(0, i, 0, key, value, headers)
+        for i, (key, value, headers) in enumerate(
+            [
+                (None, good, ()),
+                (b"k" * LARGEST_REPORT, good, ()),
+                (None, good, None),
+                (None, good, (("h", b"v" * LARGEST_REPORT),)),
+                (None, good + b" " * LARGEST_REPORT, ()),
+                (None, None, ()),
+                (b"k", good, (("h", b"v"),)),
+            ]
+        )
+    ]
+    compiled, python = both(OPEN, records)
+    assert compiled == python
+    assert len(compiled[0]) == 2
+
+
+def test_numbers_are_read_as_numbers_and_as_texts():
+    study = fuzzed_study()
+    texts = [b'{"person":"p","period":"2001","values":{"n":%d}}' % n for n in range(-110, 111)]
+    texts += [b'{"person":"p","period":"2001","values":{"n":"%d"}}' % n for n in range(-110, 111)]
+    compiled, python = both(study, stored(texts))
+    assert compiled == python
+    assert len(compiled[0]) == 82
+
+
+def test_columns_that_do_not_fit_are_refused():
+    decoder = native.Decoder(KEY, [("a", {b"1": 1}, None)], {}, None)
+    content = np.zeros(4, np.uint8)
+    one, bounds = np.zeros(1, np.int64), np.array([0, 9], np.int64)
+    for wrong in (bounds, bounds[::-1].copy(), np.array([-1, 2]), bounds[:1]):
+        with pytest.raises(ValueError, match=r"bounds|length"):
+            decoder.decode(content, wrong, np.ones(1, np.uint8), one, one, 0)
+    with pytest.raises(ValueError, match="a key has"):
+        native.Decoder(b"", [], {}, None)
