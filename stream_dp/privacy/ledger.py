@@ -6,10 +6,13 @@ The filter for fully adaptive zCDP is the running sum: a charge that would excee
 refused (Whitehouse, Ramdas, Rogers, Wu 2023).
 
 Strata compose in parallel. Releases that are each of one value of the same fixed attribute
-together cost the largest of the values' sums, if each is charged at least its cost under
-replacement inside a value and, where a person may be replaced by one of another value, at least
-twice its cost A of a person's coming or going: then a move between two values v and w costs
-A_v + A_w <= (sum_v + sum_w) / 2 <= max(sum_v, sum_w).
+together cost the largest of the values' sums, if each release is charged max(R, c A). R is its cost
+of a replacement inside the value, and A its cost of a person's coming or going.
+- Several values are released, and c = 2. A person of v who is replaced by a person of w costs
+  A_v + A_w <= (sum_v + sum_w) / 2 <= max(sum_v, sum_w).
+- One value is released, a lone stratum, and c = 1. A replacement is inside the value and costs R,
+  or only one of both people is inside and it costs A, or neither is and it costs nothing.
+Under `add_remove` a release is charged A.
 """
 
 from __future__ import annotations
@@ -50,6 +53,19 @@ def composed_cost(strata: StrataOfReleases, costs: Mapping[str, Fraction]) -> Fr
         else:
             total += rho
     return total + sum((max(values.values()) for values in by_value.values()), Fraction(0))
+
+
+def crossed_strata(strata: StrataOfReleases, release: str) -> int:
+    """Counts the strata that a replaced person leaves or enters, at most: c above.
+
+    strata: as in `composed_cost`.
+
+    Returns 0 for a release that is not of a stratum, 1 for a lone stratum, else 2.
+    """
+    if release not in strata:
+        return 0
+    attribute, _ = strata[release]
+    return min(2, len({stratum for stratum in strata.values() if stratum[0] == attribute}))
 
 
 @dataclass(frozen=True)

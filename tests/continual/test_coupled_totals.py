@@ -174,17 +174,17 @@ def test_a_row_does_not_depend_on_how_many_follow(public_size):
                 assert np.array_equal(other, before[t - b, : other.size])
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("crossed", [0, 1, 2])
 @pytest.mark.parametrize("present", [False, True])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_charges_are_the_exact_cost_of_every_prefix(relation, present, moves):
+def test_charges_are_the_exact_cost_of_every_prefix(relation, present, crossed):
     """Over all pairs of histories, through what the mechanism measures."""
     for horizon in (1, 2, 3) if present else (1, 2, 3, 4, 5):
-        mechanism = cumulative(horizon, relation, present=present, moves=moves)
+        mechanism = cumulative(horizon, relation, present=present, crossed=crossed)
         costs = exact_costs(mechanism, relation)
-        if moves and relation != "add_remove":
+        if crossed and relation != "add_remove":
             alone = exact_costs(mechanism, "add_remove")
-            costs = [max(pair, 2 * one) for pair, one in zip(costs, alone, strict=True)]
+            costs = [max(pair, crossed * one) for pair, one in zip(costs, alone, strict=True)]
         assert costs == list(accumulate(mechanism.charges))
         assert sum(mechanism.charges) == RHO
 
@@ -233,8 +233,9 @@ def test_the_lower_bound_is_below_every_measurement():
         for relation in ("add_remove", "replace_one"):
             for counter in (None, "unbounded", "tree"):
                 assert cumulative(horizon, relation, counter=counter).lower_bound_ratio >= 1 - 1e-9
-            moving = cumulative(horizon, relation, moves=True)
-            assert moving.lower_bound_ratio >= 1 - 1e-9
+            for crossed in (1, 2):
+                moving = cumulative(horizon, relation, crossed=crossed)
+                assert moving.lower_bound_ratio >= 1 - 1e-9
     assert least_rmse(12, pairs=False) == pytest.approx(2.575, abs=1e-3)
     assert least_rmse(12, pairs=True) == pytest.approx(3.087, abs=1e-3)
     assert cumulative(MOST_BOUNDED + 1).lower_bound_ratio is None
@@ -270,11 +271,11 @@ def test_the_table_of_gains_is_rounded_up(public):
     assert [gains.size for gains in table] == [*range(len(table), 0, -1)]
 
 
-@pytest.mark.parametrize(("relation", "moves"), [("add_remove", False), ("replace_one", True)])
+@pytest.mark.parametrize(("relation", "crossed"), [("add_remove", 0), ("replace_one", 2)])
 @pytest.mark.parametrize("present", [False, True])
-def test_the_gains_of_a_release_are_of_its_sums(relation, moves, present):
+def test_the_gains_of_a_release_are_of_its_sums(relation, crossed, present):
     horizon = 6
-    release = cumulative(horizon, relation, present=present, moves=moves)
+    release = cumulative(horizon, relation, present=present, crossed=crossed)
     computed = [*release.budget.strategy.variances()]
     for b in range(0 if present else 1, horizon + 1):
         own = computed[b - (not present)][: horizon - max(b, 1) + 1]

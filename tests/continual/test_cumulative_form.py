@@ -41,17 +41,18 @@ def test_charges_are_exact_where_people_have_a_share(name, share):
         assert float(alone / RHO) == pytest.approx(float(share), rel=0.02)
 
 
+@pytest.mark.parametrize("crossed", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_one_who_moves_between_strata_is_paid_for(name):
+def test_one_who_moves_between_strata_is_paid_for(name, crossed):
     """As a replacement in one, and as a removal here and an addition there."""
-    mechanism = cumulative(4, "replace_one", counter=name, moves=True)
+    mechanism = cumulative(4, "replace_one", counter=name, crossed=crossed)
     pairs, one = exact_costs(mechanism, "replace_one"), exact_costs(mechanism, "add_remove")
-    worst = [max(pair, 2 * single) for pair, single in zip(pairs, one, strict=True)]
+    worst = [max(pair, crossed * single) for pair, single in zip(pairs, one, strict=True)]
     assert worst == list(accumulate(mechanism.charges))
     assert worst[-1] <= RHO
-    sized = cumulative(4, "replace_one", None, Fraction(1, 10), counter=name, moves=True)
+    sized = cumulative(4, "replace_one", None, Fraction(1, 10), counter=name, crossed=crossed)
     one = exact_costs(sized, "add_remove")
-    assert [2 * single for single in one][-1] <= sum(sized.charges) <= RHO
+    assert [crossed * single for single in one][-1] <= sum(sized.charges) <= RHO
 
 
 def test_noise_for_another_relation_does_not_do():

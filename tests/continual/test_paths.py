@@ -135,7 +135,7 @@ def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered
         assert costs == sorted(costs)
     single = path_costs(counters, weights, "add_remove", prefixes=True, entry=entry)
     pairs = path_costs(counters, weights, "replace_one", prefixes=True, entry=entry)
-    moved = path_costs(counters, weights, "replace_one", prefixes=True, entry=entry, moves=True)
+    moved = path_costs(counters, weights, "replace_one", prefixes=True, entry=entry, crossed=2)
     assert moved == [max(2 * one, pair) for one, pair in zip(single, pairs, strict=True)]
     if entry is None:
         encodes = [c.encode for c in counters]

@@ -20,11 +20,11 @@ SHAPES += [(4, 2, 3), (6, 1, 2)]
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]
 
 
-def residuals(q, width, horizon, relation, *, total=None, moves=False):
+def residuals(q, width, horizon, relation, *, total=None, crossed=0):
     private = relation == "add_remove" if total is None else total
     exponent = Fraction(3, 4) if relation == "add_remove" else Fraction(1)
     costs = ResidualCosts(q=q, width=width, horizon=horizon, exponent=exponent, total=private)
-    prefix = costs.prefix(relation, moves=moves)
+    prefix = costs.prefix(relation, crossed=crossed)
     return Residuals(
         q=q,
         width=width,
@@ -85,15 +85,16 @@ def test_no_pair_costs_more_than_one_with_a_constant_history(q, width, horizon):
     assert every == [c / (2 * design.scale) for c in prefix]
 
 
+@pytest.mark.parametrize("crossed", [1, 2])
 @pytest.mark.parametrize(("q", "width", "horizon"), [(2, 2, 4), (2, 3, 5), (3, 2, 3)])
-def test_a_move_between_strata_costs_at_most_what_is_charged(q, width, horizon):
-    design, prefix = residuals(q, width, horizon, "replace_one", total=True, moves=True)
+def test_a_move_between_strata_costs_at_most_what_is_charged(q, width, horizon, crossed):
+    design, prefix = residuals(q, width, horizon, "replace_one", total=True, crossed=crossed)
     histories = [np.array([h]) for h in product(range(q), repeat=horizon)]
     nobody = list(measurements(design, np.zeros((0, horizon), np.int64)))
     people = [list(measurements(design, h)) for h in histories]
     coming = worst_costs(design, ((person, nobody) for person in people))
     replaced = worst_costs(design, ((person, people[0]) for person in people))
-    both = [max(2 * a, b) for a, b in zip(coming, replaced, strict=True)]
+    both = [max(crossed * a, b) for a, b in zip(coming, replaced, strict=True)]
     assert both == [c / (2 * design.scale) for c in prefix]
     assert prefix[-1] == 2 * design.costs.releases
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kit.studies import attribute, small_study
 
 from stream_dp.continual import mechanism
-from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
+from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost, crossed_strata
 
 VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}
 # What a person can be: one value of every fixed attribute, or none yet.
@@ -64,6 +64,32 @@ def test_replacement_costs_no_more_than_what_is_composed(releases):
 
 @settings(max_examples=40)
 @given(releases)
+def test_lone_strata_need_no_second_coming(releases):
+    """Of every attribute with one value released: each release is charged max(r, a)."""
+    lone = [(place and (place[0], VALUES[place[0]][0]), r, a) for place, r, a in releases]
+    strata, _ = ledger_of(lone, lambda r, a: r)
+    assert {crossed_strata(strata, release) for release in strata} <= {1}
+    bound, worst = tight(lone, max), Fraction(0)
+    for old, new in itertools.product(PEOPLE, repeat=2):
+        loss = Fraction(0)
+        for place, r, a in lone:
+            there = inside(old, place), inside(new, place)
+            loss += r if all(there) else a * any(there)
+        worst = max(worst, loss)
+    assert worst <= bound
+    if all(r >= a for _, r, a in lone):
+        assert worst == bound
+
+
+def test_strata_that_a_replaced_person_crosses_are_counted_by_attribute():
+    strata = {"n": ("region", "n"), "s": ("region", "s"), "first": ("wave", "1")}
+    strata["again"] = ("wave", "1")
+    crossed = [crossed_strata(strata, name) for name in ("n", "s", "first", "again", "all")]
+    assert crossed == [2, 2, 1, 1, 0]
+
+
+@settings(max_examples=40)
+@given(releases)
 def test_less_than_twice_a_coming_is_not_enough(releases):
     """Without the factor two strata can cost more than the larger: the rule is needed."""
     strata = [(("region", v), Fraction(1), Fraction(1)) for v in "ns"]
@@ -108,8 +134,8 @@ KINDS = (
 
 
 def mechanism_of(neighbours, rho, kind):
-    """The mechanism of a release of one stratum over six periods."""
-    of_north = {"name": "r", "attribute": "poor", "where": {"region": "n"}, "rows": 30}
+    """The mechanism of a release of one stratum of two over six periods."""
+    release = {"attribute": "poor", "rows": 30, "rho": rho, **kind}
     study = small_study(
         name="layers",
         neighbours=neighbours,
@@ -120,7 +146,7 @@ def mechanism_of(neighbours, rho, kind):
             "poor": attribute([0, 1], missing="absent"),
             "region": attribute(["n", "s"], missing="absent", fixed=True),
         },
-        releases=[{**of_north, "rho": rho, **kind}],
+        releases=[{"name": v, "where": {"region": v}, **release} for v in "ns"],
     )
     return mechanism(study, study.releases[0])
 

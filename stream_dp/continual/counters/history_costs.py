@@ -34,7 +34,7 @@ def path_costs(
     *,
     prefixes: bool,
     entry: tuple[Counter, int] | None = None,
-    moves: bool = False,
+    crossed: int = 0,
 ) -> list[int]:
     """The exact worst cost of periods 1..t over all histories, as sum_b w_b ||E_b d_b||^2.
 
@@ -43,9 +43,7 @@ def path_costs(
     neighbours: the neighbouring relation
     prefixes: whether for every t; otherwise for t = T alone
     entry: counter 0, of length T, and its weight, or None
-    moves: the release is of one stratum among several, and a person may be replaced by one of
-        another stratum: then two strata change by one person each, and the cost is at least twice
-        that of add_remove
+    crossed: the strata that a replaced person leaves or enters, at most (`privacy/ledger.py`)
 
     Raises ValueError where int64 might not hold the result.
     """
@@ -53,10 +51,10 @@ def path_costs(
     if neighbours == "add_remove":
         return _Worst(counters, weights, entry, single=True).costs(prefixes)
     costs = _Worst(counters, weights, entry, single=False).costs(prefixes)
-    if not moves:
+    if not crossed:
         return costs
     added = _Worst(counters, weights, entry, single=True).costs(prefixes)
-    return [max(replaced, 2 * single) for replaced, single in zip(costs, added, strict=True)]
+    return [max(replaced, crossed * single) for replaced, single in zip(costs, added, strict=True)]
 
 
 def _bounded(

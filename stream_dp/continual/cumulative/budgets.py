@@ -6,7 +6,7 @@ Without a horizon (`CounterMethod.endless_column2`) the number of counters has n
 i = 1, 2, ... gets the part s_i = 12 / ((i + 11)(i + 12)) of rho, rounded down to a multiple of
 2^-20. The parts telescope and sum to 12/12 = 1, and each counter costs at most s_i rho whatever its
 length, so every horizon costs at most rho under add_remove. The entries of C are not negative, so
-replacement costs at most twice that, and so does a move between strata: the noise's variance is
+replacement costs at most twice that, and so do two crossed strata: the noise's variance is
 doubled.
 """
 
@@ -44,7 +44,7 @@ class CounterBudget:
     kind: of every counter
     neighbours: the neighbouring relation
     present: whether a counter 0 of length T follows the people who have entered
-    moves: as `CumulativeDesign` has it
+    crossed: as `CumulativeDesign` has it
     share: about the part of rho for counter 0; 0 gives it the worst variance of the others
     stored: what was computed when the study began; None where it is computed here
     """
@@ -53,7 +53,7 @@ class CounterBudget:
     kind: CounterKind
     neighbours: Neighbours
     present: bool
-    moves: bool
+    crossed: int
     share: Fraction
     stored: StoredCounters | None = None
 
@@ -84,7 +84,7 @@ class CounterBudget:
             kind=self.kind,
             neighbours=self.neighbours,
             present=False,
-            moves=self.moves,
+            crossed=self.crossed,
             share=Fraction(0),
         )
         return weights_with_entry(
@@ -125,7 +125,7 @@ class CounterBudget:
             self.neighbours,
             prefixes=prefixes,
             entry=(counters[0], self.weights[-1]) if self.present else None,
-            moves=self.moves,
+            crossed=self.crossed,
         )
 
     @cached_property

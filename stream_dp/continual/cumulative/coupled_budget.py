@@ -21,17 +21,17 @@ class CoupledBudget:
     horizon: T
     neighbours: the neighbouring relation
     present: whether threshold 0 follows the people who have entered
-    moves: as `CumulativeDesign` has it
+    crossed: as `CumulativeDesign` has it
     """
 
     horizon: int
     neighbours: Neighbours
     present: bool
-    moves: bool
+    crossed: int
 
     @property
     def _public_size(self) -> bool:
-        return self.neighbours != "add_remove" and not self.moves
+        return self.neighbours != "add_remove" and not self.crossed
 
     @cached_property
     def strategy(self) -> CoupledStrategy:
@@ -43,7 +43,7 @@ class CoupledBudget:
     def costs(self) -> tuple[Fraction, ...]:
         """The worst squared change of the rows of periods 1..t for every t (`table_cost`).
 
-        With moves two strata can change by one person each, which costs twice add_remove.
+        A replaced person leaves or enters up to `crossed` strata, each at the cost of add_remove.
         """
         return tuple(Fraction(self._cost(t)) for t in range(1, self.horizon + 1))
 
@@ -53,7 +53,7 @@ class CoupledBudget:
         single = table_cost(PRIVATE_SINGLE, t, entries=self.present)
         if self.neighbours == "add_remove":
             return single
-        return max(2 * single, table_cost(PRIVATE_PAIR, t, entries=self.present))
+        return max(self.crossed * single, table_cost(PRIVATE_PAIR, t, entries=self.present))
 
     @property
     def total_cost(self) -> Fraction:

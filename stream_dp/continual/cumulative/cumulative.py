@@ -24,6 +24,7 @@ import numpy as np
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Columns
+from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CumulativeRelease, JointRelease, Study
@@ -90,7 +91,7 @@ class Cumulative(CumulativeDesign):
             rows=study.size if release.rows is None else release.rows,
             failure=release.failure,
             counter=release.counter,
-            moves=release.where is not None,
+            crossed=crossed_strata(study.strata, release.name),
             stored=stored.counters,
         )
 
@@ -141,7 +142,7 @@ class Cumulative(CumulativeDesign):
         """How the panel's own answers are biased, in words."""
         who = " and those who have entered" * self.present
         capped = self.rows is not None and not self.present
-        capped = capped and (self.neighbours == "add_remove" or self.moves)
+        capped = capped and (self.neighbours == "add_remove" or self.crossed > 0)
         return (
             f"sums{who} are made to rise with time and fall with b: one that is held back is off to"
             f" one side, all of them by at most {self.error_bound:.0f} but for the declared failure"

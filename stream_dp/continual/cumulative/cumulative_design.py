@@ -43,9 +43,8 @@ class CumulativeDesign:
         enter, about the part of a separate counter 0 (0 gives it the worst variance of the others)
     counter: the kind of separate counters; None for the coupled measurement of all thresholds
     present: people enter, and threshold 0 follows S_0, the number who have entered
-    moves: the release is of one stratum among several, and a person may be replaced by one of
-        another stratum: two strata change by one person each, so the cost is at least twice that
-        of add_remove (no effect under add_remove, where one stratum changes)
+    crossed: the strata that a replaced person leaves or enters, at most (`privacy/ledger.py`); no
+        effect under add_remove
     stored: what was computed when the study began; None where it is computed here
     """
 
@@ -55,7 +54,7 @@ class CumulativeDesign:
     size_share: Fraction = Fraction(0)
     counter: CounterKind | None = None
     present: bool = False
-    moves: bool = False
+    crossed: int = 0
     stored: StoredCounters | None = None
 
     @cached_property
@@ -69,7 +68,7 @@ class CumulativeDesign:
             horizon=self.horizon,
             neighbours=self.neighbours,
             present=self.present,
-            moves=self.moves,
+            crossed=self.crossed,
         )
 
     @cached_property
@@ -81,7 +80,7 @@ class CumulativeDesign:
             kind=self.counter,
             neighbours=self.neighbours,
             present=self.present,
-            moves=self.moves,
+            crossed=self.crossed,
             share=share,
             stored=self.stored,
         )
@@ -191,11 +190,11 @@ class CumulativeDesign:
     def size_variance(self) -> Fraction:
         """Noise variance of a number of people measured once.
 
-        1 / (2 rho size_share), as its squared sensitivity is 1. With moves the numbers of two
-        strata change, by one each: twice that.
+        1 / (2 rho size_share), as its squared sensitivity is 1. Where a replaced person leaves one
+        stratum and enters another, both numbers change by one: twice that.
         """
-        pairs = self.moves and self.neighbours != "add_remove"
-        return (2 if pairs else 1) / (2 * self.rho * self.size_share)
+        changed = 1 if self.neighbours == "add_remove" else max(1, self.crossed)
+        return changed / (2 * self.rho * self.size_share)
 
     @cached_property
     def charges(self) -> tuple[Fraction, ...]:
@@ -251,15 +250,16 @@ class CumulativeDesign:
     def lower_bound_ratio(self) -> float | None:
         """`rmse` over a lower bound for all Gaussian mechanisms (`total_bounds.py`).
 
-        With moves two people can come or go, which costs at least twice add_remove. None above
-        MOST_BOUNDED periods.
+        A person leaves or enters `crossed` strata, which costs as much of add_remove each. None
+        above MOST_BOUNDED periods.
         """
         if self.horizon > MOST_BOUNDED:
             return None
         pairs = self.neighbours != "add_remove"
         least = least_rmse(self.horizon, pairs=pairs)
-        if pairs and self.moves:
-            least = max(least, math.sqrt(2) * least_rmse(self.horizon, pairs=False))
+        if pairs and self.crossed:
+            single = least_rmse(self.horizon, pairs=False)
+            least = max(least, math.sqrt(self.crossed) * single)
         return self.rmse * math.sqrt(2 * self.rho) / least
 
     def estimated(

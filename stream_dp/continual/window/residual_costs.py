@@ -87,17 +87,16 @@ class ResidualCosts:
         """w of the number of people, the component without periods."""
         return Fraction(root_power(self.releases, self.exponent), self._unit)
 
-    def prefix(self, neighbours: Neighbours, *, moves: bool = False) -> tuple[Fraction, ...]:
+    def prefix(self, neighbours: Neighbours, *, crossed: int = 0) -> tuple[Fraction, ...]:
         """The exact worst cost of the first 1, 2, .., R releases together, in units of 1 / (2 s).
 
-        moves: a person may be replaced by one who is counted elsewhere, which is a person's coming
-            or going in two releases: at most twice the cost of one under add_remove.
+        crossed: the strata that a replaced person leaves or enters, at most
+            (`privacy/ledger.py`).
         """
         if neighbours == "add_remove":
             return self._alone
-        if not moves:
-            return self._replaced
-        return tuple(max(a, 2 * b) for a, b in zip(self._replaced, self._alone, strict=True))
+        both = zip(self._replaced, self._alone, strict=True)
+        return tuple(max(replaced, crossed * alone) for replaced, alone in both)
 
     @property
     def _unit(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.panel import Columns, Symbols, window_codes, window_symbols
+from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
@@ -108,7 +109,7 @@ class FixedWindow(BoundedWindow):
             rows=study.size if release.rows is None else release.rows,
             absent=None if release.rows is None else alphabet.absent,
             blank=study.blank(release) if study.admits_late_entry(release) else None,
-            moves=release.where is not None,
+            crossed=crossed_strata(study.strata, release.name),
             stored=stored.presence,
         )
 

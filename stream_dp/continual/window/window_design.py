@@ -67,8 +67,7 @@ class WindowDesign:
         measured), otherwise None
     blank: the code of the symbol that earlier periods are filled in with for people who enter
         late, None where nobody can
-    moves: the release is of one stratum, and a person may be replaced by one of another stratum:
-        it costs at least twice a person's coming or going (`privacy/ledger.py` says why)
+    crossed: the strata that a replaced person leaves or enters, at most (`privacy/ledger.py`)
     stored: what was computed when the study began; None where it is computed here
 
     Raises ValueError for residuals of an open population whose windows are too wide.
@@ -83,7 +82,7 @@ class WindowDesign:
     rows: int | None = None
     absent: int | None = None
     blank: int | None = None
-    moves: bool = False
+    crossed: int = 0
     stored: StoredPresence | None = None
 
     @property
@@ -175,7 +174,7 @@ class WindowDesign:
 
     @cached_property
     def _closed_costs(self) -> ResidualCosts:
-        total = self.neighbours == "add_remove" or self.rows is None or self.moves
+        total = self.neighbours == "add_remove" or self.rows is None or self.crossed > 0
         exponent = _ADDED if self.neighbours == "add_remove" else _REPLACED
         return ResidualCosts(
             q=self.q, width=self.width, horizon=self.horizon, exponent=exponent, total=total
@@ -208,9 +207,9 @@ class WindowDesign:
         """
         if self.stored is not None and self._measures_presence:
             return fractions(self.stored.costs)
-        moves = self.moves and self.neighbours != "add_remove"
+        crossed = 0 if self.neighbours == "add_remove" else self.crossed
         if self.strategy == Strategy.RESIDUALS and self.left_out is None:
-            return self._closed_costs.prefix(self.neighbours, moves=moves)
+            return self._closed_costs.prefix(self.neighbours, crossed=crossed)
         if self.strategy == Strategy.RESIDUALS:
             own = self._open_costs.prefix(self.neighbours)
             alone = self._open_costs.prefix("add_remove")
@@ -221,7 +220,7 @@ class WindowDesign:
                 )
                 for relation in (self.neighbours, "add_remove")
             )
-        return tuple(max(a, 2 * b) for a, b in zip(own, alone, strict=True)) if moves else own
+        return tuple(max(a, crossed * b) for a, b in zip(own, alone, strict=True))
 
     @cached_property
     def scale(self) -> Fraction:
