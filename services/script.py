@@ -18,8 +18,9 @@ from stream_dp.log.log import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.population.tables import TableLayout
-from stream_dp.privacy.noise import NoiseSource, SeededNoise, SystemNoise
+from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
+from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.topics import CLOCK, REPORTS
 
 from .groups.place_files import places_from_file
@@ -97,11 +98,11 @@ def run_study(
     >>> households.column_names, people.column_names
     (['group', 'region', 'size'], ['group', 'work'])
     """
-    if study.periods.close != "marker":
+    if checked_study(study).periods.close != "marker":
         raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
     require_available(batch.kind for batch in study.batches or ())
+    noise = noise_source(simulation_seed)
     log, public = MemoryLog(timed=(REPORTS, CLOCK)), MemoryLog()
-    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
     with TemporaryDirectory(prefix="stream-dp-") as name:
         folder = Path(name)
         if study.groups is not None:

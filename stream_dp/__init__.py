@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from .release.published_tables import BatchCertificate as BatchCertificate
     from .release.published_tables import DataSet as DataSet
     from .release.sizes_certificate import SizesCertificate as SizesCertificate
+    from .services.notebook.fitted_table import FittedTable as FittedTable
+    from .services.notebook.fitted_table import fit as fit
+    from .services.notebook.window_panel import window as window
     from .services.script import run_study as run_study
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
@@ -100,6 +103,8 @@ _MODULES = {
     "release.public_reader": ("PublishedRelease",),
     "release.published_sizes": ("PublishedSizes",),
     "release.sizes_certificate": ("SizesCertificate",),
+    "services.notebook.fitted_table": ("FittedTable", "fit"),
+    "services.notebook.window_panel": ("window",),
     "services.script": ("run_study",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),

@@ -1,12 +1,17 @@
-"""Reads tables of any library with Arrow's PyCapsule interface."""
+"""Reads tables of any library with Arrow's PyCapsule interface, and writes those of some."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from stream_dp.errors import UserError
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 @runtime_checkable
@@ -17,7 +22,7 @@ class ArrowStream(Protocol):
 
 
 def arrow_table(table: ArrowStream, name: str) -> pa.Table:
-    """Converts a table to pyarrow. An index of pandas is no column.
+    """Converts a table to pyarrow. An unnamed index of pandas is no column.
 
     name: of the argument, for errors.
 
@@ -30,8 +35,26 @@ def arrow_table(table: ArrowStream, name: str) -> pa.Table:
             " none"
         )
     try:
-        return pa.table(table)
+        read = pa.table(table)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UserError(
             f"{name}: cannot be read as an Arrow table: {type(error).__name__}"
         ) from None
+    return read.drop_columns([c for c in read.column_names if _UNNAMED_INDEX.fullmatch(c)])
+
+
+def table_like(table: pa.Table, pattern: object) -> Any:
+    """Converts a table of pyarrow to the library of `pattern`: pandas or polars.
+
+    A pattern of any other library leaves the table as it is.
+    """
+    for kind in type(pattern).__mro__:
+        if (convert := _LIBRARIES.get(kind.__module__.partition(".")[0])) is not None:
+            return convert(table)
+    return table
+
+
+_LIBRARIES: Mapping[str, Callable[[pa.Table], Any]] = {
+    "pandas": lambda table: table.to_pandas(),
+    "polars": lambda table: import_module("polars").from_arrow(table),
+}

@@ -27,7 +27,7 @@ from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, canonical, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.panel import Panel
-from stream_dp.release.overview import release_rows
+from stream_dp.release.overview import html_overview, release_rows
 from stream_dp.release.panel_growth import checked_growth, joined_panel
 from stream_dp.release.public_reader import (
     AnyPublished,
@@ -191,13 +191,15 @@ class PublicLog:
         time: the scheduled time, in UTC; null if periods are steps without dates
         rows: of the panel, or the number of people of a data set; null for sizes
         groups: of a data set or of sizes; null for a panel
-        rho, rho_spent: its cost, and the cost of all releases up to this one
-        epsilon_spent: epsilon of rho_spent at the study's delta
+        rho: its cost. rho_spent, epsilon_spent: of all releases up to this one
         hash: of its message
 
         Costs are rounded to floats; certificates state them exactly.
         """
         return release_rows(self.study, self.published)
+
+    def _repr_html_(self) -> str:
+        return html_overview(self.study, self.published)
 
     def data_set(self, name: str, period: str | None = None) -> DataSet:
         """The data set of a batch release at a period, or the latest. Raises UserError."""
@@ -242,7 +244,7 @@ class PublicLog:
 
         Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
         """
-        published = {release.certificate.release: None for release in self.published}
+        published = dict.fromkeys(r.certificate.release for r in self.published)
         names = list(published) if name is None else [name]
         tables = [self._answering(release).table(release) for release in names]
         answers = [table for table in tables if table is not None]
@@ -355,8 +357,7 @@ class PublicLog:
 
         Raises UserError.
         """
-        joint_queries = [ReleaseQuery(*query) for query in queries]
-        if not joint_queries:
+        if not (joint_queries := [ReleaseQuery(*query) for query in queries]):
             raise UserError("answers: ask for one answer at least")
         return joined(
             joint_queries,

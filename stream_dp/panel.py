@@ -10,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stream_dp.notebook_html import html_rows
+
 Symbols = NDArray[np.uint8]
 _CELLS = 1 << 20  # of a chunk of an exported table
+_SHOWN = 6  # rows in a notebook, and half of the periods
 
 
 class Columns(Protocol):
@@ -46,6 +49,12 @@ class Panel:
     symbols: Symbols
     periods: tuple[str, ...]
     values: tuple[int | str, ...]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError unless the columns of symbols are those of the periods."""
+        _check_symbols(self.symbols)
+        if self.symbols.shape[1] != len(self.periods):
+            raise ValueError("periods: must have a label for every column of symbols")
 
     @property
     def rows(self) -> int:
@@ -98,6 +107,20 @@ class Panel:
         for each period and attribute.
         """
         return pa.concat_tables(self.tables())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows of `table` for any library that reads Arrow's PyCapsule interface."""
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        shown = Panel(self.symbols[:_SHOWN], self.periods, self.values)
+        if len(self.periods) > 2 * _SHOWN:
+            newest = slice(-_SHOWN, None)
+            shown = Panel(shown.symbols[:, newest], self.periods[newest], self.values)
+        table = shown.table()
+        first = f", shown from {shown.periods[0]} on" * (len(shown.periods) < len(self.periods))
+        title = f"{self.rows:,} synthetic records, {len(self.periods):,} periods{first}"
+        return html_rows(title, table.column_names, zip(*table.to_pydict().values(), strict=True))
 
     def tables(self) -> Iterator[pa.Table]:
         """Yields the rows of `table` in chunks of about a million cells.
@@ -159,11 +182,22 @@ def last_codes(panel: Columns, width: int, q: int) -> NDArray[np.int64]:
 
 
 def window_codes(symbols: Symbols, q: int) -> NDArray[np.int64]:
-    """Reads rows of symbols (rows, width) as numbers in base q; the last symbol is lowest."""
+    """Reads rows of symbols (rows, width) as numbers in base q; the last symbol is lowest.
+
+    Raises ValueError for symbols of another shape, and for a q that is no whole number from 1 on.
+    """
+    _check_symbols(symbols)
+    if not isinstance(q, int | np.integer) or isinstance(q, bool) or q < 1:
+        raise ValueError(f"q: must be a whole number from 1 on, not {q!r}")
     codes = np.zeros(symbols.shape[0], np.int64)
     for column in symbols.T:
         codes = codes * q + column
     return codes
+
+
+def _check_symbols(symbols: object) -> None:
+    if not isinstance(symbols, np.ndarray) or symbols.ndim != 2:
+        raise ValueError("symbols: must be an array of NumPy, (rows, periods)")
 
 
 def window_symbols(codes: NDArray[np.int64], q: int, width: int) -> Symbols:

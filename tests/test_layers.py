@@ -98,11 +98,12 @@ def reached(name, *, top=False):
 FOLDERS = {
     "errors": ([], False),
     "json_object": ([], False),
+    "notebook_html": ([], False),
     "arrow_tables": (["errors"], True),
     "celltext": (["errors"], True),
     "compiled": ([], False),
     "privacy": (["privacy"], False),
-    "panel": ([], False),
+    "panel": (["notebook_html"], False),
     "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
@@ -121,13 +122,13 @@ FOLDERS = {
     "release": (
         [
             *("release", "study", "continual", "panel", "privacy"),
-            *("log.message", "log.signing", "errors"),
+            *("log.message", "log.signing", "errors", "notebook_html"),
             *("answers.answer", "answers.size_answers"),
         ],
         False,
     ),
-    "answers": (["answers", "study", "panel", "continual", "errors"], False),
-    "answers.answer": ([], False),
+    "answers": (["answers", "study", "panel", "continual", "errors", "notebook_html"], False),
+    "answers.answer": (["notebook_html"], False),
     "answers.blocks": (["errors"], False),
     "answers.factor_cache": (["answers.blocks"], False),
     "answers.from_releases": (["answers", "release", "study"], False),
@@ -141,12 +142,15 @@ FOLDERS = {
     "planning": (
         [
             *("planning", "release", "answers", "study", "continual", "panel", "privacy"),
-            *("batch.kinds", "batch.planned_phases", "errors", "json_object"),
+            *("batch.kinds", "batch.planned_phases", "errors", "json_object", "notebook_html"),
         ],
         False,
     ),
     "planning.plan": (
-        ["study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"],
+        [
+            *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
+            "notebook_html",
+        ],
         False,
     ),
     "client": (["release", "answers", "study", "panel", "log", "errors", "privacy"], False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stream_dp
 
 NAMES: dict[str, tuple[str, ...]] = {
+    "A table in, a table out": ("fit", "FittedTable", "window"),
     "A public log": (
         "open",
         "PublicLog",

@@ -9,6 +9,8 @@ from enum import StrEnum
 from statistics import NormalDist
 from typing import NamedTuple
 
+from stream_dp.notebook_html import html_facts
+
 LEVEL = 0.95  # of intervals
 DOUBTFUL = 3.0  # own standard errors from which a fused answer is doubted
 ASSUMED = "drift as in the past"
@@ -128,6 +130,25 @@ class Answer:
     def ends(self) -> Interval:
         """The interval; without an interval the value twice."""
         return self.interval or (self.value, self.value)
+
+    def _repr_html_(self) -> str:
+        low, high = self.ends
+        shown = self._shown
+        error = "none: " + self.reason
+        if self.standard_error is not None:
+            error = f"± {shown(self.standard_error)} (one standard error of the noise)"
+        facts = [
+            ("value", shown(self.value)),
+            ("error", error),
+            (f"{self.level:.0%} interval", f"{shown(low)} to {shown(high)}"),
+            ("of", self.people or self.unit),
+            ("method", self.method),
+        ]
+        return html_facts(f"{self.query}, {self.release}, {self.period}", facts)
+
+    def _shown(self, value: float) -> str:
+        """A number for people: shares in percent."""
+        return f"{100 * value:.2f} %" if self.measure == "share" else f"{value:,.6g}"
 
     def as_dict(self) -> dict[str, object]:
         """The answer as plain data, without fields that do not apply to the release."""

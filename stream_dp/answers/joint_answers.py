@@ -24,6 +24,7 @@ from .blocks import Floats
 from .estimator import fieller_ratios
 
 Q = TypeVar("Q")
+_SHOWN = 10  # answers in a notebook
 INDEPENDENT = "both, whose noise is independent"
 TOGETHER = "both, with the error that they have together"
 
@@ -47,6 +48,9 @@ class JointAnswers:
     def standard_errors(self) -> Floats:
         """(n,)"""
         return np.sqrt(np.maximum(0.0, self.covariance.diagonal()))
+
+    def _repr_html_(self) -> str:
+        return "".join(answer._repr_html_() for answer in self.answers[:_SHOWN])
 
     def combined(self, weights: Floats) -> JointAnswers:
         """weights @ the answers: (m,) answers for (m, n), such as the changes since a period."""

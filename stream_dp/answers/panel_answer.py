@@ -106,6 +106,8 @@ class PanelQuery:
 
 def release_query(study: Study, declared: Release, query: str) -> Query:
     """The parsed query of a release. Raises UserError where the release cannot answer it."""
+    if not isinstance(query, str):
+        raise UserError(f"query: must be a text such as 'pattern 1 1', not {query!r}")
     if not has_patterns(declared) and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)

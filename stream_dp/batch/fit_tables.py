@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import pyarrow as pa
 
 from stream_dp.arrow_tables import ArrowStream
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.privacy.noise import noise_source
+from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.families import Family, kinds_of
 from stream_dp.study.group_releases import BatchRelease
 
@@ -44,7 +44,7 @@ def fit_tables(
     group_values: Values,
     person_values: Values,
     most: int,
-    rho: Fraction | int | float | str,
+    rho: Number,
     kind: str = "mwem",
     rounds: int = 20,
     simulation_seed: int | None = None,
@@ -80,6 +80,8 @@ def fit_tables(
     >>> synthetic_homes.column_names, synthetic_people.column_names
     (['group', 'region', 'size'], ['group', 'work'])
     """
+    groups_columns = _columns("group_values", group_values)
+    persons_columns = _columns("person_values", person_values)
     kinds = kinds_of(Family.HOUSEHOLDS)
     if kind not in kinds:
         raise UserError(f"fit_tables: kind '{kind}' is none of {', '.join(kinds)}")
@@ -89,21 +91,28 @@ def fit_tables(
                 "name": "tables",
                 "kind": kind,
                 "attributes": tuple(person_values),
-                "rho": rho,
+                "rho": exact_rho("rho", rho),
                 "rounds": rounds,
             }
         )
     except ValueError:
         raise UserError(
-            "fit_tables: rho must be a number above 0, rounds a whole number from 1 on, and"
-            " person_values must name at least one column"
+            "fit_tables: rounds must be a whole number from 1 on, and person_values must name at"
+            " least one column"
         ) from None
     fit = load_synthesizer(kind)
-    domain = Domain(_columns(group_values), _columns(person_values), most)
+    domain = Domain(groups_columns, persons_columns, most)
     hierarchy = from_tables(domain, groups, people, key_group=key, key_person=key)
-    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
+    noise = noise_source(simulation_seed)
     return FittedTables(fit(hierarchy, release, FitContext(noise)))
 
 
-def _columns(values: Values) -> tuple[Column, ...]:
+def _columns(name: str, values: Values) -> tuple[Column, ...]:
+    """The columns of an argument. Raises UserError unless it lists values for each column."""
+    sound = isinstance(values, Mapping) and all(
+        isinstance(symbols, Sequence) and not isinstance(symbols, str)
+        for symbols in values.values()
+    )
+    if not sound:
+        raise UserError(f"{name}: must be a dict with a list of values for each column")
     return tuple(Column(name, tuple(symbols)) for name, symbols in values.items())

@@ -80,8 +80,11 @@ def load_synthesizer(kind: str) -> Synthesizer[Any, Any]:
 
 
 def _entry(kind: str) -> declared.Synthesizer:
-    entry = KINDS[Kind(kind)].synthesizer
-    assert entry is not None, "panels are no data sets"
+    """The synthesizer of a kind. Raises UserError for a kind that has none."""
+    entry = KINDS[Kind(kind)].synthesizer if kind in [*Kind] else None
+    if entry is None:
+        kinds = [each for each in Kind if KINDS[each].synthesizer is not None]
+        raise UserError(f"kind: must be one of {', '.join(kinds)}, not {kind!r}")
     return entry
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stream_dp.study import Family, Release, Study
+from stream_dp.errors import UserError
+from stream_dp.study import (
+    CumulativeRelease,
+    Family,
+    JointRelease,
+    Release,
+    Study,
+    WindowRelease,
+)
+from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.families import PANEL_FAMILIES, Registry
 
 from .base import Mechanism, Step
@@ -21,6 +30,9 @@ def mechanism(study: Study, release: Release, stored: StoredDesign = NONE) -> An
 
     stored: what was computed when the study began; without it, it is computed here.
     """
+    checked_study(study)
+    if not isinstance(release, WindowRelease | CumulativeRelease | JointRelease):
+        raise UserError("release: must be a panel's declaration, one of study.releases")
     return _MECHANISMS[release.family](study, release, stored)
 
 

@@ -21,7 +21,7 @@ def address(url: str) -> tuple[str, str | None]:
 
     Returns a file and None, or servers and a prefix. Raises UserError for any other URL.
     """
-    scheme, _, rest = url.partition(":")
+    scheme, _, rest = str(url).partition(":")
     if scheme == "sqlite" and rest:
         return rest, None
     match = re.fullmatch(r"//([^/\s@]+)/([A-Za-z0-9._-]{1,100})", rest)

@@ -23,6 +23,7 @@ from stream_dp.study import (
     has_totals,
 )
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.faults import contradictions
 
 from .expected import parsed_query
@@ -78,7 +79,7 @@ def alternatives(
     person is in a single wave. Variants against the rules of the study are left out. Raises
     UserError if the release cannot answer.
     """
-    parsed = parsed_query(study, name, query)
+    parsed = parsed_query(checked_study(study), name, query)
     rows: dict[tuple[str, int, int], Alternative] = {}
     release = study.release(name)
     same = (_Variant(study, variant) for variant in _variants(release, parsed))

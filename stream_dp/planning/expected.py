@@ -23,6 +23,7 @@ from stream_dp.continual import mechanism
 from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study import Release, Study
+from stream_dp.study.call_arguments import checked_study
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ def expected_errors(
 
     Raises UserError.
     """
-    declared = study.release(name)
+    declared = checked_study(study).release(name)
+    if people is not None and (type(people) is not int or people < 1):
+        raise UserError("--people: write a whole number from 1 on")
     parsed = parsed_query(study, name, query)
     start, (first, last) = first_publication(study, declared), study.span(declared)
     begin = first + parsed.threshold - 1 if isinstance(parsed, TotalQuery) else start

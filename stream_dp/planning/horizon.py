@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
+from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.faults import contradictions
 from stream_dp.study.periods import Periods
 
@@ -20,7 +21,8 @@ def over_periods(study: Study, count: int) -> Study:
 
 def study_over(study: Study, count: int) -> Study:
     """The study over `count` periods, at the same rho. Raises UserError for contradictions."""
-    if not 0 < count <= MOST_PERIODS:
+    checked_study(study)
+    if type(count) is not int or not 0 < count <= MOST_PERIODS:
         raise UserError(f"--periods: write a number from 1 to {MOST_PERIODS}")
     longer = over_periods(study, count)
     faults = contradictions(longer)

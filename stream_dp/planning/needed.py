@@ -16,6 +16,7 @@ from fractions import Fraction
 from stream_dp.errors import UserError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
+from stream_dp.study.call_arguments import checked_study
 
 from .expected import ExpectedError, expected_errors
 from .plan import plan_study
@@ -42,6 +43,15 @@ class Goal:
     quantile: float
     count: bool = False
     people: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UserError for numbers that are not above 0."""
+        for name, number in (("error", self.error), ("quantile", self.quantile)):
+            sound = isinstance(number, int | float | Fraction) and not isinstance(number, bool)
+            if not sound or not 0 < number < math.inf:
+                raise UserError(f"--{name}: write a number above 0")
+        if self.people is not None and (type(self.people) is not int or self.people < 1):
+            raise UserError("--people: write a whole number from 1 on")
 
     def worst(self, study: Study) -> float:
         """The largest half-width of the answers. Raises UserError."""
@@ -78,9 +88,7 @@ def needed_budget(study: Study, goal: Goal) -> NeededBudget:
     The releases of panels keep their shares of it; what data sets cost stays as it is. Raises
     UserError.
     """
-    worst = goal.worst(study)
-    if not 0 < goal.error < math.inf:
-        raise UserError("--error: write a number above 0")
+    worst = goal.worst(checked_study(study))
     factor = Fraction((worst / goal.error) ** 2)
     for _ in range(_ATTEMPTS):
         scaled = _scaled(study, factor)

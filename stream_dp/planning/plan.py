@@ -24,6 +24,7 @@ from stream_dp.continual.panel_error import PanelError
 from stream_dp.continual.stored_design import NONE, StoredDesign, packed_designs
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.notebook_html import html_rows
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import invariants_words, relation_words
@@ -38,6 +39,7 @@ from stream_dp.study import (
     Study,
     has_patterns,
 )
+from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
 _MOST_DEVIATION = 10**6
@@ -198,6 +200,25 @@ class Plan:
             "warnings": list(self.warnings),
         }
 
+    def _repr_html_(self) -> str:
+        study = self.study
+        rows = [
+            (
+                p.release.name,
+                p.release.kind,
+                f"{float(sum(p.charges)):.6g}",
+                sum(1 for charge in p.charges if charge),
+                p.facts["mechanism"],
+            )
+            for p in self.releases
+        ]
+        title = (
+            f"Plan of {study.name}: rho {float(self.total):.6g} of {float(study.rho):.6g}, eps"
+            f" {epsilon(self.total, study.delta)} at delta {float(study.delta):g}."
+            f" {relation_words(study)}"
+        )
+        return html_rows(title, ["release", "kind", "rho", "charges", "mechanism"], rows)
+
     def text(self) -> str:
         study, labels = self.study, self.study.periods.labels
         lines = [
@@ -232,7 +253,7 @@ def _round(value: str | int | float) -> str:
 
 def plan_study(study: Study) -> Plan:
     """The plan of a study. Raises UserError for costs over the declared total."""
-    plan = Plan(study)
+    plan = Plan(checked_study(study))
     plan.check()
     return plan
 

@@ -87,6 +87,9 @@ class SeededNoise:
     simulated = True
 
     def __init__(self, seed: int) -> None:
+        """Raises ValueError unless the seed is a whole number from 0 on."""
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise ValueError(f"seed: must be a whole number from 0 on, not {seed!r}")
         self._rng = np.random.default_rng(seed)
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
@@ -107,6 +110,11 @@ class SeededNoise:
     def top(self, scores: NDArray[np.int64], picks: int, variance: Fraction) -> NDArray[np.int64]:
         noisy = scores / math.sqrt(variance) + self._rng.gumbel(size=len(scores))
         return np.argsort(-noisy, kind="stable")[:picks]
+
+
+def noise_source(simulation_seed: int | None) -> NoiseSource:
+    """The system's noise, or that of a seed. Raises ValueError for a wrong seed."""
+    return SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
 
 
 def system_entropy(size: int) -> bytes:

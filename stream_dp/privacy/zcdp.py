@@ -11,6 +11,7 @@ import math
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Rational
 
 _LEAST = Decimal("1e-6")
 _GOLDEN = Decimal("0.6180339887498949")
@@ -20,7 +21,14 @@ def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
     """Computes the cost of a Gaussian answer: squared sensitivity over twice the variance.
 
     Bun and Steinke 2016, Proposition 1.6; discrete: Canonne, Kamath, Steinke 2020, Theorem 4.
+    Raises ValueError for a negative sensitivity, and for a variance that is not above 0.
     """
+    _require_exact("sensitivity2", sensitivity2)
+    _require_exact("variance", variance)
+    if sensitivity2 < 0:
+        raise ValueError("sensitivity2: must not be negative")
+    if variance <= 0:
+        raise ValueError("variance: must be above 0")
     return Fraction(sensitivity2) / (2 * variance)
 
 
@@ -50,10 +58,12 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
     Every alpha gives a valid eps, so the search for a good one may be approximate; eps at the
     resulting alpha is computed with 50 digits. Raises ValueError unless 0 < delta < 1.
     """
+    _require_exact("rho", rho)
+    _require_exact("delta", delta)
     if not 0 < delta < 1:
-        raise ValueError("delta must lie between 0 and 1")
+        raise ValueError("delta: must lie between 0 and 1")
     if rho < 0:
-        raise ValueError("rho must not be negative")
+        raise ValueError("rho: must not be negative")
     if rho == 0:
         return Decimal(0)
 
@@ -103,6 +113,12 @@ def best_guess(rho: float) -> float:
     """
     distance = min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)), 1.0)
     return math.ceil(500 * (1 + distance) - 1e-9) / 10
+
+
+def _require_exact(name: str, value: object) -> None:
+    """Raises ValueError for floats, which are not exact, and for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, Rational):
+        raise ValueError(f"{name}: must be a Fraction or a whole number, not {value!r}")
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict, Unpack
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from stream_dp import __version__
+from stream_dp.notebook_html import html_facts
 from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
@@ -95,6 +96,19 @@ class Certificate(BaseModel):
     epsilon_total: Epsilon
     noise: Text
     code_version: Text
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("mechanism", self.mechanism),
+            ("guarantee", self.guarantee),
+            ("not protected", self.invariants),
+            ("cost of this release", f"rho {float(self.rho):.6g}"),
+            ("spent so far", f"rho {float(self.rho_spent):.6g}, eps {self.epsilon_spent}"),
+            ("in the end", f"rho {float(self.rho_total):.6g}, eps {self.epsilon_total}"),
+            ("delta", f"{float(self.delta):g}"),
+            ("noise", self.noise),
+        ]
+        return html_facts(f"Certificate: {self.study}, {self.release}, {self.period}", facts)
 
     @property
     def published_rows(self) -> int:

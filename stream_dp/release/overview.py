@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from stream_dp.notebook_html import html_rows
 from stream_dp.study import Study
 
 from .public_reader import AnyPublished
 
+_SHOWN = 10  # releases in a notebook
 _COLUMNS = pa.schema(
     {
         "release": pa.string(),
@@ -52,3 +54,11 @@ def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, _COLUMNS)
+
+
+def html_overview(study: Study, published: Sequence[AnyPublished]) -> str:
+    """The newest releases as a table for notebooks."""
+    names = ["release", "kind", "period", "rows", "rho", "rho_spent", "epsilon_spent"]
+    newest = release_rows(study, published[-_SHOWN:]).select(names).to_pylist()
+    title = f"Study {study.name}: {len(published):,} releases, the newest last"
+    return html_rows(title, names, [tuple(row.values()) for row in newest])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -210,6 +210,16 @@ class Periods(BaseModel):
 def period_text(label: object) -> object:
     """A period that a study file states as a number or a date, as text."""
     return str(label) if isinstance(label, (int, date)) else label
+
+
+def unit_of_label(label: str) -> PeriodUnit | None:
+    """The unit of a period's label; None for a text that labels no period.
+
+    >>> unit_of_label("2026-Q1"), unit_of_label("2026"), unit_of_label("3")
+    ('quarter', 'year', 'step')
+    """
+    units: tuple[PeriodUnit, ...] = get_args(PeriodUnit)
+    return next((unit for unit in units if re.fullmatch(_SHAPE[unit], label)), None)
 
 
 def _start(unit: PeriodUnit, first: str, offset: int) -> date:

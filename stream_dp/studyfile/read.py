@@ -95,6 +95,8 @@ _PANELS: Registry[Family, type[WindowRelease] | type[CumulativeRelease] | type[J
 
 def parse_study(raw: Json) -> Study:
     """The study in a table with the sections of a study file. Raises UserError with every fault."""
+    if not isinstance(raw, dict):
+        raise UserError(f"study: must be a dict with the sections of a file, not {raw!r:.80}")
     declared, sections, problems = _sections(raw)
     problems += section_faults(sections, domains.domain_faults)
     if problems:
@@ -103,8 +105,9 @@ def parse_study(raw: Json) -> Study:
     return Study(**declared)
 
 
-def load_study(path: Path) -> tuple[Study, Run]:
+def load_study(path: Path | str) -> tuple[Study, Run]:
     """The study in a file and the settings of the service. Raises UserError with every fault."""
+    path = Path(path)
     try:
         raw = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:

@@ -41,8 +41,8 @@ def test_noise_is_the_systems_own_by_default():
     ("changes", "words"),
     [
         ({"kind": "gan"}, "kind 'gan' is none of independent, mwem, hpd-fixed"),
-        ({"rho": 0}, "rho must be a number above 0"),
-        ({"rounds": 0}, "rounds a whole number from 1 on"),
+        ({"rho": 0}, "rho: must be above 0"),
+        ({"rounds": 0}, "rounds must be a whole number from 1 on"),
         ({"person_values": {}}, "at least one column"),
         ({"most": 1}, "of more than 1 members"),
         ({"key": "house"}, "no column 'house'"),

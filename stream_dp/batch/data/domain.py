@@ -101,7 +101,7 @@ class Domain:
             lines.append(f"column '{SIZE_COLUMN}': reserved for the number of a group's members")
         if not self.person:
             lines.append("domain: declare at least one attribute of persons")
-        if not 1 <= self.most <= 1000:
+        if type(self.most) is not int or not 1 <= self.most <= 1000:
             lines.append("domain: the largest group must have 1 to 1000 members")
         if self.roles is not None:
             if self.roles.column not in [c.name for c in self.person]:

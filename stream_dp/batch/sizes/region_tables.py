@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
 
 from stream_dp.answers.answer import Answer
 from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import SeededNoise, SystemNoise
-from stream_dp.study.field_types import Rho
+from stream_dp.privacy.noise import noise_source
+from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.size_changes import RELATIONS
 
 from ..data.hierarchy_tables import missing_columns, text_column
@@ -31,8 +29,6 @@ from .sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 MOST_SIZE = 10**6  # the largest cap of sizes
 MOST_ENTRIES = 1 << 32  # values that a level measures
 ALL = "all"  # the name of the root's level
-
-Numbers = Fraction | int | str
 
 
 @dataclass(frozen=True)
@@ -154,8 +150,8 @@ def fit_sizes(
     regions: Sequence[str],
     neighbours: str,
     largest: int,
-    rho: Numbers | None = None,
-    epsilon: Numbers | None = None,
+    rho: Number | None = None,
+    epsilon: Number | None = None,
     methods: Sequence[str] | None = None,
     parts: Sequence[int] | None = None,
     simulation_seed: int | None = None,
@@ -198,19 +194,23 @@ def fit_sizes(
         )
     if neighbours not in RELATIONS:
         raise UserError(f"neighbours: must be one of {', '.join(RELATIONS)}")
-    if not isinstance(largest, int) or not 1 <= largest <= MOST_SIZE:
+    if type(largest) is not int or not 1 <= largest <= MOST_SIZE:
         raise UserError(f"largest: must be a whole number from 1 to {MOST_SIZE}")
     tree, leaves = counted_regions(arrow_table(counts, "counts"), regions)
     if (rho is None) == (epsilon is None):
         raise UserError("rho, epsilon: give one of the two")
     depth = tree.depth
     name, pure = ("rho", False) if epsilon is None else ("epsilon", True)
-    total = _number(name, rho if epsilon is None else epsilon, Rho)
+    total = exact_rho(name, rho if epsilon is None else epsilon)
     parts = parts if parts is not None else [1] * depth
-    if len(parts) != depth or any(not isinstance(p, int) or p < 1 for p in parts):
+    if (
+        not isinstance(parts, Sequence)
+        or len(parts) != depth
+        or any(not isinstance(p, int) or p < 1 for p in parts)
+    ):
         raise UserError(f"parts: give {depth} whole numbers from 1 on, the root's first")
     declared = methods if methods is not None else default_methods(tree)
-    if len(declared) != depth:
+    if not isinstance(declared, Sequence) or len(declared) != depth:
         raise UserError(f"methods: give {depth} of them, the root's first")
     if any(method not in METHODS for method in declared):
         raise UserError(f"methods: each must be one of {', '.join(METHODS)}")
@@ -220,7 +220,7 @@ def fit_sizes(
     )
     plan = SizesPlan(tree, largest, levels)
     require_feasible(plan)
-    noise = SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
+    noise = noise_source(simulation_seed)
     return FittedSizes(fit_levels(leaves, plan, FitContext(noise)))
 
 
@@ -233,15 +233,6 @@ def require_feasible(plan: SizesPlan) -> None:
             )
 
 
-def _number(name: str, value: Numbers | None, kind: Any) -> Fraction:
-    try:
-        number: Fraction = TypeAdapter(kind).validate_python(value)
-    except ValidationError as error:
-        text = error.errors(include_input=False, include_url=False)[0]["msg"]
-        raise UserError(f"{name}: {text.removeprefix('Value error, ')}") from None
-    return number
-
-
 def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, list[Sizes]]:
     """The tree and the sizes of its smallest regions.
 
@@ -249,7 +240,8 @@ def counted_regions(counts: pa.Table, columns: Sequence[str]) -> tuple[Regions, 
     Raises UserError.
     """
     reserved = {"level", "size", "groups", "entry", "value", "variance"}
-    if not columns or len({*columns}) < len(columns) or reserved & {*columns}:
+    listed = isinstance(columns, Sequence) and not isinstance(columns, str)
+    if not listed or not columns or len({*columns}) < len(columns) or reserved & {*columns}:
         raise UserError("regions: name at least one column, each once, and none that is reserved")
     lines = missing_columns("counts", counts.column_names, [*columns, "size", "groups"])
     if lines:

@@ -27,9 +27,10 @@ from stream_dp.panel import Columns
 from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
-from stream_dp.study import CumulativeRelease, JointRelease, Study
+from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
+from ..mechanism_arguments import check_arguments
 from ..stored_design import NONE, StoredDesign
 from .coupled_budget import CoupledBudget
 from .cumulative_design import CumulativeDesign
@@ -68,6 +69,17 @@ class Cumulative(CumulativeDesign):
     bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
+        check_arguments(
+            rho=self.rho,
+            neighbours=self.neighbours,
+            horizon=self.horizon,
+            failure=self.failure,
+            rows=self.rows,
+        )
+        if not isinstance(self.size_share, Fraction | int) or not 0 <= self.size_share < 1:
+            raise ValueError("size_share: must be a Fraction from 0 to below 1")
+        if self.counter is not None and self.counter not in [*CounterKind]:
+            raise ValueError(f"counter: must be one of {', '.join(CounterKind)}, or None")
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
 

@@ -25,6 +25,7 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
 
 from ..base import Counts, Estimates, Step, shuffled_groups
+from ..mechanism_arguments import check_arguments, check_whole
 from ..stored_design import NONE, StoredDesign
 from .fitted_targets import FittedTargets
 from .presence import presence_counts
@@ -65,6 +66,20 @@ class FixedWindow(BoundedWindow):
     """
 
     def __post_init__(self) -> None:
+        check_arguments(
+            rho=self.rho,
+            neighbours=self.neighbours,
+            horizon=self.horizon,
+            failure=self.failure,
+            rows=self.rows,
+        )
+        check_whole("width", self.width)
+        if self.width > self.horizon:
+            raise ValueError("width: must be at most the horizon")
+        if len(self.values) < 2 or len({*map(str, self.values)}) < len(self.values):
+            raise ValueError("values: name at least two symbols, each once")
+        if self.strategy not in [*Strategy]:
+            raise ValueError(f"strategy: must be one of {', '.join(Strategy)}")
         if self.absent is not None and self.rows is None:
             raise ValueError("an open population needs a declared cap on its rows")
 

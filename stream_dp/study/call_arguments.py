@@ -1,0 +1,67 @@
+"""Checks of the arguments of functions in Python, with errors that name the argument."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stream_dp.errors import UserError
+
+from .families import RELATIONS, Neighbours
+from .field_types import Probability, Rho
+from .study import Study
+
+Number = Fraction | Decimal | int | float | str
+
+
+def exact_rho(name: str, value: Number | None) -> Fraction:
+    """The number that was written, above 0. A float is the decimal number that Python prints.
+
+    name: of the argument, for errors. Raises UserError.
+
+    >>> exact_rho("rho", 0.1)
+    Fraction(1, 10)
+    """
+    return _exact(name, value, Rho)
+
+
+def exact_delta(value: Number | None) -> Fraction:
+    """The number that was written, between 0 and 1. Raises UserError."""
+    return _exact("delta", value, Probability)
+
+
+def checked_relation(neighbours: str) -> Neighbours:
+    """The neighbouring relation. Raises UserError for any other word."""
+    for relation in RELATIONS:
+        if relation == neighbours:
+            return relation
+    listed = ", ".join(f"'{relation}'" for relation in RELATIONS)
+    raise UserError(
+        f"neighbours: must be one of {listed}; it decides what is protected, so there is no default"
+    )
+
+
+def checked_study(study: object) -> Study:
+    """The argument `study`. Raises UserError for any other object, such as a path or a dict."""
+    if not isinstance(study, Study):
+        raise UserError(
+            "study: must be a Study, which load_study and parse_study return, not"
+            f" {type(study).__name__}"
+        )
+    return study
+
+
+def _exact(name: str, value: Any, kind: Any) -> Fraction:
+    if isinstance(value, Integral) and value is not True and value is not False:
+        value = int(value)  # of NumPy, for example
+    text = repr(float(value)) if isinstance(value, float) else value
+    try:
+        number: Fraction = TypeAdapter(kind).validate_python(text)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]["msg"]
+        raise UserError(f"{name}: {fault.removeprefix('Value error, ')}") from None
+    return number

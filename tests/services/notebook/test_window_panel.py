@@ -1,0 +1,88 @@
+"""A long table in, panels out, in one call."""
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import stream_dp
+
+MONTHS = ["2026-01", "2026-02", "2026-03"]
+PEOPLE = 60
+RNG = np.random.default_rng(3)
+LONG = {
+    "id": np.repeat(np.arange(PEOPLE), 3),
+    "month": MONTHS * PEOPLE,
+    "work": RNG.choice(["yes", "no"], 3 * PEOPLE).tolist(),
+    "home": RNG.integers(0, 2, 3 * PEOPLE),
+}
+SOUND = {
+    "person": "id",
+    "period": "month",
+    "first": "2026-01",
+    "count": 3,
+    "width": 2,
+    "neighbours": "replace_one",
+    "delta": 1e-6,
+    "simulation_seed": 1,
+}
+
+
+def window(columns, **arguments):
+    return stream_dp.window(pa.table(columns), **{**SOUND, "rho": 1000, **arguments})
+
+
+def test_every_column_has_a_panel():
+    public = window(LONG, values={"work": ["yes", "no"], "home": [0, 1]})
+    assert public.study.rho == 1000
+    assert [release.rho for release in public.study.releases] == [500, 500]
+    truth = np.reshape(np.array(LONG["work"]) == "yes", (PEOPLE, 3)).sum(axis=0)
+    panel = public.panel("work").table()
+    assert [panel[month].to_pylist().count("yes") for month in MONTHS] == truth.tolist()
+    assert public.panel("home").values == (0, 1, "absent")
+    assert public.verify()
+
+
+@pytest.mark.parametrize(
+    ("first", "dates"),
+    [
+        ("2026-01", [(2026, 1, 9), (2026, 2, 1), (2026, 3, 31)]),
+        ("2026-Q1", [(2026, 1, 9), (2026, 4, 1), (2026, 9, 30)]),
+        ("2026-W01", [(2026, 1, 1), (2026, 1, 5), (2026, 1, 14)]),
+        ("2026-01-01", [(2026, 1, 1), (2026, 1, 2), (2026, 1, 3)]),
+        ("2026", [(2026, 1, 1), (2027, 1, 2), (2028, 1, 3)]),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("ns")])
+def test_dates_are_periods(first, dates, kind):
+    days = pa.array([datetime.datetime(*day) for day in dates] * 2).cast(kind)
+    table = {"id": [1] * 3 + [2] * 3, "month": days, "work": ["y", "n", "y"] * 2}
+    public = window(table, first=first, values={"work": ["y", "n"]}, width=1)
+    assert [c.to_pylist() for c in public.panel("work").table().columns[1:]] == [
+        ["y", "y"],
+        ["n", "n"],
+        ["y", "y"],
+    ]
+
+
+def test_nobody_answers_is_absent_or_the_declared_value():
+    table = {"id": [1, 2, 2], "month": ["1", "1", "2"], "work": ["y", "y", "n"]}
+    steps = {"first": 1, "count": 2, "values": {"work": ["y", "n"]}, "width": 1}
+    absent = window(table, **steps).panel("work").table()
+    assert sorted(absent["2"].to_pylist()) == ["absent", "n"]
+    declared = window(table, **steps, missing={"work": "n"}).panel("work").table()
+    assert declared["2"].to_pylist() == ["n", "n"]
+
+
+def test_cells_that_do_not_count_are_a_warning():
+    table = {**LONG, "work": ["perhaps", *LONG["work"][1:]]}
+    with pytest.warns(UserWarning, match="1 of 180 cells"):
+        window(table, values={"work": ["yes", "no"]})
+
+
+def test_faults_name_the_arguments():
+    with pytest.raises(stream_dp.UserError, match=r"^values\['work'\]: one symbol"):
+        window(LONG, values={"work": ["yes"]}, missing={"work": "yes"})
+    with pytest.raises(stream_dp.UserError, match=r"^width: "):
+        window(LONG, values={"work": ["yes", "no"]}, width=9)
