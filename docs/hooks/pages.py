@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import commands
+import formulas
 import logs
+import mechanism_pictures
 import metrics
 import operating
 import python_api
@@ -40,19 +42,25 @@ MAKERS: dict[str, Callable[[], str]] = {
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
 _TABLE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 _FIGURE = re.compile(r"<!-- figure: (.+?) -->")
+_PICTURE = re.compile(r"<!-- picture: (.+?) -->")
 _FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=.?(?:https?:)?//")
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called by MkDocs with the source of every page. Raises KeyError for an unknown name."""
     markdown = _MARK.sub(lambda match: MAKERS[match[1]](), markdown)
     markdown = _TABLE.sub(lambda match: result_tables.read(match[1]).markdown(), markdown)
-    return result_tables.with_numbers(markdown)
+    markdown = result_tables.with_numbers(markdown)
+    if page.file.src_uri.startswith(formulas.FOLDERS):
+        return formulas.marked(markdown)
+    return markdown
 
 
 def on_page_content(html: str, **_: Any) -> str:
     """Called by MkDocs with the HTML of every page: Markdown would break lines of a figure."""
-    return _FIGURE.sub(lambda match: result_figures.svg(match[1]), html)
+    html = _FIGURE.sub(lambda match: result_figures.svg(match[1]), html)
+    html = _PICTURE.sub(lambda match: mechanism_pictures.svg(match[1]), html)
+    return formulas.drawn(html)
 
 
 def on_files(files: Any, **_: Any) -> None:
