@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .kept_hashes import LONGEST, KeptHashes, packed
+from .kept_hashes import LONGEST, Fingerprints, KeptHashes
 
 _FEW = 16  # fewer ids are hashed without a look-up, which would take longer
 
@@ -20,7 +20,7 @@ class Hasher:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._kept = KeptHashes()
+        self._fingerprints, self._kept = Fingerprints(key), KeptHashes()
 
     def hashes(self, ids: pa.Array) -> NDArray[np.uint64]:
         """Returns the two halves of the hash of every id, (n, 2).
@@ -39,7 +39,7 @@ class Hasher:
 
     def _looked_up(self, ids: pa.Array) -> NDArray[np.uint64]:
         """Returns hashes like `hashes`, for ids of at most LONGEST bytes."""
-        keys = packed(ids)
+        keys = self._fingerprints.of(ids)
         hashes, unknown = self._kept.find(keys)
         if unknown.size:
             new = self._computed(ids.take(pa.array(unknown)).to_pylist())

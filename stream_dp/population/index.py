@@ -49,19 +49,3 @@ class Index:
         self.hi = np.insert(self.hi, positions, hi)
         self.lo = np.insert(self.lo, positions, lo)
         self.slot = np.insert(self.slot, positions, slots)
-
-
-def distinct(
-    hi: NDArray[np.uint64], lo: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Sorts hashes and drops repeated hashes.
-
-    Hashes with `hi` in strictly increasing order are returned as they are.
-    """
-    if (hi[1:] <= hi[:-1]).any():
-        order = np.lexsort((lo, hi))
-        hi, lo = hi[order], lo[order]
-        new = np.ones(hi.shape[0], bool)
-        new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
-        hi, lo = hi[new], lo[new]
-    return hi, lo

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter as Tally
-from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import msgspec
@@ -23,17 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.study import CumulativeRelease, JointRelease, Study, has_patterns, has_totals
+from stream_dp.study import Study
 from stream_dp.study.table_releases import PastAnswer
 
 from .accounting import Accounting, CellCounts
-from .cells import CLEARED, Cells, WaitingCells, code_type, latest_cells
+from .cells import Cells, WaitingCells, code_type
 from .closed import ClosedPeriod
-from .index import Index, distinct
+from .final_cells import FinalCells
+from .hash_order import distinct
+from .histories import Counts, layers_of
+from .index import Index
 from .rejection_reasons import Reason, RejectedRecord
 from .split import Part
 
-_VERSION = 1
+_VERSION = 2
+_NO_ROWS = np.zeros(0, np.int64)
+_NO_CODES = np.zeros(0, np.int16)
 
 
 class Population:
@@ -57,21 +61,7 @@ class Population:
         self.index = Index()
         self.waiting = WaitingCells()
         self.pending: Tally[int] = Tally()
-        self._alphabets = {r.stream: study.alphabet(r) for r in study.releases}
-        self._wheres = {r.stream: r.where for r in study.releases}
-        self._widths = {
-            stream: max(r.history for r in study.releases if r.stream == stream)
-            for stream in self._alphabets
-        }
-        # By stream and symbol of absence: a bit for each of the last periods in which a person was
-        # present, the lowest for the last period.
-        self._reaches: dict[tuple[str, int], int] = {}
-        for release in study.releases:
-            symbol = study.presence(release)
-            if symbol is not None:
-                key = (release.stream, symbol)
-                self._reaches[key] = max(self._reaches.get(key, 0), 2 * release.history - 1)
-        self._counted = [r for r in study.releases if has_totals(r)]
+        self._layers = layers_of(study)
         slots = study.size or 0 if part is None else self.nobodies
         self.columns = {name: value.repeat(slots) for name, value in self._unknown().items()}
 
@@ -85,11 +75,7 @@ class Population:
 
         last: by attribute, the code of the last answer.
         past: by attribute and number of periods, the code this many periods before the last close.
-        recent: by stream, the recent symbols, as a code in base q.
-        present: by stream and symbol of absence, the presence in the last periods: a bit for each
-            period, the lowest for the last.
-        totals: by release, in how many periods its event happened.
-        entered: by release, whether a person was ever present.
+        The histories of `Layer.unknown` follow.
         """
         attributes = self.study.attributes
         columns: dict[str, NDArray[Any]] = {
@@ -101,32 +87,9 @@ class Population:
             for name, longest in self.study.past.items()
             for ago in range(1, longest + 1)
         }
-        columns |= {f"recent {stream}": self._unknown_past(stream) for stream in self._alphabets}
-        columns |= {f"present {s} {k}": np.zeros(1, np.uint16) for k, s in self._reaches}
-        columns |= {f"totals {r.name}": np.zeros(1, np.uint16) for r in self._counted}
-        return columns | {f"entered {r.name}": np.zeros(1, bool) for r in self._counted}
-
-    def _unknown_past(self, stream: str) -> NDArray[np.uint32]:
-        """Returns the recent symbols of a person without an answer, in base q."""
-        first = {n: np.array([a.first_code]) for n, a in self.study.attributes.items()}
-        (symbol,) = self._symbols(stream, first).tolist()
-        q, code = len(self._alphabets[stream].values), 0
-        for _ in range(self._widths[stream]):
-            code = code * q + symbol
-        return np.array([code], np.uint32)
-
-    def _symbols(self, stream: str, codes: dict[str, NDArray[Any]]) -> NDArray[np.uint32]:
-        """Computes each person's symbol in a stream's alphabet from the codes of the attributes."""
-        alphabet, condition = self._alphabets[stream], self._wheres[stream]
-        symbols: NDArray[np.uint32] = np.zeros(1, np.uint32)
-        for name, values in zip(alphabet.attributes, alphabet.symbols, strict=True):
-            symbols = symbols * np.uint32(len(values)) + codes[name].astype(np.uint32)
-        if condition is not None:
-            ((name, value),) = condition.items()
-            inside = codes[name] == self.study.attributes[name].codes[value]
-            assert alphabet.absent is not None
-            symbols = np.where(inside, symbols, np.uint32(alphabet.absent))
-        return symbols
+        for layer in self._layers:
+            columns |= layer.unknown()
+        return columns
 
     @property
     def size(self) -> int:
@@ -174,12 +137,12 @@ class Population:
         Answers of attributes that carry over or are fixed are not counted.
         """
         waiting = self.waiting.all()
-        final = latest_cells(waiting.take(waiting.period == self.period + 1))
-        final = final.take(final.code != CLEARED)
-        new_person = (final.hi[1:] != final.hi[:-1]) | (final.lo[1:] != final.lo[:-1])
-        staying = [a.fixed or a.carries for a in self.study.attributes.values()]
-        answers = ~np.array([*staying, True])[final.attribute]
-        return int(new_person.sum()) + (len(final) > 0), int(answers.sum())
+        final = FinalCells.of(waiting.take(waiting.period == self.period + 1))
+        answers = 0
+        for index, attribute in enumerate(self.study.attributes.values()):
+            if index in final.columns and not (attribute.fixed or attribute.carries):
+                answers += int(np.count_nonzero(final.columns[index].coded))
+        return int(np.count_nonzero(final.coded())), answers
 
     def close(self, room: int | None = None) -> ClosedPeriod:
         """Closes the next period: merges its cells, admits newcomers, updates all people's symbols.
@@ -187,45 +150,49 @@ class Population:
         room: of a part, how many newcomers it admits at most.
         """
         period = self.period + 1
-        final = latest_cells(self.waiting.pop(period))
+        cells = self.waiting.pop(period)
+        final = FinalCells.of(cells)
         slots = self.index.find(final.hi, final.lo)
-        unknown = (slots < 0) & (final.code != CLEARED)
-        self._admit(final.hi[unknown], final.lo[unknown], self._room if room is None else room)
-        slots[slots < 0] = self.index.find(final.hi[slots < 0], final.lo[slots < 0])
-        coded = final.code != CLEARED
-        no_place: Reason = "full" if self.study.last_entry is None else "closed"
-        refused: dict[Reason, Cells] = {no_place: final.take((slots < 0) & coded)}
-        coded &= slots >= 0
-        contradicting = self._contradicting(final, slots, coded)
-        refused["fixed"] = final.take(contradicting)
-        coded &= ~contradicting
-        for reason, cells in refused.items():
-            if len(cells):
-                self.accounting.rejected[reason] += len(cells)
-        self.accounting.accepted += len(final) - sum(map(len, refused.values()))
-        pending = self.pending.pop(period, 0)
-        self.accounting.superseded += pending - len(final)
-        self.accounting.pending -= pending
+        new = np.flatnonzero((slots < 0) & final.coded())
+        self._admit(final.hi[new], final.lo[new], self._room if room is None else room)
+        slots[new] = self.index.find(final.hi[new], final.lo[new])
         symbols = self._pasts()
+        unplaced, contradicting = [_NO_ROWS], [_NO_ROWS]
         for index, name in enumerate(self.study.attributes):
-            rows = coded & (final.attribute == index)
-            symbols[name] = self._advance(name, slots[rows], final.code[rows])
+            places, codes = _NO_ROWS, _NO_CODES
+            if (column := final.columns.get(index)) is not None:
+                places, codes, coded = slots[column.people], column.code, column.coded
+                unplaced.append(column.rows[coded & (places < 0)])
+                coded &= places >= 0
+                against = self._contradicting(name, places, codes) & coded
+                contradicting.append(column.rows[against])
+                coded &= ~against
+                if not coded.all():
+                    places, codes = places[coded], codes[coded]
+            symbols[name] = self._advance(name, places, codes)
+        no_place: Reason = "full" if self.study.last_entry is None else "closed"
+        refused: dict[Reason, Cells] = {
+            no_place: cells.take(np.concatenate(unplaced)),
+            "fixed": cells.take(np.concatenate(contradicting)),
+        }
+        for reason, refused_cells in refused.items():
+            if len(refused_cells):
+                self.accounting.rejected[reason] += len(refused_cells)
+        last = sum(len(column.rows) for column in final.columns.values())
+        self.accounting.accepted += last - sum(map(len, refused.values()))
+        pending = self.pending.pop(period, 0)
+        self.accounting.superseded += pending - last
+        self.accounting.pending -= pending
         self.period = period
-        streams = {stream: self._symbols(stream, symbols) for stream in self._alphabets}
-        for stream, current in streams.items():
-            q, column = len(self._alphabets[stream].values), f"recent {stream}"
-            keep = np.uint32(q ** (self._widths[stream] - 1))
-            self.columns[column] = self.columns[column] % keep * np.uint32(q) + current
-        for (stream, symbol), reach in self._reaches.items():
-            column = f"present {symbol} {stream}"
-            shifted = self.columns[column] & np.uint16((1 << reach - 1) - 1)
-            present = streams[stream] != symbol
-            self.columns[column] = shifted << np.uint16(1) | present.astype(np.uint16)
-        counted = {r.name: self._rises(r, streams[r.stream]) for r in self._counted}
-        columns = dict(self.columns)
-        return ClosedPeriod(
-            symbols, refused, lambda slots: self._count(columns, counted, slots), self.nobodies
-        )
+        counters = [layer.advance(self.columns, symbols, period) for layer in self._layers]
+
+        def count(slots: slice) -> Counts:
+            counts = Counts()
+            for counter in counters:
+                counts |= counter(slots)
+            return {release.name: counts[release.name] for release in self.study.releases}
+
+        return ClosedPeriod(symbols, refused, count, self.nobodies)
 
     def _pasts(self) -> dict[str, NDArray[np.unsignedinteger]]:
         """Moves the columns of the past by a period. Returns all people's codes by column."""
@@ -239,15 +206,14 @@ class Population:
         return pasts
 
     def _contradicting(
-        self, cells: Cells, slots: NDArray[np.int64], coded: NDArray[np.bool_]
+        self, name: str, slots: NDArray[np.int64], codes: NDArray[np.signedinteger]
     ) -> NDArray[np.bool_]:
-        """Marks cells that contradict a person's value of a fixed attribute."""
-        contradicting = np.zeros(len(cells), bool)
-        for index, (name, attribute) in enumerate(self.study.attributes.items()):
-            if attribute.fixed:
-                rows = np.flatnonzero(coded & (cells.attribute == index))
-                fixed = self.columns[f"last {name}"][slots[rows]]
-                contradicting[rows] = (fixed != attribute.first_code) & (fixed != cells.code[rows])
+        """Marks codes that contradict a person's value of a fixed attribute."""
+        attribute = self.study.attributes[name]
+        contradicting = np.zeros(len(codes), bool)
+        if attribute.fixed and len(self.columns[f"last {name}"]):
+            fixed = self.columns[f"last {name}"][slots]
+            contradicting = (fixed != attribute.first_code) & (fixed != codes)
         return contradicting
 
     @property
@@ -282,72 +248,6 @@ class Population:
         symbols[slots] = codes
         self.columns[f"last {name}"] = symbols
         return symbols
-
-    def _rises(
-        self, release: CumulativeRelease | JointRelease, symbols: NDArray[np.uint32]
-    ) -> Callable[[slice], NDArray[np.int64]]:
-        """Updates the totals of a release's event. Returns a function that counts them for slots.
-
-        The counts, (T + 1,) int64: how many people's total reached b in this period, b = 1..T, and
-        how many were present for the first time. They are the increments of the sums S_b of Bun et
-        al. 2024, Algorithm 2.
-        """
-        first, last = self.study.span(release)
-        alphabet, horizon = self._alphabets[release.stream], last - first + 1
-        if not first <= self.period <= last:
-            return lambda slots: np.zeros(horizon + 1, np.int64)
-        happens = np.zeros(len(alphabet.values), bool)
-        happens[list(self.study.event_codes(release))] = True
-        event = happens[symbols]
-        present = (
-            np.ones(event.shape[0], bool)
-            if alphabet.absent is None
-            else (symbols != alphabet.absent)
-        )
-        entered = self.columns[f"entered {release.name}"]
-        enters = present & ~entered
-        self.columns[f"entered {release.name}"] = entered | present
-        totals = self.columns[f"totals {release.name}"] + event
-        self.columns[f"totals {release.name}"] = totals
-
-        def count(slots: slice) -> NDArray[np.int64]:
-            rises = np.bincount(totals[slots][event[slots]], minlength=horizon + 1)[1:]
-            return np.append(rises, enters[slots].sum()).astype(np.int64)
-
-        return count
-
-    def _count(
-        self,
-        columns: dict[str, NDArray[Any]],
-        counted: dict[str, Callable[[slice], NDArray[np.int64]]],
-        slots: slice,
-    ) -> dict[str, NDArray[np.int64]]:
-        """Counts patterns (window), rises (cumulative), or both (joint), by release.
-
-        If a release measures presence, its patterns are followed by the number of people for each
-        pattern of presence in the last 2k - 1 periods, (2^(2k - 1),). In a joint release the rises
-        come
-        last.
-        """
-        counts = {}
-        for release in self.study.releases:
-            measured = []
-            if has_patterns(release):
-                bins = len(self._alphabets[release.stream].values) ** release.width
-                codes = columns[f"recent {release.stream}"][slots]
-                if release.width < self._widths[release.stream]:
-                    codes = codes % bins
-                measured.append(np.bincount(codes, minlength=bins).astype(np.int64))
-                symbol = self.study.presence(release)
-                if symbol is not None:
-                    kinds = 1 << 2 * release.width - 1
-                    presence = columns[f"present {symbol} {release.stream}"][slots]
-                    patterns = presence & np.uint16(kinds - 1)
-                    measured.append(np.bincount(patterns, minlength=kinds).astype(np.int64))
-            if has_totals(release):
-                measured.append(counted[release.name](slots))
-            counts[release.name] = np.concatenate(measured)
-        return counts
 
     def save(self, file: BinaryIO) -> None:
         """Writes the state as a NumPy archive."""

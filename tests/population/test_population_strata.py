@@ -16,6 +16,7 @@ from kit.strata import KEY, STUDIES, Model, streams
 from stream_dp.log.log import Stored
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
+from stream_dp.studyfile import parse_study
 
 
 def saved(population):
@@ -177,3 +178,33 @@ def test_people_who_leave_and_come_again_enter_once():
     closed, _ = closed_periods(STUDIES["open"], [], [say], [], [("a", {"poor": 1})], [])
     assert [int(c.counts["r4-north"][-1]) for c in closed] == [0, 1, 0, 0, 0]
     assert [int(c.counts["r4-north"][0]) for c in closed] == [0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("strata", [2, 64])
+def test_a_person_is_stored_once_whatever_the_number_of_strata(strata):
+    layer = {"attribute": "poor", "strata": "region", "rows": 50, "rho": 1}
+    study = parse_study(
+        {
+            "study": {
+                "name": "layers",
+                "unit": "person",
+                "neighbours": "add_remove",
+                "rho": 2,
+                "delta": "1/1000",
+                "periods": {"first": 1, "every": "step", "count": 5},
+            },
+            "attributes": {
+                "poor": {"values": [0, 1], "missing": "absent"},
+                "region": {"values": list(range(strata)), "missing": "absent", "fixed": True},
+            },
+            "releases": [
+                {"name": "patterns", "kind": "window", "width": 3, **layer},
+                {"name": "totals", "kind": "cumulative", "event": [1], **layer},
+            ],
+        }
+    )
+    population = Population(study)
+    hashes = np.arange(100, dtype=np.uint64)
+    population.enrol(hashes, hashes)
+    arrays = [*population.columns.values(), *vars(population.index).values()]
+    assert sum(array.nbytes for array in arrays) <= 40 * population.people
