@@ -31,6 +31,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", type=Path, metavar="FILE", help=help_text)
     help_text = "operator: the header in which a proxy names the user that it has let in"
     parser.add_argument("--proxy-header", metavar="NAME", help=help_text)
+    help_text = "where the pages are public, such as https://poverty.example.org: previews of links"
+    help_text += " and embedded figures name it"
+    parser.add_argument("--url", metavar="URL", default="", help=help_text)
     help_text = "where pages are served; 127.0.0.1:8080 by default"
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=help_text)
 
@@ -91,8 +94,11 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
     with suppress(Missing):  # nothing is published yet: the page says so, until something is
         public_log(source).close()
     listen_address(options.listen)
-    pinned = {"key": options.key, "head": options.head}
-    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source, **pinned))
+    url = options.url.rstrip("/")
+    if url and not url.startswith(("https://", "http://")):
+        raise UserError(f"--url {url}: write it as https://HOST")
+    served = {"key": options.key, "head": options.head, "url": url}
+    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source, **served))
     follower.start()
     stack.callback(follower.stop)
     return public_monitor(follower), f"monitor of {source}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.errors import UserError
@@ -22,9 +22,10 @@ from ..pages.query_titles import query_title
 from ..pages.questions import Question
 from ..pages.reading import reading
 from ..pages.release_figures import about_release, side_by_side
+from .figure_links import FigureLinks, figure_citation
 from .public_api import region_path
 from .public_state import State
-from .query_forms import Asked, address, builder, siblings
+from .query_forms import Asked, address, builder, comparable, siblings
 from .views import rendered
 
 _WIDE, _NARROW = 780.0, 340.0
@@ -34,16 +35,15 @@ def answer_page(state: State, name: str, asked: Asked) -> bytes:
     """The answer to a query over all periods, beside other releases' answers. Raises UserError."""
     public, study = state.public, state.public.study
     declared = study.release(name)
-    comparable = siblings(study, declared)
-    beside = tuple(sibling for sibling in dict.fromkeys(asked.beside) if sibling in comparable)
-    asked = asked.changed(beside=beside)
+    asked = asked.changed(beside=comparable(study, declared, asked.beside))
     last = public.answer(name, asked.query, count=asked.count)
     title = query_title(study, declared, asked.query)
     question = Question(title, asked.query, count=asked.count)
     figures = side_by_side(
-        public, [name, *beside], question, together=asked.together, panel=asked.panel
+        public, [name, *asked.beside], question, together=asked.together, panel=asked.panel
     )
     answer = for_people(last, study.size)
+    links = FigureLinks("release", name, asked.fields())
     return rendered(
         state,
         "answer.html",
@@ -54,6 +54,8 @@ def answer_page(state: State, name: str, asked: Asked) -> bytes:
         figures=figures,
         answer=answer,
         reading=reading(title, answer),
+        links=links,
+        citation=figure_citation(state, title, links.page),
         trend=_trend(state, name, asked),
         form=CompareForm.of(state, name, asked.query, asked.count),
         builder=builder(study, declared),
@@ -116,7 +118,7 @@ class CompareForm:
             "region": "",
             "region2": "",
         }
-        fields |= {key: value for key, value in (chosen or {}).items() if value}
+        fields |= {key: value for key, value in (chosen or {}).items() if value and key in fields}
         regions = tuple("/".join(path) for path in public.regions(name))
         return cls(name, tuple(names), tuple(periods), regions, not regions, fields)
 
@@ -161,9 +163,14 @@ def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes
         difference = tuple(difference_chart(result, size, width) for width in (_WIDE, _NARROW))
     except UserError as error:
         faults = error.lines
+    links = FigureLinks("compare", name, urlencode(form.chosen))
+    title = result.title if result else ""
     page = rendered(
         state,
         "compare.html",
+        title=title,
+        links=links,
+        citation=figure_citation(state, title, links.page),
         name=name,
         back=f"/{'data' if state.public.study.batch(name) else 'release'}/{quote(name, safe='')}",
         form=form,

@@ -44,6 +44,8 @@ def public_monitor(follower: Follower) -> Application:
         endless={"/events"},
         single={"/plan"},
         cross_origin=("/api/", "/download/", "/openapi.json"),
+        framed=("/embed/",),
+        pictures=("/figure/",),
     )
 
 

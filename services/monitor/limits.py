@@ -37,6 +37,13 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
 )
+# A figure for other pages: any page may frame it, and it loads its style sheet alone.
+FRAMED_CSP = (
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
+)
+# A picture that is opened by itself has its style inside, and nothing runs in it.
+PICTURE_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+_EVERYWHERE = {b"cross-origin-resource-policy": b"cross-origin"}
 # Any page may read these answers: public numbers, sent without credentials.
 CROSS_ORIGIN = (
     (b"access-control-allow-origin", b"*"),
@@ -53,6 +60,8 @@ class Limited:
     endless: paths of streams, without a deadline.
     single: paths whose forms are answered one at a time.
     cross_origin: beginnings of the paths whose answers and refusals any page may read.
+    framed: beginnings of the paths that any page may frame.
+    pictures: beginnings of the paths of figures, which any page may show.
     """
 
     def __init__(
@@ -65,17 +74,20 @@ class Limited:
         endless: Collection[str] = (),
         single: Collection[str] = (),
         cross_origin: tuple[str, ...] = (),
+        framed: tuple[str, ...] = (),
+        pictures: tuple[str, ...] = (),
     ) -> None:
         self._application, self._methods = application, methods
         self._forms, self._endless, self._deadline = forms, endless, deadline
         self._single, self._taken = single, set[str]()
-        self._cross_origin = cross_origin
+        self._cross_origin, self._framed = cross_origin, framed
+        self._pictures = pictures
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         path = scope["path"]
-        headers = HEADERS + CROSS_ORIGIN if path.startswith(self._cross_origin) else HEADERS
+        headers = self._headers(path)
 
         async def confined(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -83,6 +95,18 @@ class Limited:
             await send(message)
 
         await self._admitted(scope, receive, confined)
+
+    def _headers(self, path: str) -> list[tuple[bytes, bytes]]:
+        """The headers that confine an answer of a path."""
+        headers = dict(HEADERS)
+        if path.startswith(self._framed):
+            headers |= _EVERYWHERE | {b"content-security-policy": FRAMED_CSP.encode()}
+        elif path.startswith(self._pictures):
+            policy = {b"content-security-policy": PICTURE_CSP.encode()}
+            headers |= _EVERYWHERE | dict(CROSS_ORIGIN) | policy
+        elif path.startswith(self._cross_origin):
+            headers |= _EVERYWHERE | dict(CROSS_ORIGIN)
+        return [*headers.items()]
 
     async def _admitted(self, scope: Message, receive: Receive, send: Send) -> None:
         """Refuses a request beyond the limits; answers any other."""

@@ -19,7 +19,7 @@ from ..pages.fan import LEVELS
 from ..pages.privacy_label import privacy_label
 from ..pages.questions import Question
 from ..pages.record_rows import citation
-from ..pages.release_figures import answers, with_simultaneous_fan
+from ..pages.release_figures import line_of
 from .api_types import (
     CompareAnswer,
     CurveAnswer,
@@ -149,9 +149,7 @@ def add_api(application: FastAPI, state: State) -> None:
         band: `simultaneous` for intervals that contain all true answers together
         """
         question = Question(query, query, count=measure == "count")
-        line = answers(public, release, question)
-        if band == "simultaneous":
-            line = with_simultaneous_fan(public, release, question, line)
+        line = line_of(public, release, question, together=band == "simultaneous")
         points = [point.answer.as_dict() for point in line.points]
         fan = [list(point.fan) or None for point in line.points]
         stated = {"answers": points, "band": band, "levels": LEVELS, "fan": fan}

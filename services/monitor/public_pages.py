@@ -26,6 +26,8 @@ from stream_dp.log.log import Log, LogError
 from ..pages.render import render
 from . import answer_views, views
 from .downloads import FORMATS, write_download, write_log
+from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
+from .figure_links import FigureLinks
 from .limits import Application
 from .planner_form import form_fields, plan_page
 from .public_api import (
@@ -69,6 +71,7 @@ def public_pages(state: State, open_log: Callable[[], Log]) -> Application:
     )
     _faults(application)
     _pages(application, state)
+    _figures(application, state)
     _planner(application, state)
     add_api(application, state)
     _files(application, state, open_log)
@@ -174,6 +177,30 @@ def _pages(application: FastAPI, state: State) -> None:
     def reference(request: Request) -> Response:
         text = render("api.html", paths=views.api_paths(application.openapi()), head=state.head)
         return Response(text, media_type=_HTML)
+
+
+def _figures(application: FastAPI, state: State) -> None:
+    def fields_of(request: Request) -> dict[str, Any]:
+        fields: dict[str, Any] = {k: within_length(v) for k, v in request.query_params.items()}
+        return fields | {"beside": request.query_params.getlist("beside")}
+
+    @application.get("/figure/{kind}/{name}.{form}")
+    def figure(request: Request, kind: str, name: str, form: str) -> Response:
+        """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
+
+        kind: release, totals, compare or data. CSV has the unbiased numbers.
+        """
+        if form not in FIGURE_FORMATS:
+            raise UserError(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")
+        made = figure_file(state, kind, name, fields_of(request))
+        body = made.encoded(form, source_line(state))
+        return state_response(state, body, FIGURE_FORMATS[form])
+
+    @application.get("/embed/{kind}/{name}", include_in_schema=False)
+    def embed(request: Request, kind: str, name: str) -> Response:
+        made = figure_file(state, kind, name, fields_of(request))
+        links = FigureLinks(kind, name, request.url.query)
+        return _page(state, embed_page(state, made, links))
 
 
 def _planner(application: FastAPI, state: State) -> None:

@@ -12,12 +12,15 @@ class PublicProcess(Workers):
     """A process with one state of a public log.
 
     key, head: what the log must have, kept elsewhere.
+    url: where the monitor is public.
 
     Raises Fault for an unusable log.
     """
 
-    def __init__(self, source: str, *, key: str | None = None, head: str | None = None) -> None:
-        super().__init__("-m", _PROGRAM, source, key or "", head or "")
+    def __init__(
+        self, source: str, *, key: str | None = None, head: str | None = None, url: str = ""
+    ) -> None:
+        super().__init__("-m", _PROGRAM, source, key or "", head or "", url)
         message = self.first_line() or {"fault": [FAILED], "refused": True}
         if "fault" in message:
             self.stop()

@@ -1,8 +1,8 @@
 """The program of a process that reads and checks a public log once, and then answers.
 
-    python -m stream_dp.services.monitor.public_program PUBLIC [KEY HEAD]
+    python -m stream_dp.services.monitor.public_program PUBLIC [KEY HEAD URL]
 
-KEY and HEAD are what the log must have, empty for anything.
+KEY and HEAD are what the log must have, empty for anything. URL is where the monitor is public.
 The program writes a line of JSON with the state or the fault of the log, and then answers questions
 in forks (`forks.py`).
 """
@@ -29,11 +29,11 @@ from .public_state import read_state
 from .views import prepare
 
 
-def _read(source: str, key: str, head: str) -> tuple[Json, Application | None]:
+def _read(source: str, key: str, head: str, url: str) -> tuple[Json, Application | None]:
     """Reads a log; returns the first line to write, and the application, or None for a fault."""
     try:
         with closing(public_log(source)) as log:
-            state = read_state(log)
+            state = read_state(log, url)
         state.public.require(key=key or None, head=head or None)
         prepare(state)
     except Exception as error:  # every fault of a log is reported to the reader
@@ -44,8 +44,8 @@ def _read(source: str, key: str, head: str) -> tuple[Json, Application | None]:
     return message, public_pages(state, lambda: public_log(source))
 
 
-def main(source: str, key: str = "", head: str = "") -> None:
-    message, application = _read(source, key, head)
+def main(source: str, key: str = "", head: str = "", url: str = "") -> None:
+    message, application = _read(source, key, head, url)
     print(json.dumps(message), flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if application is not None:

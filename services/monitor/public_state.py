@@ -10,6 +10,7 @@ from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
+from ..pages.privacy_label import privacy_label
 from ..pages.release_figures import ReleaseFigures, release_figures
 from .follower import End, sha256
 
@@ -20,12 +21,14 @@ class State:
 
     end: the end of the log.
     verified: a line for each checked property.
+    url: where the monitor is public, such as https://poverty.example.org; empty if nobody said.
     pages: by path, pages computed in advance.
     """
 
     public: PublicLog
     end: End
     verified: tuple[str, ...]
+    url: str = ""
     pages: dict[str, bytes] = field(default_factory=dict)
     _figures: dict[str, ReleaseFigures] = field(default_factory=dict)
 
@@ -35,6 +38,11 @@ class State:
         if figures is None:
             figures = self._figures[name] = release_figures(self.public, name)
         return figures
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, so that nothing is private."""
+        return privacy_label(self.public).simulated
 
     @property
     def head(self) -> str:
@@ -65,10 +73,10 @@ def keep_all_but_panels(study: Study, certificate: AnyCertificate, table: str) -
     return table != "panel"
 
 
-def read_state(log: Log) -> State:
-    """Reads and checks a public log. Raises UserError, LogError."""
+def read_state(log: Log, url: str = "") -> State:
+    """Reads and checks a public log. url: see `State`. Raises UserError, LogError."""
     followed = _Followed(log)
     public = PublicLog(followed, keep_all_but_panels, count_panels=True)  # type: ignore[arg-type]
     verified = tuple(public.verify())
     end = End(log.describe(RELEASES).identity, followed.next, sha256(followed.last))
-    return State(public, end, verified)
+    return State(public, end, verified, url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -76,6 +76,17 @@ class Asked:
     together: bool = False
     panel: bool = False
 
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Asked:
+        """The question of the fields of an address; `beside` is a list. Raises UserError."""
+        return cls(
+            within_length(fields.get("q", "")),
+            fields.get("measure") == "count",
+            tuple(fields.get("beside", ())[:8]),
+            fields.get("band") == "simultaneous",
+            fields.get("panel") in {"1", "true"},
+        )
+
     def changed(self, **fields: Any) -> Asked:
         """The question with other fields."""
         return replace(self, **fields)
@@ -107,6 +118,12 @@ def siblings(study: Study, declared: Release) -> list[str]:
         and candidate.attributes == declared.attributes
         and candidate.kind == declared.kind
     ]
+
+
+def comparable(study: Study, declared: Release, beside: Sequence[str]) -> tuple[str, ...]:
+    """The siblings of a release among some names."""
+    names = siblings(study, declared)
+    return tuple(name for name in dict.fromkeys(beside) if name in names)
 
 
 def builder(study: Study, declared: Release) -> dict[str, object]:

@@ -13,7 +13,7 @@ TOO_MUCH = "this needs more time or memory than it gets here; ask less of it"
 
 def refusal(path: str, status: int, title: str, lines: Sequence[str]) -> Response:
     """A refusal of a request to a path, which quotes nothing else of the request."""
-    if path.startswith(("/api/", "/download/", "/openapi")):
+    if path.startswith(("/api/", "/download/", "/figure/", "/openapi")):
         return JSONResponse({"error": title, "lines": list(lines)}, status_code=status)
     text = render("problem.html", title=title, lines=lines, head="")
     return Response(text, status_code=status, media_type="text/html; charset=utf-8")

@@ -21,17 +21,19 @@ from ..pages.record_rows import (
     citation,
     facts,
 )
+from ..pages.release_figures import ReleaseFigures
 from ..pages.render import render
 from ..pages.study_page import any_figures
 from .downloads import FORMATS, tables_of
+from .figure_links import FigureLinks, figure_citation
 from .public_api import releases_data
 from .public_state import State
-from .query_forms import address, builder
+from .query_forms import Asked, address, builder
 
 
 def rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
-    return render(template, study=study, head=state.head, **values).encode()
+    return render(template, study=study, head=state.head, url=state.url, **values).encode()
 
 
 def _published(state: State) -> tuple[list[Release], list[str]]:
@@ -50,15 +52,18 @@ def index_page(state: State) -> bytes:
     public = state.public
     latest = releases_data(public)[-12:][::-1]
     previews = []
+    preview: tuple[FigureLinks, str, str] | None = None
     for declared in panels:
         figures = state.figures(declared.name)
         first = figures.small[0] if figures.small else figures.large
         previews.append((figures, first))
+        preview = preview or _preview(declared.name, figures)
     return rendered(
         state,
         "index.html",
         facts=facts(public),
         previews=previews,
+        preview=preview,
         data_sets=[any_figures(public, name, None) for name in data_sets],
         latest=latest,
         label=privacy_label(public),
@@ -67,18 +72,35 @@ def index_page(state: State) -> bytes:
     )
 
 
+def _preview(name: str, figures: ReleaseFigures) -> tuple[FigureLinks, str, str] | None:
+    """The figure that a preview of a link shows: its addresses, its title and its sentence."""
+    if figures.small:
+        first = figures.small[0]
+        fields = Asked(first.query, first.count).fields()
+        return FigureLinks("release", name, fields), first.title, first.charts[0].description
+    if figures.large is None:
+        return None
+    links = FigureLinks("totals", name, "")
+    return links, figures.large.title, figures.large.charts[0].description
+
+
 def release_page(state: State, name: str, query: str = "", faults: Sequence[str] = ()) -> bytes:
     """All figures of a release, and the builder. Raises UserError.
 
     query, faults: a refused question and the reasons, which take the place of the figures.
     """
     declared = state.public.study.release(name)
+    totals = FigureLinks("totals", name, "")
+    figures = state.figures(name)
     return rendered(
         state,
         "release.html",
+        totals=totals,
+        totals_citation=figure_citation(state, f"{name}: totals so far", totals.page),
+        preview=_preview(name, figures),
         query=query,
         faults=faults,
-        figures=state.figures(name),
+        figures=figures,
         builder=builder(state.public.study, declared),
         examples=state.public.queries(name),
         address=address,

@@ -43,6 +43,12 @@ class Comparison:
     readings: tuple[str, str]
 
     @property
+    def title(self) -> str:
+        """What is compared, in words."""
+        pair = f"{self.titles[0]} and {self.titles[1]}"
+        return f"{self.common}: {pair}" if self.common else pair
+
+    @property
     def since(self) -> str:
         """The period of the second answer, in words."""
         return period_words(self.answers[1].period)

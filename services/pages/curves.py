@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from .feasible import clip, feasible_range, for_people
 from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 
 _DENSE = 16  # periods from which estimates are small dots
+_LABEL = 13.0  # units of a line of text
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def curves(
     """
     width, height = size
     low, high = look.limits or extent(lines, look)
-    wide = width > 600
+    wide = width > 500
     right = (118 if wide else 74) if look.ends else 10
     frame = Frame(width, height, number_axis(low, high), len(labels), right=right)
     inner = width - frame.left - frame.right
@@ -122,8 +124,8 @@ def curves(
         marks.append(Path("truth", f"M{frame.left} {frame.y(0)}H{width - right}"))
     for line in lines:
         marks += _Curve(frame, look).marks(line)
-    for line in lines if look.ends else ():
-        marks += _end(frame, line, look, wide=wide)
+    if look.ends:
+        marks += _ends(frame, lines, look, wide=wide)
     return Chart(width, height, _description(lines, look), tuple(marks))
 
 
@@ -219,14 +221,21 @@ def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
         yield run
 
 
-def _end(frame: Frame, line: Line, look: Look, *, wide: bool) -> Iterator[Mark]:
-    """Draws the name and the last value of a line at the line's end."""
-    last = line.points[-1]
-    x, y = frame.width - frame.right + (10 if wide else 6), frame.y(look.scale * last.answer.value)
-    name_lines = [line.title] if wide else list(_broken(line.title))
-    value = number_text(look.scale * last.answer.value, (0.0, 1.0))
-    for i, text in enumerate([*name_lines, value]):
-        yield Text("value", x, px(y + 4 + 13 * (i - len(name_lines) / 2)), text)
+def _ends(frame: Frame, lines: Sequence[Line], look: Look, *, wide: bool) -> Iterator[Mark]:
+    """Draws the name and the last value of each line at the line's end, without overlaps."""
+    x = frame.width - frame.right + (10 if wide else 6)
+    labels = []
+    for line in lines:
+        value = line.points[-1].answer.value
+        names = [line.title] if wide else list(_broken(line.title))
+        texts = [*names, number_text(look.scale * value, (0.0, 1.0))]
+        labels.append((frame.y(look.scale * value) - _LABEL * len(texts) / 2, texts))
+    end = -math.inf
+    for top, texts in sorted(labels, key=lambda label: label[0]):
+        top = max(top, end)
+        end = top + _LABEL * len(texts)
+        for i, text in enumerate(texts):
+            yield Text("value", x, px(top + _LABEL * (i + 0.8)), text)
 
 
 def _broken(name: str) -> tuple[str, ...]:
@@ -262,4 +271,4 @@ def _description(lines: Sequence[Line], look: Look) -> str:
             low, high = (figure(end, look) for end in last.answer.ends)
             value = figure(last.answer.value, look)
             ends.append(f"{line.title}: {value}, interval {low} to {high}, at {last.label}")
-    return "; ".join(ends) + ". The numbers are in a table below." if ends else "No answers yet."
+    return "; ".join(ends) + "." if ends else "No answers yet."

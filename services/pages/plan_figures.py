@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
 from .axes import number_axis, period_ticks
+from .figure_picture import light_rules
 from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 from .release_figures import SMALL, Figure, Numbers
-from .render import render, resource
+from .render import render
 
 _PERCENT = 100.0
 _STEP, _TOP = 40.0, 26.0  # pixels of an alternative, and above the first
@@ -158,14 +158,5 @@ def picture(data: Row) -> str:
         margin=_MARGIN,
         placed=placed,
         asked="needed" in data,
-        style="\n".join(_plain_rules()),
+        style="\n".join(light_rules()),
     )
-
-
-def _plain_rules() -> Iterator[str]:
-    """The style sheet's rules for marks, with the light colours filled in."""
-    sheet = resource("style.css")
-    light = sheet[: sheet.index("@media")]
-    colours = dict(re.findall(r"--([\w-]+): (#\w+)", light))
-    for line in re.findall(r"^svg [.t*][^{]*\{[^}]*\}", sheet, re.MULTILINE):
-        yield re.sub(r"var\(--([\w-]+)\)", lambda m: colours[m[1]], line)

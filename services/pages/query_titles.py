@@ -16,9 +16,12 @@ def query_title(study: Study, declared: Release, query: str) -> str:
 
     The query has been understood: this function judges nothing.
     """
-    title = _words(study, declared, shlex.split(query)) or query
-    is_name = "=" in title.split(" ")[0]  # of an attribute
-    return title if is_name else title[:1].upper() + title[1:]
+    return heading(_words(study, declared, shlex.split(query)) or query)
+
+
+def heading(text: str) -> str:
+    """A text with a capital letter, unless it begins with the name of an attribute."""
+    return text if "=" in text.split(" ")[0] else text[:1].upper() + text[1:]
 
 
 def _words(study: Study, declared: Release, tokens: list[str]) -> str:

@@ -130,8 +130,16 @@ def answers(
     return Line(question.title, tuple(points))
 
 
-def with_simultaneous_fan(public: PublicLog, name: str, question: Question, line: Line) -> Line:
-    """The line with a fan that contains all its true answers together. Raises UserError."""
+def line_of(public: PublicLog, name: str, question: Question, *, together: bool) -> Line:
+    """The client's estimates at all periods with an answer.
+
+    together: whether the fan contains all true answers together, not each by itself.
+
+    Raises UserError.
+    """
+    line = answers(public, name, question)
+    if not together:
+        return line
     queries = [ReleaseQuery(name, question.query, point.answer.period) for point in line.points]
     fans = simultaneous(public.answers(queries, count=question.count))
     pairs = zip(line.points, fans, strict=True)
@@ -179,19 +187,34 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
     declared = public.study.release(name)
     if not has_totals(declared):
         return None
+    lines = [line.for_people(public.study.size) for line in totals_lines(public, declared)]
+    if not lines:
+        return None
+    return lines_figure(
+        lines,
+        shown_periods(public, name),
+        totals_look(public),
+        event_words(public.study, declared),
+    )
+
+
+def totals_look(public: PublicLog) -> Look:
+    """How the lines of totals are drawn."""
+    return Look(f"{public.study.unit}s", ends=True)
+
+
+def totals_lines(public: PublicLog, declared: Release) -> list[Line]:
+    """A line for each total of a release that can be reached so far; none without totals."""
+    if not has_totals(declared):
+        return []
     lines = []
     for question in totals(public.study, declared):
         # Nobody can reach a threshold earlier than so many periods after the first.
         earliest = int(question.query.split()[-1]) - 1
-        points = answers(public, name, question).for_people(public.study.size).points
+        points = answers(public, declared.name, question).points
         if reachable := tuple(point for point in points if point.position >= earliest):
             lines.append(Line(question.title, reachable))
-    if not lines:
-        return None
-    look = Look(f"{public.study.unit}s", ends=True)
-    return lines_figure(
-        lines, shown_periods(public, name), look, event_words(public.study, declared)
-    )
+    return lines
 
 
 def lines_figure(
@@ -219,8 +242,7 @@ def side_by_side(
     """
     lines = {}
     for name in names:
-        line = answers(public, name, question)
-        line = with_simultaneous_fan(public, name, question, line) if together else line
+        line = line_of(public, name, question, together=together)
         lines[name] = line.for_people(public.study.size)
     look = replace(look_of(public, count=question.count), panel=panel)
     look = replace(look, limits=extent(list(lines.values()), look))

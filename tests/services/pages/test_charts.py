@@ -114,6 +114,15 @@ def test_a_fan_has_nested_intervals_around_the_line(count: int) -> None:
     assert [m.style for m in marks(chart, Path)].count("estimate-line") == (count > 1)
 
 
+@pytest.mark.parametrize("size", [(340.0, 236.0), (560.0, 180.0)])
+def test_names_at_the_ends_of_lines_do_not_overlap(size: tuple[float, float]) -> None:
+    lines = [replace(line([(v, 1.0, v)]), title=f"at least {v:.0f} months") for v in (100.0, 101.0)]
+    chart = curves.curves(lines, ["p"], Look("people", ends=True), size)
+    heights = sorted(m.y for m in chart.marks if isinstance(m, Text) and m.style == "value")
+    assert len(heights) >= 4
+    assert all(b - a >= 12.9 for a, b in pairwise(heights))
+
+
 def test_what_cannot_be_is_cut_off_for_people_alone() -> None:
     low = answer(-0.0071, 0.0065, 0.0)
     share = replace(low, measure="share")

@@ -1,0 +1,201 @@
+"""Figures to take away: SVG, PNG and CSV of what a page shows, with the sentence that reads it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from stream_dp.errors import UserError
+from stream_dp.study import has_totals
+
+from ..pages.comparison import comparison_chart
+from ..pages.curves import Line, curves
+from ..pages.fan import LEVELS
+from ..pages.figure_picture import Draw, picture
+from ..pages.query_titles import heading, query_title
+from ..pages.questions import Question, event_words
+from ..pages.raster import png
+from ..pages.reading import reading
+from ..pages.release_figures import (
+    line_of,
+    look_of,
+    shown_periods,
+    totals_lines,
+    totals_look,
+)
+from .answer_views import CompareForm, comparison_of
+from .figure_links import FigureLinks
+from .public_state import State
+from .query_forms import Asked, comparable
+from .views import rendered
+
+FIGURE_FORMATS = {
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "csv": "text/csv; charset=utf-8",
+}
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FigureFile:
+    """A figure by itself.
+
+    reading: the sentence that reads it aloud.
+    draw: draws the chart in a size.
+    rows: the numbers, unbiased.
+    """
+
+    title: str
+    reading: str
+    draw: Draw
+    rows: pa.Table
+
+    def encoded(self, form: str, source: str) -> bytes:
+        """The figure as bytes. source: the last line of a picture. Raises UserError."""
+        if form == "csv":
+            out = io.BytesIO()
+            pa.csv.write_csv(self.rows, out)
+            return out.getvalue()
+        made = picture(self.title, self.reading, source, self.draw)
+        return png(made) if form == "png" else made.svg().encode()
+
+
+def source_line(state: State) -> str:
+    """The last line of a picture: the study, the method and the head."""
+    study = state.public.study
+    simulated = "SIMULATED NOISE. " if state.simulated else ""
+    about = state.url.partition("://")[2] or study.name
+    return f"{simulated}{about}: published under differential privacy; head {state.head[:16]}"
+
+
+def figure_file(state: State, kind: str, name: str, fields: Fields) -> FigureFile:
+    """The figure of an address. Raises UserError."""
+    build = FIGURES.get(kind)
+    if build is None:
+        raise UserError(f"figure: there is no kind '{kind}'; there are {', '.join(FIGURES)}")
+    return build(state, name, fields)
+
+
+def _release(state: State, name: str, fields: Fields) -> FigureFile:
+    """The fan of a question, with those of other releases."""
+    public, study = state.public, state.public.study
+    declared, asked = study.release(name), Asked.of(fields)
+    if not asked.query:
+        raise UserError("figure: name a question, q=QUERY")
+    names = [name, *comparable(study, declared, asked.beside)]
+    title = query_title(study, declared, asked.query)
+    question = Question(title, asked.query, count=asked.count)
+    lines = {one: line_of(public, one, question, together=asked.together) for one in names}
+    shown = [
+        replace(line.for_people(study.size), title=one if len(names) > 1 else title)
+        for one, line in lines.items()
+    ]
+    look = replace(look_of(public, count=asked.count), panel=asked.panel, ends=len(names) > 1)
+    return FigureFile(
+        title,
+        reading(title, shown[0].points[-1].answer),
+        lambda size: curves(shown, shown_periods(public, name), look, size),
+        _curve_rows(state, list(lines.values())),
+    )
+
+
+def _totals(state: State, name: str, fields: Fields) -> FigureFile:
+    """The fans of all totals of a release."""
+    public, study = state.public, state.public.study
+    declared = study.release(name)
+    lines = totals_lines(public, declared)
+    if not has_totals(declared) or not lines:
+        raise UserError(f"release '{name}': has no totals")
+    shown = [line.for_people(study.size) for line in lines]
+    last = shown[0]
+    title = heading(f"{event_words(study, declared)}: totals so far")
+    return FigureFile(
+        title,
+        reading(f"{title}, {last.title}", last.points[-1].answer),
+        lambda size: curves(shown, shown_periods(public, name), totals_look(public), size),
+        _curve_rows(state, lines),
+    )
+
+
+def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
+    """A row for each answer: the estimate, its error and the ends of its fan, unbiased."""
+    rows = []
+    for line in lines:
+        for point in line.points:
+            answer = point.answer
+            row: dict[str, object] = {
+                "release": answer.release,
+                "query": answer.query,
+                "measure": answer.measure,
+                "period": answer.period,
+                "value": answer.value,
+                "standard_error": answer.standard_error,
+            }
+            for i, level in enumerate(LEVELS):
+                low, high = point.fan[i] if point.fan else (None, None)
+                row |= {f"low_{100 * level:.0f}": low, f"high_{100 * level:.0f}": high}
+            row["band"] = "simultaneous" if line.simultaneous else "pointwise"
+            rows.append({**row, "panel": answer.synthetic, "head": state.head})
+    return pa.Table.from_pylist(rows)
+
+
+def _compare(state: State, name: str, fields: Fields) -> FigureFile:
+    """Two answers beside each other, with the verdict."""
+    public = state.public
+    if not public.periods_of(name):
+        raise UserError(f"release '{name}': nothing is published of it yet")
+    query = fields.get("q") or public.queries(name)[0]
+    result = comparison_of(state, CompareForm.of(state, name, query, None, dict(fields)))
+    answers = {"first": result.answers[0], "second": result.answers[1]}
+    answers["difference"] = result.difference
+    if result.ratio is not None:
+        answers["ratio"] = result.ratio
+    rows = [
+        {
+            "answer": which,
+            "release": answer.release,
+            "query": answer.query,
+            "period": answer.period,
+            "measure": answer.measure,
+            "value": answer.value,
+            "standard_error": answer.standard_error,
+            "low_95": None if answer.interval is None else answer.interval[0],
+            "high_95": None if answer.interval is None else answer.interval[1],
+            "noise_alone": result.chance if which == "difference" else None,
+            "head": state.head,
+        }
+        for which, answer in answers.items()
+    ]
+    size = public.study.size
+    return FigureFile(
+        result.title,
+        result.verdict,
+        lambda room: comparison_chart(result, size, room[0]),
+        pa.Table.from_pylist(rows),
+    )
+
+
+def embed_page(state: State, figure: FigureFile, links: FigureLinks) -> bytes:
+    """A page with a figure alone, for a frame of another page."""
+    return rendered(
+        state,
+        "embed.html",
+        figure=figure,
+        charts_drawn=(figure.draw((600.0, 240.0)), figure.draw((340.0, 220.0))),
+        links=links,
+        source=source_line(state),
+    )
+
+
+# By kind: makes the figure of a release's name and of the fields of an address.
+FIGURES: dict[str, Callable[[State, str, Fields], FigureFile]] = {
+    "release": _release,
+    "totals": _totals,
+    "compare": _compare,
+}

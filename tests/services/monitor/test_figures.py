@@ -1,0 +1,156 @@
+"""Figures to take away: formats, numbers, headers, previews of links, and frames of other pages."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import struct
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from kit.monitors import Monitor, monitor
+from kit.tools import axe_core
+
+from stream_dp.client import PublicLog
+from stream_dp.services import cli
+from stream_dp.services.pages.curves import Line, Look, curves
+from stream_dp.services.pages.figure_picture import picture
+from stream_dp.services.pages.raster import png
+
+URL = "https://work.example.org"
+FIGURES = (
+    "release/pairs?q=at-least+1+of+last+2+work%3Dfull",
+    "release/both?q=pattern+full&band=simultaneous&panel=1",
+    "totals/months",
+    "compare/pairs?q=pattern+full",
+)
+
+
+@pytest.fixture(scope="module")
+def named(log_file: Path) -> Iterator[Monitor]:
+    with monitor(f"sqlite:{log_file}", "--url", URL + "/") as one:
+        yield one
+
+
+def figure(address: str, form: str) -> str:
+    path, _, fields = address.partition("?")
+    return f"/figure/{path}.{form}?{fields}"
+
+
+@pytest.mark.parametrize("address", FIGURES)
+def test_every_figure_comes_in_three_formats_and_a_frame(named: Monitor, address: str) -> None:
+    status, body = named.get(figure(address, "png"))
+    assert (status, body[:8]) == (200, b"\x89PNG\r\n\x1a\n")
+    assert struct.unpack(">II", body[16:24]) == (1200, 630)
+    status, body = named.get(figure(address, "svg"))
+    drawing = ElementTree.fromstring(body)
+    title, description = (drawing.findtext(f"{{*}}{tag}") for tag in ("title", "desc"))
+    assert (status, bool(title), bool(description)) == (200, True, True)
+    assert len(pa.csv.read_csv(io.BytesIO(named.get(figure(address, "csv"))[1]))) > 1
+    status, body = named.get(f"/embed/{address}")
+    text = unescape(body.decode())
+    assert status == 200
+    assert str(title) in text
+    assert str(description) in text
+    assert "<script" not in text
+    assert f'href="{URL}/' in text
+
+
+def test_numbers_of_csv_are_the_clients(named: Monitor, public: PublicLog) -> None:
+    rows = pa.csv.read_csv(io.BytesIO(named.get(figure(FIGURES[0], "csv"))[1])).to_pylist()
+    for row in rows:
+        answer = public.answer("pairs", row["query"], row["period"])
+        assert (row["value"], row["standard_error"]) == (answer.value, answer.standard_error)
+        assert (row["low_95"], row["high_95"]) == pytest.approx(answer.interval)
+        assert row["low_95"] < row["low_80"] < row["low_50"] < row["value"] < row["high_50"]
+    rows = pa.csv.read_csv(io.BytesIO(named.get(figure(FIGURES[3], "csv"))[1])).to_pylist()
+    assert [row["answer"] for row in rows][:3] == ["first", "second", "difference"]
+    assert rows[2]["value"] == pytest.approx(rows[0]["value"] - rows[1]["value"])
+
+
+def test_a_frame_may_be_anywhere_and_pages_nowhere(named: Monitor) -> None:
+    for path, framed, shown in (
+        (f"/embed/{FIGURES[0]}", True, True),
+        (figure(FIGURES[0], "png"), False, True),
+        ("/", False, False),
+        ("/release/pairs", False, False),
+    ):
+        headers = named.answer(path).headers
+        policy = headers["content-security-policy"]
+        assert ("frame-ancestors *" in policy) == framed
+        assert "default-src" in policy
+        assert (headers["cross-origin-resource-policy"] == "cross-origin") == shown
+
+
+def test_a_link_has_a_preview(named: Monitor) -> None:
+    for path in ("/", "/release/pairs", f"/{FIGURES[0]}", f"/{FIGURES[3]}"):
+        text = unescape(named.get(path)[1].decode())
+        (image,) = re.findall(r'property="og:image" content="([^"]+)"', text)
+        assert image.startswith(URL + "/figure/")
+        assert named.get(image.removeprefix(URL))[1][:4] == b"\x89PNG"
+        assert re.findall(r'property="og:description" content="[^"]+"', text)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/figure/release/pairs.exe?q=pattern+full", "there are svg, png, csv"),
+        ("/figure/none/pairs.svg", "there is no kind"),
+        ("/figure/release/pairs.svg", "name a question"),
+        ("/figure/release/pairs.svg?q=nothing", "not understood"),
+        ("/figure/totals/pairs.svg", "has no totals"),
+        ("/figure/compare/none.svg", "nothing is published"),
+    ],
+)
+def test_what_is_no_figure_is_refused_in_a_line(named: Monitor, path: str, line: str) -> None:
+    status, body = named.get(path)
+    assert (status, line in body.decode()) == (400, True)
+
+
+def test_the_url_of_a_monitor_is_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["monitor", "sqlite:x.db", "--url", "work.example.org"]) == 2
+    assert "write it as https://HOST" in capsys.readouterr().err
+
+
+def test_a_picture_is_escaped_and_repeats_to_the_byte() -> None:
+    line = Line("t", ())
+    made = picture(
+        "<b>$x_1$ " + "long " * 60,
+        "<script>",
+        "head",
+        lambda size: curves([line], ["p"], Look("<i>"), size),
+    )
+    assert "<script>" not in made.svg()
+    assert made.svg().count("…") == 1
+    assert png(made) == png(made)
+
+
+def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monitor) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed; tests/tools can, as root")
+    with playwright.sync_playwright() as started:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = started.chromium.launch(executable_path=chromium, args=options)
+        page = browser.new_page()
+        page.set_default_timeout(120_000)
+        for address in FIGURES[1:]:
+            page.goto(f"{named.url}/embed/{address}")
+            for width, height in ((320, 520), (640, 440)):
+                page.set_viewport_size({"width": width, "height": height})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate("document.documentElement.scrollHeight") <= height
+            page.evaluate(axe_core())
+            assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
+        frame = f'<iframe src="{named.url}/embed/{FIGURES[0]}" title="x"></iframe>'
+        page.route("http://other.example/", lambda route: route.fulfill(body=frame))
+        page.goto("http://other.example/")
+        page.frame_locator("iframe").locator("figcaption").wait_for()
+        browser.close()
