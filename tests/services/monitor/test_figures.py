@@ -7,8 +7,11 @@ import re
 import shutil
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import unescape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -131,6 +134,26 @@ def test_a_picture_is_escaped_and_repeats_to_the_byte() -> None:
     assert png(made) == png(made)
 
 
+@contextmanager
+def another_site(page: str) -> Iterator[str]:
+    """Serves a page at an origin of its own; yields the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
 def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monitor) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium")
@@ -149,8 +172,9 @@ def test_a_frame_of_another_page_fits_and_can_be_read_by_everybody(named: Monito
                 assert page.evaluate("document.documentElement.scrollHeight") <= height
             page.evaluate(axe_core())
             assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-        frame = f'<iframe src="{named.url}/embed/{FIGURES[0]}" title="x"></iframe>'
-        page.route("http://other.example/", lambda route: route.fulfill(body=frame))
-        page.goto("http://other.example/")
-        page.frame_locator("iframe").locator("figcaption").wait_for()
+        with another_site(
+            f'<iframe src="{named.url}/embed/{FIGURES[0]}" title="x"></iframe>'
+        ) as url:
+            page.goto(url)
+            page.frame_locator("iframe").locator("figcaption").wait_for()
         browser.close()
