@@ -80,7 +80,8 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
     mechanism, events, draws = run
     nobody, nothing = mechanism.init(), np.zeros(mechanism.horizon + 1, np.int64)
     for t, _, step, _ in released(mechanism, events, draws):
-        nobody, noise = mechanism.observe(nobody, nothing, draws[t - 1].noise)
+        nobody, _ = mechanism.observe(nobody, nothing, draws[t - 1].noise)
+        noise = mechanism.sums(nobody)
         for b, counter in enumerate(mechanism.counters[:t] if mechanism.counter else ()):
             rows = np.array([np.concatenate(d.noise)[b] for d in draws[b:t]])
             decoded = counter.decode[t - b - 1, : rows.size] @ rows / counter.scale

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.base import pack_state, shuffled_groups
+from stream_dp.continual.cumulative.coupled_budget import _row
 from stream_dp.continual.window.measurement_strategy import NoisyWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel
@@ -157,6 +158,23 @@ def test_a_period_of_a_long_cumulative_release_adds_little():
     mechanism = Cumulative(horizon=horizon, rho=Fraction(1), neighbours="add_remove", rows=30)
     state = replace(mechanism.init(), period=horizon, totals=np.zeros(30, np.int64))
     assert len(mechanism.dump(state)) < 16 * horizon + 200
+
+
+def test_the_state_of_a_long_cumulative_release_has_two_numbers_for_each_row():
+    mechanism = Cumulative(horizon=500, rho=Fraction(1), neighbours="replace_one", rows=30)
+    state = mechanism.init()
+    assert state.streams.nbytes + state.known.nbytes < 2_010_000
+
+
+def test_a_cumulative_state_comes_back_without_computing_a_row():
+    draws = [SeededNoise(1).draw(CUMULATIVE.demand(t)) for t in range(1, 7)]
+    dumps = []
+    for _, state, _, grown in released(CUMULATIVE, PEOPLE, draws):
+        panel = grown
+        dumps.append(CUMULATIVE.dump(state))
+    before = _row.cache_info()
+    CUMULATIVE.load(dumps, panel)
+    assert _row.cache_info() == before
 
 
 @pytest.mark.parametrize("mechanism", [WINDOW, CUMULATIVE])

@@ -166,8 +166,8 @@ def check_variance(kind: CounterKind) -> None:
                     noise = [np.zeros(n, np.int64) for _, n in shapes]
                     if s == t:
                         noise[part][row] = 1
-                    state, sums = own.observe(state, np.zeros(HORIZON + 1, np.int64), noise)
-                    for b, change in enumerate(sums, 1):
+                    state, _ = own.observe(state, np.zeros(HORIZON + 1, np.int64), noise)
+                    for b, change in enumerate(own.sums(state), 1):
                         added = float(change) ** 2 * exact_variance(variance)
                         variances[b, t] = variances.get((b, t), 0.0) + added
     for (b, t), variance in variances.items():

@@ -167,18 +167,17 @@ class Cumulative(CumulativeDesign):
 
     def observe(
         self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
-    ) -> tuple[CumulativeState, Floats]:
+    ) -> tuple[CumulativeState, Counts]:
         """Measures one period; the panel is left out.
 
-        Returns the next state, in which `sums` and `totals` are still those before, and the
-        unbiased S_1..S_t.
+        Returns the next state, in which `sums` and `totals` are still those before, and the noisy
+        answers.
 
         state: after the period before
         counts: as in `recorded`
         noise: as `demand` asks
         """
-        after = self.answered(self.recorded(state, counts), state.period + 1, noise)
-        return after, self.sums(after)
+        return self.answered(self.recorded(state, counts), state.period + 1, noise)
 
     def recorded(self, state: CumulativeState, counts: Counts) -> CumulativeState:
         """The state with the next period's entries in its streams, before they are measured.
@@ -186,24 +185,24 @@ class Cumulative(CumulativeDesign):
         counts: (T + 1,) int64, people whose total went from b - 1 to b, for b = 1..T, then those
             who enter (without `present`: at t = 1 the number of people, later unused)
         """
-        streams = state.streams.copy()
-        streams[:, state.period] = counts
-        return replace(state, period=state.period + 1, streams=streams)
+        t, streams = state.period + 1, state.streams.copy()
+        streams[self.entry_positions(t)] = np.append(counts[:t], counts[-1])
+        return replace(state, period=t, streams=streams)
 
-    def answered(self, state: CumulativeState, t: int, noise: Sequence[Counts]) -> CumulativeState:
-        """The state with the noisy answers of period t, which is at most the state's period."""
-        noisy = state.noisy.copy()
-        true_rows = self.measure(state.streams, t)
-        noisy[self.row_positions[t - 1]] = true_rows + np.concatenate(noise)
-        return replace(state, noisy=noisy, entries=self.estimated(noisy, state.entries, t))
+    def answered(
+        self, state: CumulativeState, t: int, noise: Sequence[Counts]
+    ) -> tuple[CumulativeState, Counts]:
+        """The noisy answers of period t, at most the state's period, and the state with them."""
+        answers = self.measure(state.streams, t) + np.concatenate(noise)
+        return replace(state, known=self.learned(state.known, answers, t)), answers
 
     def sums(self, state: CumulativeState) -> Floats:
         """The unbiased S_1..S_t at the state's period."""
         t = state.period
         sums = self.placed_counters[:t]
-        return np.array([each.sum(state.noisy, state.entries, t) for each in sums])
+        return np.array([each.sum(state.known, t) for each in sums])
 
-    def measured(self, state: CumulativeState, t: int) -> Measurements:
+    def measured(self, answers: Counts, t: int) -> Measurements:
         """The measurements at t, row by row: integers in units of 1 / scale of a person.
 
         Threshold 3 at t = 7 measures "coupled total 3 row 7". A separate counter measures "counter
@@ -218,8 +217,7 @@ class Cumulative(CumulativeDesign):
             size = rows.stop - rows.start
             queries += placed.names(t)
             variances += [placed.variance] * size
-        values = state.noisy[self.row_positions[t - 1]]
-        return Measurements(tuple(queries), values, tuple(variances))
+        return Measurements(tuple(queries), answers, tuple(variances))
 
     def estimates(self, state: CumulativeState) -> Estimates:
         """S_1..S_t at the state's period t, then the number of people where it is measured."""
@@ -228,7 +226,7 @@ class Cumulative(CumulativeDesign):
         queries = [f"total at-least {placed.threshold}" for placed in counters]
         if (people := self._people(t)) is not None:
             counters, queries = (*counters, people), [*queries, "people"]
-        values = np.array([placed.sum(state.noisy, state.entries, t) for placed in counters])
+        values = np.array([placed.sum(state.known, t) for placed in counters])
         variances = [
             placed.gains[t - placed.start] * exact_variance(placed.variance) for placed in counters
         ]
@@ -243,7 +241,8 @@ class Cumulative(CumulativeDesign):
         self, state: CumulativeState, counts: Counts, draw: Draw
     ) -> tuple[CumulativeState, Step]:
         """Measures one period and adds its column to the panel. counts: as in `recorded`."""
-        observed, sums = self.observe(state, counts, draw.noise)
+        observed, answers = self.observe(state, counts, draw.noise)
+        sums = self.sums(observed)
         t, before, totals = observed.period, state.sums, state.totals
         rounded_sums = np.rint(sums).astype(np.int64)
         estimates = self.estimates(observed)
@@ -267,7 +266,7 @@ class Cumulative(CumulativeDesign):
             notes["entries_moved"] = abs(int(after[0]) - noisy_people)
         step = Step(
             columns=symbols[:, None].astype(np.uint8),
-            measurements=self.measured(observed, t),
+            measurements=self.measured(answers, t),
             estimates=estimates,
             notes=notes,
         )

@@ -28,7 +28,7 @@ from ..counters.stream_counters import ONCE, Counter
 from ..stored_design import StoredCounters
 from .budgets import CounterBudget, counter_budget
 from .coupled_budget import CoupledBudget, coupled_budget
-from .placed_counters import CoupledTotal, Placed, PlacedCounter
+from .placed_counters import CoupledTotal, Floats, Placed, PlacedCounter
 from .total_bounds import MOST_BOUNDED, least_rmse
 
 
@@ -106,7 +106,8 @@ class CumulativeDesign:
         placed = [*(self._coupled_totals if self.counter is None else self._placed_separately)]
         if self.size_share and not self.present:
             end = placed[-1].first_row + placed[-1].row_count
-            placed.append(PlacedCounter(0, 1, ONCE, end, lambda: self.size_variance))
+            first_entry = self.first_entry(0)
+            placed.append(PlacedCounter(0, 1, ONCE, first_entry, end, lambda: self.size_variance))
         return tuple(placed)
 
     @property
@@ -115,21 +116,20 @@ class CumulativeDesign:
         starts = [*range(1, self.horizon + 1), *([0] if self.present else [])]
         for b in starts:
             counter = self.counters[max(b, 1) - 1]
-            yield PlacedCounter(b, max(b, 1), counter, first_row, partial(self._noise, b))
+            first_entry, noise = self.first_entry(b), partial(self._noise, b)
+            yield PlacedCounter(b, max(b, 1), counter, first_entry, first_row, noise)
             first_row += counter.times.size
 
     @property
     def _coupled_totals(self) -> Iterator[CoupledTotal]:
-        sizes = range(self.horizon, 0, -1)
-        first_rows = [0, *accumulate(sizes)]
         for b in [*range(1, self.horizon + 1), *([0] if self.present else [])]:
             lowest = 0 if self.present else 1
             yield CoupledTotal(
                 threshold=b,
                 start=max(b, 1),
-                first_row=first_rows[b - 1],
-                row_count=sizes[max(b, 1) - 1],
-                below=None if b == lowest else first_rows[b - 2],
+                first_row=self.first_entry(b),
+                row_count=self.horizon - max(b, 1) + 1,
+                below=None if b == lowest else self.first_entry(b - 1),
                 budget=self._coupled_budget,
                 of_variance=partial(self._noise, b),
             )
@@ -162,8 +162,27 @@ class CumulativeDesign:
         """The counters with rows at t, in the order of the demand."""
         return self._active[t - 1]
 
+    def first_entry(self, threshold: int) -> int:
+        """The position of a threshold's first true entry among all of them.
+
+        Threshold b = 1..T has an entry for each of the periods b..T. Those of threshold 0 are
+        the last.
+        """
+        before = threshold - 1 if threshold else self.horizon
+        return before * self.horizon - before * (before - 1) // 2
+
+    @property
+    def all_entries(self) -> int:
+        """The number of true entries."""
+        return self.first_entry(0) + self.horizon
+
+    def entry_positions(self, t: int) -> NDArray[np.int64]:
+        """The positions of the true entries of period t: thresholds 1..t, then threshold 0."""
+        positions = [self.first_entry(b) + t - b for b in range(1, t + 1)]
+        return np.array([*positions, self.first_entry(0) + t - 1])
+
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true values of period t, in the order of the demand. streams: (T + 1, T)."""
+        """The true values of period t, in the order of the demand. streams: all true entries."""
         return np.concatenate([placed.measure(streams, t) for placed in self.active(t)])
 
     @cached_property
@@ -262,20 +281,20 @@ class CumulativeDesign:
             least = max(least, math.sqrt(self.crossed) * single)
         return self.rmse * math.sqrt(2 * self.rho) / least
 
-    def estimated(
-        self, noisy: NDArray[np.int64], entries: NDArray[np.float64], t: int
-    ) -> NDArray[np.float64]:
-        """The unbiased entries with those of period t, (all rows,); of separate counters none.
+    def learned(self, known: Floats, answers: Counts, t: int) -> Floats:
+        """What is known of all rows after period t, (all rows,).
 
-        noisy: (all rows,) measured integers
-        entries: (all rows,) unbiased entries of the periods before
+        known: (all rows,) before
+        answers: the noisy rows of period t, in the order of the demand
         """
-        entries = entries.copy()
-        totals = [placed for placed in self.active(t) if isinstance(placed, CoupledTotal)]
-        for placed in sorted(totals, key=lambda each: each.threshold):
-            place = placed.rows(t).start
-            entries[place] = placed.estimated_entry(int(noisy[place]), entries, t)
-        return entries
+        known, active = known.copy(), self.active(t)
+        ends = list(
+            accumulate(rows.stop - rows.start for rows in (each.rows(t) for each in active))
+        )
+        of_each = zip(active, np.split(answers, ends[:-1]), strict=True)
+        for placed, noisy in sorted(of_each, key=lambda pair: pair[0].threshold):
+            known[placed.rows(t)] = placed.known_rows(noisy, known, t)
+        return known
 
     def demand(self, t: int) -> Demand:
         """As many integers as the counters 1..t, then people, have rows at t.

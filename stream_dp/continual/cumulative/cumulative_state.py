@@ -1,13 +1,13 @@
 """What a cumulative release remembers from period to period, and its bytes in the journal.
 
 Later rows of a counter look at all true entries, so the state grows with the square of the periods.
-The journal has what each period adds to it.
+The journal has what each period adds to it, so nothing is computed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,16 @@ class CumulativeState:
     """What the next period needs.
 
     period: the last completed period
-    streams: (T + 1, T) true entries of counters 1..T and of counter 0 by period (confidential)
-    noisy: (all rows,) measured integers, counter after counter, 0 where not yet measured
-    entries: (all rows,) unbiased entries of the coupled measurement; 0 for separate counters
+    streams: (all entries,) true entries of thresholds 1..T and 0 (`first_entry`; confidential)
+    known: (all rows,) unbiased entries of the coupled measurement, or the noisy rows of separate
+        counters; 0 where not yet measured
     sums: (T + 1,) monotone S_0..S_T
     totals: (rows,) each row's running total, -1 before it has entered
     """
 
     period: int
     streams: NDArray[np.int64]
-    noisy: NDArray[np.int64]
-    entries: NDArray[np.float64]
+    known: NDArray[np.float64]
     sums: NDArray[np.int64]
     totals: NDArray[np.int64]
 
@@ -45,9 +44,8 @@ def first_state(design: CumulativeDesign) -> CumulativeState:
     horizon = design.horizon
     return CumulativeState(
         period=0,
-        streams=np.zeros((horizon + 1, horizon), np.int64),
-        noisy=np.zeros(design.all_rows, np.int64),
-        entries=np.zeros(design.all_rows),
+        streams=np.zeros(design.all_entries, np.int64),
+        known=np.zeros(design.all_rows),
         sums=np.zeros(horizon + 1, np.int64),
         totals=np.zeros(0, np.int64),
     )
@@ -56,7 +54,7 @@ def first_state(design: CumulativeDesign) -> CumulativeState:
 def packed_totals(
     state: CumulativeState, design: CumulativeDesign, measured: Sequence[int]
 ) -> bytes:
-    """What the state's period adds, as bytes: its true entries, and the noisy answers.
+    """What the state's period adds, as bytes: true entries, and what is known of rows, bit by bit.
 
     measured: the periods that were measured at the state's period
     """
@@ -64,8 +62,8 @@ def packed_totals(
     return pack_state(
         STATE_VERSION,
         t,
-        entries=state.streams[[*range(t), design.horizon], t - 1],
-        noisy=state.noisy[_positions(design, measured)],
+        entries=state.streams[design.entry_positions(t)] if t else state.streams[:0],
+        estimated=state.known[_positions(design, measured)].view(np.int64),
         rows=np.array(state.totals.shape[0]),
     )
 
@@ -84,21 +82,18 @@ def unpacked_totals(
     Raises Inconsistent for bytes that are not this release's.
     """
     state, rows, horizon = first_state(design), 0, design.horizon
-    entries = state.entries
     for t, data in enumerate(dumps, 1):
         positions = _positions(design, measured(t)) if t <= horizon else np.zeros(0, np.int64)
         period, arrays = unpack_state(
-            data, STATE_VERSION, entries=(t + 1,), noisy=positions.shape, rows=()
+            data, STATE_VERSION, entries=(t + 1,), estimated=positions.shape, rows=()
         )
         if period != t or t > horizon:
             raise Inconsistent("journal: the state is another period's; restore a backup")
-        state.streams[[*range(t), horizon], t - 1] = arrays["entries"]
-        state.noisy[positions] = arrays["noisy"]
-        for s in measured(t):
-            entries = design.estimated(state.noisy, entries, s)
+        state.streams[design.entry_positions(t)] = arrays["entries"]
+        state.known[positions] = arrays["estimated"].view(np.float64)
         rows = int(arrays["rows"])
     sums = panel_sums(totals, horizon)
-    return CumulativeState(len(dumps), state.streams, state.noisy, entries, sums, totals), rows
+    return replace(state, period=len(dumps), sums=sums, totals=totals), rows
 
 
 def panel_sums(totals: NDArray[np.int64], horizon: int) -> Counts:

@@ -2,7 +2,8 @@
 
 `PlacedCounter` is a stream counter that is measured by itself. `CoupledTotal` is one threshold of
 the coupled measurement (`coupled_strategy.py`): its rows use the threshold below, too, and its
-entries are estimated from the rows of both.
+entries are estimated from the rows of both. The true entries of all thresholds are one vector
+(`CumulativeState.streams`), and so is what is known of all rows (`CumulativeState.known`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .coupled_budget import CoupledBudget
 
 Floats = NDArray[np.float64]
 
+_PARTS = 1 << 30  # of a person, in estimated entries
+
 
 @dataclass(frozen=True, eq=False)
 class PlacedCounter:
@@ -30,6 +33,7 @@ class PlacedCounter:
     threshold: b, or 0 for people
     start: the period of its first entry
     counter: its matrices
+    first_entry: the position of its first entry among all true entries
     first_row: the position of its first row among all rows
     of_variance: gives the parameter of its integer noise, which follows from the matrices of all
         counters; what is measured when does not
@@ -38,6 +42,7 @@ class PlacedCounter:
     threshold: int
     start: int
     counter: Counter
+    first_entry: int
     first_row: int
     of_variance: Callable[[], Fraction] = field(repr=False)
 
@@ -84,17 +89,19 @@ class PlacedCounter:
         return self.counter.row(t - self.start + 1)
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true values of the rows of period t.
-
-        streams: (T + 1, T) entries of counters 1..T and of counter 0
-        """
-        true_rows: Counts = self.encode(t) @ streams[self.threshold - 1, self.start - 1 : t]
+        """The true values of the rows of period t. streams: all true entries."""
+        last = self.first_entry + t - self.start
+        true_rows: Counts = self.encode(t) @ streams[self.first_entry : last + 1]
         return true_rows
 
-    def sum(self, noisy: NDArray[np.int64], entries: Floats, t: int) -> float:
-        """The unbiased sum at t, in people. noisy: (all rows,) measured integers."""
+    def known_rows(self, answers: Counts, known: Floats, t: int) -> Floats:
+        """What is kept of the rows of period t: their noisy answers."""
+        return answers.astype(np.float64)
+
+    def sum(self, known: Floats, t: int) -> float:
+        """The unbiased sum at t, in people. known: (all rows,)."""
         weights = self.counter.weights(t - self.start + 1)
-        rows = noisy[self.first_row : self.first_row + weights.size]
+        rows = known[self.first_row : self.first_row + weights.size]
         return float(product(weights, rows)) / self.counter.scale
 
 
@@ -104,9 +111,9 @@ class CoupledTotal:
 
     threshold: b, or 0 for the people who enter
     start: the period of its first entry
-    first_row: the position of its first row among all rows
+    first_row: the position of its first row among all rows, and of its first true entry
     row_count: the number of its rows
-    below: the position of the first row of the threshold below; None for the first threshold
+    below: the `first_row` of the threshold below; None for the first threshold
     budget: the strategy and its cost
     of_variance: gives the parameter of the integer noise of a row
     """
@@ -149,32 +156,31 @@ class CoupledTotal:
         return [f"coupled total {self.threshold} row {t}"]
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
-        """The true value of the row of period t.
-
-        streams: (T + 1, T) entries of thresholds 1..T and 0
-        """
+        """The true value of the row of period t. streams: all true entries."""
         own, before = self.budget.row(self.threshold, t)
-        value = own @ streams[self.threshold - 1, self.start - 1 : t]
-        if before.size:
-            first = t - before.size + (self.threshold == 1)
-            value += before @ streams[self.threshold - 2, first - 1 : first - 1 + before.size]
+        value = own @ streams[self.first_row : self.first_row + own.size]
+        if self.below is not None:
+            value += before @ streams[self.below : self.below + before.size]
         return np.array([value])
 
-    def estimated_entry(self, noisy: int, entries: Floats, t: int) -> float:
-        """The unbiased z_b(t) from its noisy row and the earlier unbiased entries.
+    def known_rows(self, answers: Counts, known: Floats, t: int) -> Floats:
+        """What is kept of the row of period t: the unbiased z_b(t), in people, (1,).
 
-        entries: (all rows,) of this threshold before t, and of the threshold below
+        It is rounded to a multiple of 2^-30, so that a journal's entry is small.
+
+        answers: the noisy row
+        known: (all rows,) with the earlier entries of this threshold and of the threshold below
         """
         own, before = self.budget.row(self.threshold, t)
-        last = self.first_row + t - self.start
-        known = product(own[:-1], entries[self.first_row : last])
+        explained = product(own[:-1], known[self.first_row : self.first_row + own.size - 1])
         if self.below is not None:
-            known = known + product(before, entries[self.below : self.below + before.size])
-        return float((noisy - known) / own[-1])
+            explained = explained + product(before, known[self.below : self.below + before.size])
+        entry: Floats = np.rint((answers - explained) / own[-1] * _PARTS) / _PARTS
+        return entry
 
-    def sum(self, noisy: NDArray[np.int64], entries: Floats, t: int) -> float:
-        """The unbiased sum at t, in people. entries: (all rows,) unbiased entries."""
-        return float(entries[self.first_row : self.first_row + t - self.start + 1].sum())
+    def sum(self, known: Floats, t: int) -> float:
+        """The unbiased sum at t, in people. known: (all rows,)."""
+        return float(known[self.first_row : self.first_row + t - self.start + 1].sum())
 
 
 Placed = PlacedCounter | CoupledTotal

@@ -194,11 +194,12 @@ class Joint:
         observed = self.totals.recorded(state.totals, counts[bins:])
         if observation is None:
             return JointState(windows, observed), None
-        at = own
+        at, raw = own, [observation.measured]
         for period in self._measured_at(t):
-            size = len(self.totals.demand(period))
-            observed = self.totals.answered(observed, period, draw.noise[at : at + size])
-            at += size
+            noise = draw.noise[at : at + len(self.totals.demand(period))]
+            observed, answers = self.totals.answered(observed, period, noise)
+            raw.append(self.totals.measured(answers, period))
+            at += len(noise)
         sums = self.totals.sums(observed)
         if t == self.window.width:
             column, codes, panel, off = self._first(observation, sums, draw.coins)
@@ -211,10 +212,6 @@ class Joint:
             self.window.extended(windows, observation, codes, panel),
             replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
         )
-        raw = [
-            observation.measured,
-            *(self.totals.measured(observed, s) for s in self._measured_at(t)),
-        ]
         estimates = [observation.estimates, self.totals.estimates(observed)]
         return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
 

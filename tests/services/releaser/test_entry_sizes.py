@@ -44,8 +44,7 @@ def long_state(mechanism, period, rng):
         first,
         period=period,
         streams=rng.integers(0, 20, first.streams.shape),
-        noisy=rng.normal(0, 2e6, first.noisy.shape).astype(np.int64),
-        entries=rng.normal(2, 20, first.entries.shape),
+        known=rng.normal(2, 20, first.known.shape),
         sums=np.array([(totals >= b).sum() for b in range(PERIODS + 1)]),
         totals=totals,
     )
