@@ -1,7 +1,10 @@
-//! The compiled reader of stream-dp: reports to columns of cells, without the interpreter.
+//! The compiled reader of stream-dp: reports from Kafka to columns, without the interpreter.
 
 mod blake2b;
+mod consumer;
 mod decoding;
+mod fetched;
+mod librdkafka;
 mod reports;
 mod tables;
 mod tokens;
@@ -10,5 +13,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("ClientError", module.py().get_type::<consumer::ClientError>())?;
+    module.add_class::<consumer::Consumer>()?;
     module.add_class::<decoding::Decoder>()
 }

@@ -1,6 +1,7 @@
 """The production log: topics of a Kafka cluster, through confluent-kafka.
 
-`kafka_reader.py` reads; `kafka_writer.py` writes and owns roles.
+`kafka_reader.py` reads, or `compiled_kafka_reader.py` where the compiled reader is installed.
+`kafka_writer.py` writes and owns roles.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from .kafka_reader import KafkaReader
+from .compiled_kafka_reader import open_reader
 from .kafka_topics import Topics
 from .kafka_writer import KafkaOwner, KafkaWriter
 from .log import Batch, Positions, Record, TopicInfo
@@ -33,7 +34,7 @@ class KafkaLog:
         latest: Iterable[str] = (),
     ) -> None:
         self._topics = Topics(prefix, settings, replication, timed, latest)
-        self._reader = KafkaReader(self._topics, settings, f"{prefix}.reader")
+        self._reader = open_reader(self._topics, settings, f"{prefix}.reader")
         self._writer = KafkaWriter(self._topics, settings)
 
     def close(self) -> None:

@@ -11,10 +11,11 @@ from array import array
 from collections.abc import Mapping
 from contextlib import suppress
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from numpy.typing import NDArray
 
 from .byte_columns import packed
 from .kafka_topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
@@ -32,7 +33,7 @@ from .log import (
 from .records import Records
 from .unreadable import Unreadable
 
-_CHUNK = 0.05  # seconds that one call waits for messages
+CHUNK = 0.05  # seconds that one call waits for messages
 _BULK = 1000  # messages per call: larger calls are slower because they leave the processor's cache
 # From this many messages per call on, messages are small, and only their bytes are kept: memory
 # that is freed while it is in the cache is reused for the next messages.
@@ -60,6 +61,16 @@ _UNREADABLE = object()  # headers of a message
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
+class Event(NamedTuple):
+    """The end of a partition, or a fault: librdkafka's code, and its text as the reason."""
+
+    code: int
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
 class KafkaReader:
     """A consumer, assigned to the partitions of the last read until they have ended.
 
@@ -71,7 +82,7 @@ class KafkaReader:
     def __init__(self, topics: Topics, settings: Mapping[str, str], group: str) -> None:
         reading = {**settings, **READING, "group.id": group}
         self._topics = topics
-        self._consumer: Consumer = new_client(Consumer, reading)
+        self._consumer: Any = self._new_consumer(reading)
         self._unreadable = Unreadable(reading)
         self._blocked: dict[int, int] = {}  # by partition, the offset of an unreadable batch
         self._bulk, self._bytes = _FIRST_BULK, 0
@@ -79,6 +90,9 @@ class KafkaReader:
         self._ended: dict[int, int] = {}  # by partition, the call that saw its end
         self._call = 0
         self._led: set[str] = set()  # topics whose leaders were looked up
+
+    def _new_consumer(self, settings: Mapping[str, object]) -> Any:
+        return new_client(Consumer, settings)
 
     def close(self) -> None:
         with suppress(RuntimeError):  # closed before
@@ -116,8 +130,7 @@ class KafkaReader:
                 name = self._topics.name(topic)
                 raise Unavailable(f"kafka: {name} cannot be read: no answer")
             if ended:
-                message = self._consumer.poll(min(_CHUNK, max(0.0, deadline - time)))
-                self._take([] if message is None else [message], next_offsets, records)
+                self._wait(min(CHUNK, max(0.0, deadline - time)), next_offsets, records)
             else:
                 self._fill(limit, next_offsets, records)
             if self._blocked:
@@ -157,6 +170,11 @@ class KafkaReader:
                 self._consumer.incremental_assign(fresh)
         self._at, self._ended = (topic, dict(positions)), {}
 
+    def _wait(self, seconds: float, next_offsets: Positions, records: Records) -> None:
+        """Takes in the first message or event, if one comes in time."""
+        message = self._consumer.poll(seconds)
+        self._take([] if message is None else [message], next_offsets, records)
+
     def _fill(self, limit: int, next_offsets: Positions, records: Records) -> None:
         """Takes in messages and events up to the limit, or until no more come quickly.
 
@@ -177,7 +195,7 @@ class KafkaReader:
 
         A request for a fixed number would also wait behind the last record.
         """
-        first = self._consumer.poll(_CHUNK)
+        first = self._consumer.poll(CHUNK)
         if first is None:
             return []
         return [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
@@ -216,30 +234,35 @@ class KafkaReader:
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
         numbers = (array("q", column.tobytes()) for column in (partitions, offsets, times))
         records.add(*numbers, keys, values, headers)
+        self._move(partitions, offsets, next_offsets)
+        for event in events:
+            error, places = event.error(), (event.partition(), event.offset())
+            self._note(Event(error.code(), event.topic(), *places, error.str()), next_offsets)
+
+    def _move(
+        self, partitions: NDArray[np.int64], offsets: NDArray[np.int64], next_offsets: Positions
+    ) -> None:
+        """Moves the next offsets behind messages."""
         # The last of each run of one partition.
         for row in np.flatnonzero(np.diff(partitions, append=-1)).tolist():
             partition = int(partitions[row])
             next_offsets[partition] = int(offsets[row]) + 1
             self._ended.pop(partition, None)
-        for event in events:
-            self._note(event, next_offsets)
 
-    def _note(self, event: Message, next_offsets: Positions) -> None:
-        """Takes in an event: the end of a partition, or a fault."""
-        error, partition, offset = event.error(), event.partition(), event.offset()
-        if error.code() == KafkaError._PARTITION_EOF:
+    def _note(self, event: Event, next_offsets: Positions) -> None:
+        """Takes in an event."""
+        code, topic, partition, offset, reason = event
+        if code == KafkaError._PARTITION_EOF:
             # `next_offsets` already counts messages that came after the event in the same call.
             if offset >= next_offsets[partition]:
                 next_offsets[partition] = offset
                 self._ended[partition] = self._call
-        elif error.code() == KafkaError._BAD_COMPRESSION:
+        elif code == KafkaError._BAD_COMPRESSION:
             self._blocked[partition] = offset
-        elif error.code() in _RANGE:
-            raise OutOfRange(
-                f"kafka: {event.topic()} has nothing at position {next_offsets[partition]}"
-            )
-        elif error.fatal() or error.code() not in TRANSIENT_ERRORS:
-            raise LogError(f"kafka: {event.topic()} cannot be read: {error.str()}")
+        elif code in _RANGE:
+            raise OutOfRange(f"kafka: {topic} has nothing at position {next_offsets[partition]}")
+        elif code not in TRANSIENT_ERRORS:
+            raise LogError(f"kafka: {topic} cannot be read: {reason}")
 
 
 def _headers(messages: list[Message]) -> list[Headers | None]:

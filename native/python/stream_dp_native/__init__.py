@@ -1,7 +1,7 @@
 """The compiled reader of stream-dp. The library uses it if it is installed."""
 
-from ._native import Decoder
+from ._native import ClientError, Consumer, Decoder
 
 INTERFACE = 1  # of `stream_dp.compiled`
 
-__all__ = ["INTERFACE", "Decoder"]
+__all__ = ["INTERFACE", "ClientError", "Consumer", "Decoder"]

@@ -1,5 +1,6 @@
 """Logs on a real broker."""
 
+import sys
 import uuid
 
 import pytest
@@ -7,7 +8,18 @@ from confluent_kafka.admin import AdminClient
 from kit.brokers import foreign_producer
 from kit.studies import study_toml
 
+from stream_dp.compiled import compiled_reader
 from stream_dp.log.kafka import KafkaLog
+
+
+@pytest.fixture
+def reader(request, monkeypatch):
+    """Makes logs read by this reader. A test names it as an indirect parameter, before its log."""
+    if request.param == "python":
+        monkeypatch.setitem(sys.modules, "stream_dp_native", None)
+    elif compiled_reader() is None:
+        pytest.skip("the compiled reader is not installed")
+    return request.param
 
 
 @pytest.fixture

@@ -12,10 +12,13 @@ from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
 from stream_dp.services.intake.following import stop_following
 
+EITHER = pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
 
+
+@EITHER
 class TestContract(LogContract):
     @pytest.fixture
-    def opener(self, opened, prefix):
+    def opener(self, reader, opened, prefix):
         return lambda: opened(prefix)
 
     @pytest.fixture
@@ -23,7 +26,14 @@ class TestContract(LogContract):
         return opener()
 
 
-@pytest.mark.parametrize("call", ["assign", "incremental_assign", "consume", "poll"])
+@pytest.mark.parametrize(
+    ("reader", "call"),
+    [
+        *[("python", call) for call in ("assign", "incremental_assign", "consume", "poll")],
+        *[("compiled", call) for call in ("assign", "incremental_assign", "fetch")],
+    ],
+    indirect=["reader"],
+)
 @pytest.mark.parametrize(
     ("fault", "raised"),
     [
@@ -31,7 +41,7 @@ class TestContract(LogContract):
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
 )
-def test_after_a_fault_amid_a_read_nothing_is_missed(log, prefix, call, fault, raised):
+def test_after_a_fault_amid_a_read_nothing_is_missed(reader, log, prefix, call, fault, raised):
     """Whatever was fetched before the fault is read again."""
     log.create({"two": 2})
     for part in (0, 1):
@@ -104,7 +114,8 @@ def test_headers_and_keys_count_in_the_size_of_a_record(log):
     assert len(values(log, "t")) == 1
 
 
-def test_nothing_is_fetched_for_who_stops(log):
+@EITHER
+def test_nothing_is_fetched_for_who_stops(reader, log):
     log.create({"reports": 1})
     log.append([Record("reports", value, partition=0) for value in (b"a", b"b")])
     batch = log.read("reports", {0: 0}, 1, 0)
@@ -114,7 +125,8 @@ def test_nothing_is_fetched_for_who_stops(log):
     assert [r.value for r in log.read("reports", batch.next, 10, 30).records] == [b"b"]
 
 
-def test_nothing_is_fetched_behind_the_end(log):
+@EITHER
+def test_nothing_is_fetched_behind_the_end(reader, log):
     """What would come meanwhile is asked for by the next read, which else waits for that answer."""
     log.create({"reports": 2})
     log.append([Record("reports", b"a", partition=p) for p in (0, 0, 1)])

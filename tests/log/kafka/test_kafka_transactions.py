@@ -14,6 +14,8 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.log import Fenced, UnknownCommit
 from stream_dp.log.message import START, build_message, message_records, split_part
 
+EITHER = pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
+
 
 def uncommitted(server, topic):
     """Everything in partition 0, committed or not."""
@@ -45,7 +47,8 @@ def end(server, topic):
     return high
 
 
-def test_open_and_aborted_transactions_are_not_read(log, kafka, prefix, stranger):
+@EITHER
+def test_open_and_aborted_transactions_are_not_read(reader, log, kafka, prefix, stranger):
     producer = stranger(b"aborted")
     assert values(log, "t") == []
     producer.abort_transaction(300)
@@ -58,7 +61,8 @@ def test_open_and_aborted_transactions_are_not_read(log, kafka, prefix, stranger
     assert uncommitted(kafka, f"{prefix}.t") == [b"aborted", b"open", b"behind it"]
 
 
-def test_the_end_is_right_although_control_records_take_positions(log, stranger):
+@EITHER
+def test_the_end_is_right_although_control_records_take_positions(reader, log, stranger):
     log.append(sent("t", b"a"))
     stranger(b"b").commit_transaction(300)
     stranger(b"gone").abort_transaction(300)
@@ -72,7 +76,8 @@ def test_the_end_is_right_although_control_records_take_positions(log, stranger)
     assert log.cut("t", time.time() + 60) == drain(log, "t")[1]
 
 
-def test_a_chain_is_read_from_its_end_whatever_was_aborted(log, stranger, monkeypatch):
+@EITHER
+def test_a_chain_is_read_from_its_end_whatever_was_aborted(reader, log, stranger, monkeypatch):
     """Large messages are passed over, control records and aborted ones too."""
     written, previous = [], START
     for index in range(4):
