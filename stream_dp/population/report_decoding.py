@@ -361,14 +361,14 @@ class Decoder:
 
 def sized_records(records: Records) -> NDArray[np.bool_]:
     """Marks records with a value, readable headers, and at most LARGEST_REPORT bytes."""
-    keys, values, headers = records.keys, records.values, records.headers
-    sized: NDArray[np.bool_] = values.lengths() + keys.lengths() <= LARGEST_REPORT
+    headers, sizes = records.headers, records.values.lengths() + records.keys.lengths()
+    sized: NDArray[np.bool_] = sizes <= LARGEST_REPORT
     sized[records.empty()] = False
     if headers.count(()) < len(records):
-        for row in np.flatnonzero(sized).tolist():
+        for row in [row for row, several in enumerate(headers) if several != ()]:
             several = headers[row]
-            sized[row] = several is not None and (
-                memory_bytes(keys[row], values[row], several) <= LARGEST_REPORT
+            sized[row] &= several is not None and (
+                int(sizes[row]) + memory_bytes(None, None, several) <= LARGEST_REPORT
             )
     return sized
 
