@@ -3,8 +3,8 @@
     python benchmarks/ingest.py [--reports N] [--repeat N] [--people N,...] [--attributes N,...]
 
 Each topic has 8 partitions and as many reports, keyed by person, whatever its number of people and
-attributes. `bare` is consume(1000) with librdkafka's defaults: the loop only counts messages without
-an error. `bare, ours` has the settings of stream-dp's reader, the bounds of a fetch among them.
+attributes. `bare` is consume(1000) with librdkafka's defaults: the loop only counts the messages
+without an error. `bare, ours` has the settings of stream-dp's reader, the bounds of a fetch among them.
 `decoding` is `bare` with msgspec in place of the count. `Python` and `compiled` read to the marker,
 decode, and fold the cells into the population; periods are not closed. Every
 run is a process of its own that measures its CPU, all of its threads. The runs take turns, and the

@@ -291,6 +291,7 @@ EXTRAS = {
         "stream_dp.services",
     ),
     "confluent_kafka": (
+        "stream_dp.log.compiled_kafka_reader",
         "stream_dp.log.kafka",
         "stream_dp.log.role_signature",
         "stream_dp.log.kafka_topics",
