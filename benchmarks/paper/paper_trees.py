@@ -59,7 +59,7 @@ class Trees(Cumulative):
             kind=CounterKind.TREE,
             neighbours=self.neighbours,
             present=self.present,
-            moves=self.moves,
+            crossed=self.crossed,
             share=self.size_share if self.present else Fraction(0),
             power=self.power,
         )

@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,14 @@ def test_a_benchmark_writes_rows_only_when_told(monkeypatch, tmp_path):
     assert json.loads(file.read_text())["rows"]["`add_remove`"] == [0.9444, 0.01]
     with pytest.raises(ValueError, match="coverage: 1 cells for 2 columns"):
         result_file.record("coverage", "`add_remove`", 0.9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", ["bun24", "kuo18"])
+def test_the_short_form_of_a_paper_runs(paper):
+    if not (ROOT.parent / "shared" / "data").is_dir():
+        pytest.skip("needs ../shared/data")
+    command = [sys.executable, str(ROOT / "benchmarks" / "papers.py"), "--short", paper]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{paper}: ")
