@@ -23,6 +23,7 @@ import readme
 import reports
 import result_figures
 import result_tables
+import sequence_pictures
 import study_keys
 
 MAKERS: dict[str, Callable[[], str]] = {
@@ -43,6 +44,7 @@ _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
 _TABLE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 _FIGURE = re.compile(r"<!-- figure: (.+?) -->")
 _PICTURE = re.compile(r"<!-- picture: (.+?) -->")
+_SEQUENCE = re.compile(r"<!-- sequence: (.+?) -->")
 _FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=.?(?:https?:)?//")
 
 
@@ -60,6 +62,7 @@ def on_page_content(html: str, **_: Any) -> str:
     """Called by MkDocs with the HTML of every page: Markdown would break lines of a figure."""
     html = _FIGURE.sub(lambda match: result_figures.svg(match[1]), html)
     html = _PICTURE.sub(lambda match: mechanism_pictures.svg(match[1]), html)
+    html = _SEQUENCE.sub(lambda match: sequence_pictures.svg(match[1]), html)
     return formulas.drawn(html)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import formulas
 import mechanism_pictures
 import pytest
+import sequence_pictures
 
 FOLDER = Path(__file__).parents[2] / "docs" / "mechanisms"
 PAGES = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.md")}
@@ -48,3 +49,11 @@ def test_a_proof_is_cited_and_names_its_check():
         assert "**Proof.**" in text
         assert "**Checked by** `tests/" in text
         assert any(f"../proofs/{path.name}" in page for page in PAGES.values()), path.name
+
+
+@pytest.mark.parametrize("name", sorted(sequence_pictures.SEQUENCES))
+def test_a_sequence_is_drawn_and_on_a_page(name):
+    assert sequence_pictures.svg(name).count("<svg") == 1
+    root = FOLDER.parents[1]
+    pages = [root / "deploy/OPERATIONS.md", root / "docs/explanation/architecture.md"]
+    assert any(f"<!-- sequence: {name} -->" in page.read_text("utf-8") for page in pages)
