@@ -131,6 +131,7 @@ FOLDERS = {
     "answers.answer": (["notebook_html"], False),
     "answers.blocks": (["errors"], False),
     "answers.factor_cache": (["answers.blocks"], False),
+    "answers.flat_answers": (["answers", "release", "study"], False),
     "answers.from_releases": (["answers", "release", "study"], False),
     "answers.panel_counts": (["panel"], False),
     "answers.published_log": (["answers.panel_counts", "panel", "release", "study"], False),

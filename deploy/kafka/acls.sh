@@ -8,6 +8,7 @@
 #   OPERATORS, WORKERS, AGGREGATORS             principals, several with spaces between them
 #   BATCHES       yes: the study has batch releases, with operators and workers of their jobs
 #   PARTS         yes: periods are closed in parts, by aggregators; operators announce markers
+#   ESTIMATES     yes: answers have a topic, estimates = true below [run]
 #   KAFKA_ACLS    the tool; kafka-acls.sh
 #
 # What is not granted is refused: topics are made by an administrator (stream-dp topics), and
@@ -89,6 +90,10 @@ if [ "$side" != confidential ]; then
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.releases"
     grant "$releaser" "Write Describe" --transactional-id "$public.publisher"
     grant "$analysts" "Read Describe" --topic "$public.releases"
+    if [ "${ESTIMATES:-no}" = yes ]; then
+        grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.estimates"
+        grant "$analysts" "Read Describe" --topic "$public.estimates"
+    fi
     grant "$releaser $analysts" "Describe" --group "$public.reader"
     grant "$releaser" "Read" --group "$public.publisher"
 fi

@@ -20,7 +20,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     run = deployment.run
-    private, public = topics_of(deployment.study, run.partitions, run.engine != "here")
+    private, public = topics_of(
+        deployment.study, run.partitions, run.engine != "here", run.estimates
+    )
     lines, problems = [], []
     with closing(deployment.log()) as log, closing(deployment.public()) as published:
         for side, partitions in ((log, private), (published, public)):

@@ -10,6 +10,7 @@ from stream_dp.study.topics import (
     CLOCK,
     CLOSES,
     DEAD_LETTERS,
+    ESTIMATES,
     GROUPS,
     HEARTBEATS,
     JOBS,
@@ -43,6 +44,7 @@ _TOPICS = {
     TRANSCRIPTS: ("send", "The rounds of jobs, each decided once. Confidential."),
     RESULTS: ("send", "Data sets that workers have fitted. Confidential."),
     RELEASES: ("send", "What is published, a chain of messages. Public."),
+    ESTIMATES: ("send", "The answers of each publication, a record each. Public."),
 }
 
 
@@ -51,7 +53,7 @@ def asyncapi(study: Study, run: Run) -> Json:
 
     A log that is a file has the same topics under their bare names, and no server.
     """
-    private, public = topics_of(study, run.partitions, run.engine != "here")
+    private, public = topics_of(study, run.partitions, run.engine != "here", run.estimates)
     contents = messages(study, run)
     servers, channels, operations = {}, {}, {}
     for server, url, partitions in (("log", run.log, private), ("public", run.public, public)):

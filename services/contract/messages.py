@@ -25,6 +25,7 @@ from ..jobs.job_records import Job, JobStudy
 from ..jobs.known_interactions import PUBLISHED, panels_of
 from ..journal.journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from ..process.heartbeats import Heartbeat
+from .answer_records import CONNECT_SCHEMA, answer_schema
 from .json_schema import SHARED, Schema, all_of, matching, object_of, shared, typed
 from .report_schemas import report_schema
 
@@ -93,7 +94,16 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
         private[topics.REPORTS]["faultyRow"] = _faulty_row()
     if run.encryption is not None:
         private |= {t: {"sealed": _sealed()} for t in private if t not in topics.UNSEALED}
-    return {**private, topics.RELEASES: _releases(study, source, signed)}
+    public = {topics.RELEASES: _releases(study, source, signed)}
+    return {**private, **public, topics.ESTIMATES: {"estimate": _estimate()}}
+
+
+def _estimate() -> Schema:
+    return _message(
+        "An answer of a publication, with the schema that Kafka Connect reads.",
+        object_of({"schema": {"const": CONNECT_SCHEMA}, "payload": answer_schema()}),
+        key=_TEXT,
+    )
 
 
 def _binding(study: Study) -> Schema:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stream_dp.log.log import Writer
+from stream_dp.log.message import Message
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
 from ..journal.journal import Entry, certified_charges
 from ..process.events import KEY_CHANGED, Event, Tell
+from .answer_topic import AnswerTopic
 from .clocks import Clocks
 from .releaser_facts import Facts, delayed_release_time
 
@@ -25,6 +27,7 @@ class Publisher:
     poll: seconds between two checks of the clock.
     certified: the charges of all public releases, as certificates state them.
     meanwhile: called every `poll` seconds during a wait for a scheduled time.
+    answers: the topic of answers, where the service fills one.
     """
 
     study: Study
@@ -37,9 +40,15 @@ class Publisher:
     poll: float
     certified: Ledger
     meanwhile: Callable[[], None]
+    answers: AnswerTopic | None = None
 
-    def follow(self, published: Sequence[Entry]) -> None:
-        """Sets the public facts to the facts of published entries."""
+    def follow(self, published: Sequence[Entry], chain: Sequence[Message]) -> None:
+        """Sets the public facts to those of published entries, and writes missing answers.
+
+        chain: the messages of the entries.
+        """
+        if self.answers is not None:
+            self.answers.catch_up(chain)
         index = -1
         for entry in published:
             index += len(entry.published)
@@ -74,9 +83,13 @@ class Publisher:
             finally:
                 self.facts.paused = False
         self.at("publish")
-        self.writer.commit(entry.public_records())
+        records = entry.public_records()
+        self.writer.commit(records)
         self._show(entry, self.facts.published.index + len(entry.published))
         self.at("published")
+        if self.answers is not None:
+            self.answers.add(records)
+            self.at("answered")
         if (job := entry.result_of) is not None:
             (charge,) = certified_charges(entry, self.study)
             message = f"published the result of job {job}"

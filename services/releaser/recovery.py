@@ -15,7 +15,7 @@ from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.release.study_plan import study_plan
 from stream_dp.study import Study
-from stream_dp.study.topics import REPORTS, topics_of
+from stream_dp.study.topics import REPORTS
 
 from ..aggregator.manifests import newest_files, read_population
 from ..groups.place_table import PlacesTable
@@ -33,12 +33,12 @@ from .input_reading import Inputs
 from .releaser_facts import Facts
 
 
-def make_topics(study: Study, log: Log, public: Log, partitions: int, *, parts: bool) -> None:
+def make_topics(log: Log, public: Log, topics: tuple[dict[str, int], dict[str, int]]) -> None:
     """Creates missing topics. Raises UserError for faulty topics.
 
-    partitions: of the reports. parts: whether periods are closed in parts.
+    topics: the confidential and the public topics with their numbers of partitions.
     """
-    confidential, published = topics_of(study, partitions, parts)
+    confidential, published = topics
     log.create(confidential)
     public.create(published)
     problems = log.faults(confidential) + public.faults(published)

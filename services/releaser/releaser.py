@@ -30,7 +30,7 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.study.topics import RELEASES, REPORTS
+from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
 from ..aggregator.manifests import newest_files
 from ..groups.place_table import PlacesTable
@@ -44,6 +44,7 @@ from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
 from . import decision, recovery, signing_keys
+from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
 from .child import Child
 from .clocks import Clocks, steady
@@ -80,6 +81,7 @@ class Releaser:
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
     witness, new_witness: the witness's log or None, and whether it is new to a begun study.
     aggregation: how periods are closed in parts; None to close them in this process.
+    estimates: whether answers go to a public topic.
     """
 
     plan: Plan
@@ -103,6 +105,7 @@ class Releaser:
     aggregation: Aggregation | None = None
     witness: Log | None = None
     new_witness: bool = False
+    estimates: bool = False
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -188,7 +191,8 @@ class Releaser:
         wait, before their time.
         """
         parts = self.aggregation is not None
-        recovery.make_topics(self.plan.study, self.log, self.public, self.partitions, parts=parts)
+        topics = topics_of(self.plan.study, self.partitions, parts, self.estimates)
+        recovery.make_topics(self.log, self.public, topics)
         owned = owned_journal(self.log, self.facts, service=not until_idle)
         writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
@@ -200,8 +204,10 @@ class Releaser:
             signer=self.signer,
             at=self.at,
         )
-        self._keep_plan(entries)
-        study = self.plan.study
+        plan = journal_checks.begun_plan(entries, self.plan.study)
+        if plan.study.description != self.plan.study.description:
+            self.tell(events.DESCRIPTION_CHANGED)
+        study, self.plan, self.facts.study = plan.study, plan, plan.study
         publisher = Publisher(
             study=study,
             writer=public,
@@ -213,6 +219,7 @@ class Releaser:
             poll=_POLL,
             certified=self.plan.ledger(),
             meanwhile=pulse.require,
+            answers=AnswerTopic(study, self.public, public) if self.estimates else None,
         )
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
@@ -224,7 +231,7 @@ class Releaser:
             self._note(writer, entries, key, "key-changed")
             waiting.append(entries[-1])
         writer.mark(restored_logs.Mark.of(entries[-1].message).content)
-        publisher.follow(published)
+        publisher.follow(published, chain)
         witness.advance(Sight.of(entries))
         self.at("witnessed")
         for entry in waiting:
@@ -254,13 +261,6 @@ class Releaser:
             run.jobs = self._begin_jobs(entries, snapshots, members, stack)
         publisher.meanwhile = run.keep_working
         return run
-
-    def _keep_plan(self, entries: list[Entry]) -> None:
-        """Keeps to the design and the description that the study began with."""
-        plan = journal_checks.begun_plan(entries, self.plan.study)
-        if plan.study.description != self.plan.study.description:
-            self.tell(events.DESCRIPTION_CHANGED)
-        self.plan, self.facts.study = plan, plan.study
 
     def _begin_jobs(
         self,

@@ -39,6 +39,7 @@ def releaser_of(
         signer=deployment.signing_key("signing"),
         signer_before=deployment.signing_key("signing_before"),
         aggregation=aggregation_of(deployment),
+        estimates=deployment.run.estimates,
     )
 
 

@@ -24,7 +24,8 @@ from .signing import SigningKey
 # Room for headers and framing under the log's limit for a record.
 MAX_PART = 900_000
 START = "0" * 64
-_PART = "stream-dp-part"
+PART = "stream-dp-part"  # the header with the name of a part
+MANIFEST = b"manifest"  # and its value for a manifest
 PartListing = tuple[str, int, str]  # name, bytes, SHA-256
 SIGNATURE = "stream-dp-signature"  # the header of a manifest that is signed (signing.py)
 _AT_ONCE = 20  # records of one read: a record is up to a megabyte
@@ -134,7 +135,7 @@ def message_records(
             *common,
             ("ce_id", f"{sent.index}/{name}".encode()),
             ("content-type", media.encode()),
-            (_PART, name.encode()),
+            (PART, name.encode()),
             *extra_headers,
         )
         return Record(
@@ -153,7 +154,7 @@ def message_records(
 
 def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
     """Returns the parts among a message's records, without its manifest."""
-    named = [(dict(r.headers)[_PART].decode(), r.value or b"") for r in sent]
+    named = [(dict(r.headers)[PART].decode(), r.value or b"") for r in sent]
     return tuple((name, data) for name, data in named if name != "manifest")
 
 
@@ -169,7 +170,7 @@ def listed_parts(contents: Iterable[tuple[str, bytes]]) -> list[PartListing]:
 
 def part_name(record: Stored) -> str:
     """Returns the name of the part in a record, `manifest` for the manifest."""
-    return record.header(_PART).decode("utf-8", "replace")
+    return record.header(PART).decode("utf-8", "replace")
 
 
 def check_topic(log: Log, topic: str, label: str) -> None:

@@ -48,6 +48,9 @@ class Run(Declaration):
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None
     """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
+    estimates: bool = False
+    """`true`: each publication's answers also go to the public topic `estimates`, a record each,
+    from which a sink of Kafka Connect fills a table."""
     input: Input = Input()
     """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from . import Study
 
-RELEASES = "releases"  # the only public one
+RELEASES = "releases"  # public
+ESTIMATES = "estimates"  # public: answers for other systems, where [run] asks for them
 STUDY = "study"  # whose log it is
 REPORTS = "reports"
 DEAD_LETTERS = "dead-letters"
@@ -27,7 +28,11 @@ JOB_TOPICS = {GROUPS: 1, JOBS: 1, TRANSCRIPTS: 1, RESULTS: 1}
 
 
 def topics(
-    partitions: int, batches: bool = False, scheduled: bool = True, parts: bool = False
+    partitions: int,
+    batches: bool = False,
+    scheduled: bool = True,
+    parts: bool = False,
+    estimates: bool = False,
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The confidential and the public topics, with their numbers of partitions.
 
@@ -35,6 +40,7 @@ def topics(
     batches: whether the study has batch releases.
     scheduled: whether the calendar closes periods.
     parts: whether periods are closed in parts.
+    estimates: whether answers have a topic.
     """
     private = {
         STUDY: 1,
@@ -45,11 +51,13 @@ def topics(
         **({CLOCK: 1} if scheduled else {}),
         **(PART_TOPICS if parts else {}),
     }
-    return {**private, **(JOB_TOPICS if batches else {})}, {RELEASES: 1}
+    public = {RELEASES: 1, **({ESTIMATES: 1} if estimates else {})}
+    return {**private, **(JOB_TOPICS if batches else {})}, public
 
 
 def topics_of(
-    study: Study, partitions: int, parts: bool = False
+    study: Study, partitions: int, parts: bool = False, estimates: bool = False
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The confidential and the public topics of a study."""
-    return topics(partitions, bool(study.batches), study.periods.close != "marker", parts)
+    scheduled = study.periods.close != "marker"
+    return topics(partitions, bool(study.batches), scheduled, parts, estimates)

@@ -21,7 +21,7 @@ from stream_dp.services.monitor.front import READY
 from stream_dp.services.releaser.listeners import ConfidentialMetrics, PublicMetrics
 from stream_dp.services.releaser.releaser_facts import Facts, InputFacts
 from stream_dp.study import Run
-from stream_dp.study.topics import RELEASES, topics
+from stream_dp.study.topics import ESTIMATES, RELEASES, topics
 from stream_dp.studyfile import load_study
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
@@ -196,10 +196,10 @@ def test_metrics_that_are_named_exist(tmp_path: Path) -> None:
 
 def test_access_lists_name_every_topic_and_role() -> None:
     text = (DEPLOY / "kafka" / "acls.sh").read_text()
-    private, public = topics(1, batches=True, parts=True)
+    private, public = topics(1, batches=True, parts=True, estimates=True)
     assert set(re.findall(r"\$private\.([\w-]+)", text)) == {*private, "releaser", "reader"}
     assert set(re.findall(r"\$public\.([\w-]+)", text)) == {*public, "publisher", "reader"}
-    assert set(public) == {RELEASES}
+    assert set(public) == {RELEASES, ESTIMATES}
 
 
 def test_compose_overrides_what_a_study_file_has() -> None:

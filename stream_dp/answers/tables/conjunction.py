@@ -111,14 +111,17 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
     return list(dict.fromkeys([*people_examples, *mixed, f"{unit}s: {groups[0]} & {people[0]}"]))
 
 
-def small_conjunctions(published: PublishedTables) -> Iterator[Conjunction]:
-    """Every value of every column and, for tables with few values, every pair of two columns."""
+def small_conjunctions(published: PublishedTables, *, paired: bool = True) -> Iterator[Conjunction]:
+    """Every value of every column and, for tables with few values, every pair of two columns.
+
+    paired: whether pairs are wanted.
+    """
     for table, names in published.names.items():
         columns = {name: published.columns[table][name] for name in names}
         prefix = "" if "groups" not in published.tables else "people: "
         prefix = f"{_unit(published)}s: " if table == "groups" else prefix
         pairs = list(combinations(names, 2))
-        if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED:
+        if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED or not paired:
             pairs = []
         for cell_columns in [*((name,) for name in names), *pairs]:
             for cell in product(*(range(len(columns[name])) for name in cell_columns)):

@@ -64,9 +64,12 @@ class Conjunctions:
         """The answer to a query in words. Raises UserError if `text` is no query."""
         return self._answered(published, parse_conjunction(text, published), count=count)
 
-    def every(self, published: PublishedTables) -> Iterator[Answer]:
-        """The answers to all queries for one or two columns, as counts and as shares."""
-        for query in small_conjunctions(published):
+    def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
+        """The answers to all queries for one or two columns, as counts and as shares.
+
+        paired: whether for two columns, too.
+        """
+        for query in small_conjunctions(published, paired=paired):
             yield self._answered(published, query, count=True)
             with suppress(UserError):  # of how many people is not known well enough
                 yield self._answered(published, query, count=False)

@@ -1,0 +1,110 @@
+"""The public topic of answers: once each, whatever happens, and from published bytes alone."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from kit.panels import LABELS, PERIODS, StudyFolder, markers, report
+
+from stream_dp.answers.flat_answers import flat_answers
+from stream_dp.client import PublicLog
+from stream_dp.services.contract.answer_records import CONNECT_SCHEMA, KEY, answer_schema
+from stream_dp.study.topics import ESTIMATES, RELEASES
+
+
+class Killed(Exception):
+    """The releaser was stopped at a step."""
+
+
+def stop_at(step: str, times: int):
+    seen = []
+
+    def at(name: str) -> None:
+        seen.append(name)
+        if seen.count(step) == times:
+            raise Killed
+
+    return at
+
+
+@pytest.fixture
+def sent(place: StudyFolder) -> StudyFolder:
+    place.send([report(0, "p", label, {"work": "yes"}) for label in LABELS])
+    place.send(markers(PERIODS))
+    return place
+
+
+def records(place: StudyFolder):
+    with place.public() as public:
+        return public.read(ESTIMATES, {0: 0}, 100_000, 0).records
+
+
+def answers(place: StudyFolder):
+    return [json.loads(record.value)["payload"] for record in records(place)]
+
+
+def expected(place: StudyFolder):
+    """The answers that anybody computes from the public log."""
+    with place.public() as log:
+        public = PublicLog(log)
+    every = [flat_answers(public.study, release) for release in public.published]
+    return [answer._asdict() for answers in every for answer in answers]
+
+
+def test_the_topic_has_the_answers_of_every_publication(sent: StudyFolder) -> None:
+    assert sent.run(estimates=True)
+    assert answers(sent) == expected(sent)
+    assert {json.loads(r.value)["schema"]["name"] for r in records(sent)} == {"stream-dp.estimate"}
+    keys = [json.loads(record.key) for record in records(sent)]
+    assert keys == [[answer[name] for name in KEY] for answer in answers(sent)]
+    assert len({tuple(key) for key in keys}) == len(keys)
+    with sent.public() as public:
+        releases = public.read(RELEASES, {0: 0}, 100_000, 0).records
+    assert {record.time for record in records(sent)} <= {record.time for record in releases}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("step", ["published", "publish", "answered", "committed"])
+def test_a_crash_at_any_step_neither_loses_nor_repeats_an_answer(
+    sent: StudyFolder, step: str, times: int
+) -> None:
+    with pytest.raises(Killed):
+        sent.run(estimates=True, at=stop_at(step, times))
+    assert sent.run(estimates=True)
+    assert answers(sent) == expected(sent)
+    assert sent.run(estimates=True)
+    assert answers(sent) == expected(sent)
+
+
+def test_a_study_that_has_begun_gets_all_its_answers(sent: StudyFolder) -> None:
+    with pytest.raises(Killed):
+        sent.run(at=stop_at("published", 3))
+    assert sent.run(estimates=True)
+    assert answers(sent) == expected(sent)
+
+
+def test_the_releases_are_the_same_with_and_without_the_topic(sent: StudyFolder, tmp_path) -> None:
+    copy = sent.copy(tmp_path / "copy")
+    assert sent.run(estimates=True)
+    assert copy.run()
+    tables = []
+    for folder in (sent, copy):
+        with folder.public() as log:
+            releases = PublicLog(log).releases
+        tables.append([(r.certificate, r.measurements.to_pydict()) for r in releases])
+    assert tables[0] == tables[1]
+
+
+def test_the_schema_for_connect_is_that_of_the_answers(sent: StudyFolder) -> None:
+    assert sent.run(estimates=True)
+    for answer in answers(sent):
+        jsonschema.validate(answer, answer_schema())
+    fields = [field["field"] for field in CONNECT_SCHEMA["fields"]]
+    assert fields == [*answer_schema()["properties"]]
+    assert {f["field"] for f in CONNECT_SCHEMA["fields"] if f["optional"]} == {
+        "error",
+        "lower",
+        "upper",
+    }
