@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stream_dp.batch.synthesizer import FitContext, Synthesizer
 from stream_dp.errors import UserError
 from stream_dp.release.arrow import NamedParts, measurement_table
+from stream_dp.release.published_rules import keeps_rules
 from stream_dp.release.published_tables import (
     BatchCertificate,
     Provenance,
@@ -73,6 +74,8 @@ def table_certificate(
     tables, measured = read_tables(column_values(study, release), parts)
     if not has_declared_roles(study, tables):
         raise UserError("a result has groups whose roles are not as the study declares")
+    if not keeps_rules(study, release, tables):
+        raise UserError("a result has groups that break a rule of the study")
     return batch_certificate(
         study,
         release,

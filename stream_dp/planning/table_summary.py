@@ -64,6 +64,7 @@ class PlannedDataSet:
                 f"  but the first with rho = {float(self.first):.6g}, on which the later ones build"
             )
         yield from (f"  {phase.text}" for phase in self.phases)
+        yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
         if exact:
             tables = ", ".join(TABLES[release.family])
             yield f"  looks at: {LOOKED_AT[release.family]}; publishes: {tables}"

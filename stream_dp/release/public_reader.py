@@ -26,6 +26,7 @@ from stream_dp.study.faults import contradictions
 from .arrow import read_measurements
 from .published import Published, refusal
 from .published_panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate, read_estimates, read_panel
+from .published_rules import keeps_rules
 from .published_sizes import ALL, PublishedSizes
 from .published_tables import (
     BATCH_TYPE,
@@ -221,6 +222,8 @@ def _check_data_set(study: Study, declared: TableRelease, data_set: DataSet) -> 
         raise Inconsistent("a measurement is no number of people")
     if not has_declared_roles(study, tables):
         raise Inconsistent("a group has not the roles that the study declares")
+    if not keeps_rules(study, declared, tables):
+        raise Inconsistent("a group breaks a rule that the study declares")
 
 
 def _sizes_statement(study: Study, declared: SizesRelease) -> Statement:

@@ -171,7 +171,7 @@ class DeclaredKind:
 
 
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
-_PICKED = ("rounds", "per_round", "ways", "relations")
+_PICKED = ("rounds", "per_round", "ways", "relations", "rules")
 _GROUPS = "groups.workload.groups_plan"
 _OF_PEOPLE = ("fuse", "first", "derived")  # of every table of people
 _PEOPLE = Synthesizer(

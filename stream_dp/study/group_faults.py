@@ -13,6 +13,7 @@ from .match_faults import match_faults
 from .periods import Periods
 from .place_faults import sizes_faults
 from .sections import Sections
+from .structural_rules import rule_faults
 from .table_releases import DataSetRelease, PeopleRelease, is_of_people
 from .thresholds import linear_faults
 
@@ -151,10 +152,31 @@ def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
         groups = sections.groups
         if groups.roles is None and batch.relations is not None:
             yield ".relations: no [groups.roles] say who is related to whom; leave it out"
+        yield from _rules_faults(batch, groups, sections)
         if groups.roles is not None and not batch.synthesizer.roles:
             yield f": '{batch.kind}' knows nothing of [groups.roles]; take another kind"
         if KEY_COLUMN in {*groups.attributes, *batch.attributes}:
             yield f": the name '{KEY_COLUMN}' is reserved for the key of a group"
+
+
+def _rules_faults(batch: BatchRelease, groups: Groups, sections: Sections) -> Iterator[str]:
+    """Faults of structural rules. All attributes of the release are declared."""
+    if batch.rules is None:
+        return
+    if "rules" not in batch.synthesizer.settings:
+        yield f".rules: '{batch.kind}' keeps none; leave them out"
+        return
+    if groups.roles is None:
+        yield ".rules: no [groups.roles] say who is head, spouse and child; declare them"
+        return
+    attributes = {name: sections.attributes[name] for name in batch.names}
+    if groups.roles is not None and not any(
+        a.number or a.problems("") for a in attributes.values()
+    ):
+        columns = {name: tuple(a.symbols) for name, a in attributes.items()}
+        others = bool(groups.roles.others)
+        faults = rule_faults(batch.structural_rules, columns, others=others, most=groups.most)
+        yield from (f".rules{fault}" for fault in faults)
 
 
 Faults = Callable[..., Iterator[str]]  # of a release's own declaration, and the sections

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from stream_dp.errors import UserError
 
@@ -17,6 +17,7 @@ from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
 from .match_releases import MatchRelease
 from .place_releases import SizesRelease
+from .structural_rules import Rule
 from .table_releases import DataSetRelease, PeopleRelease, TableRelease
 
 if TYPE_CHECKING:
@@ -27,7 +28,26 @@ else:
 KEY_COLUMN, SIZE_COLUMN = "group", "size"
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
 ROWS, RELATIONS = 200, Fraction(1, 2)  # where a release does not declare them
+_OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
 _Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
+
+
+def _rule_text(text: str) -> str:
+    """The text of a structural rule."""
+    try:
+        Rule.read(text)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _rules(texts: object) -> object:
+    """None for no rules: an empty list and a missing key are the same declaration."""
+    return texts or None
+
+
+_RuleText = Annotated[str, Field(strict=True, max_length=200), AfterValidator(_rule_text)]
+_Rules = Annotated[tuple[_RuleText, ...] | None, BeforeValidator(_rules)]
 
 
 class GroupAttribute(Declaration):
@@ -95,6 +115,14 @@ class BatchRelease(TableRelease):
     relations: Probability | None = None
     """The part of `rho` that measures relatives by themselves, where `[groups.roles]` says who they
     are: 1/2 where it is not declared."""
+    rules: _Rules = None
+    """What the world rules out, such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`.
+    Every synthetic group keeps every rule; `[groups.roles]` says who is who."""
+
+    @property
+    def structural_rules(self) -> tuple[Rule, ...]:
+        """The rules, read."""
+        return tuple(map(Rule.read, self.rules or ()))
 
     def settings(self, roles: bool) -> dict[str, object]:
         """The parameters of the kind in this declaration, defaults included, as JSON values.
@@ -102,11 +130,13 @@ class BatchRelease(TableRelease):
         roles: whether the groups declare roles.
         """
         used = set(self.synthesizer.settings)
-        settings = self.model_dump(mode="json", include=used - {"rows", "relations"})
+        settings = self.model_dump(mode="json", include=used - _OPTIONAL)
         if "rows" in used:
             settings["rows"] = self.rows or ROWS
         if roles and "relations" in used:
             settings["relations"] = str(self.relations or RELATIONS)
+        if roles and "rules" in used:
+            settings["rules"] = list(self.rules or ())
         return settings
 
 

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag, field_validator
 from .families import KINDS, Family, Kind, Synthesizer, kinds_of
 from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
 from .periods import period_text
+from .structural_rules import Rule
 from .thresholds import Linear
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class DataSetRelease(Declaration):
     def names(self) -> tuple[str, ...]:
         """The names of the columns of people's answers."""
         return tuple(answer.column for answer in self.answers)
+
+    @property
+    def structural_rules(self) -> tuple[Rule, ...]:
+        """What the world rules out about the members of a group."""
+        return ()
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
         """The rho of each of so many data sets, in order; together so many times `rho`."""
@@ -182,6 +188,11 @@ class PeopleRelease(TableRelease):
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
     region's density. They are left out of the fit, and derived in the table."""
+
+    @property
+    def structural_rules(self) -> tuple[Rule, ...]:
+        """What the world rules out about the members of a group."""
+        return ()
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
         if self.fuse is False or data_sets < 2:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study.group_releases import SIZE_COLUMN
+from stream_dp.study.structural_rules import Rule
 
 MOST_VALUES = 1 << 15  # of a column: the targets of queries are 16 bits, -1 is free
 
@@ -86,6 +87,7 @@ class Domain:
     person: attributes of people.
     most: the largest number of members.
     roles: who is related to whom; None if that is unknown.
+    rules: sound rules that every synthetic group keeps; real groups may break them.
     All names are different. Raises UserError with a line for each fault.
     """
 
@@ -93,6 +95,7 @@ class Domain:
     person: tuple[Column, ...]
     most: int
     roles: Roles | None = None
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         names = [c.name for c in (*self.group, *self.person)]

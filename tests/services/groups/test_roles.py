@@ -236,7 +236,7 @@ def test_relatives_have_a_part_of_rho_where_there_are_roles(tmp_path: Path) -> N
         (release,) = study.batches or ()
         assert isinstance(release, BatchRelease)
         stated = {"rounds": 1, "per_round": 40, "ways": 2}
-        assert release.settings(True) == {**stated, "rows": 20, "relations": part}
+        assert release.settings(True) == {**stated, "rows": 20, "relations": part, "rules": []}
         assert release.settings(False) == {**stated, "rows": 20}
         certificate = base_certificate(
             study,

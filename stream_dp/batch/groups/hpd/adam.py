@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...extra import jax, jnp, optax
 from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
+from .row_supports import RowSupports
 
 Params = dict[str, NDArray[np.float32]]
 _SMALL = 1e-8
@@ -66,9 +67,11 @@ class _Carry(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def compiled_shares(layout: ModelLayout, params: Logits, chunks: QueryChunks) -> jax.Array:
+def compiled_shares(
+    layout: ModelLayout, params: Logits, chunks: QueryChunks, supports: RowSupports | None = None
+) -> jax.Array:
     """(chunks, length) answers, as shares of groups or people."""
-    return all_shares(layout, params, chunks)
+    return all_shares(layout, params, chunks, supports)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -77,12 +80,14 @@ def adam(
     params: Logits,
     chunks: QueryChunks,
     settings: tuple[Array, Array, Array],
+    supports: RowSupports | None = None,
 ) -> tuple[Logits, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
     """The iterate of least error, among `params` and all updates, and the fields of `FitSummary`.
 
     Stops as soon as the error or a parameter is not finite; the result is finite if `params` and
     their error are. settings: steps, rate and decay (`AdamSettings.as_arguments`), which are
-    arguments of the compiled program, so that a change does not compile it anew.
+    arguments of the compiled program, so that a change does not compile it anew. supports: of the
+    mixture rows; the gradient of what they leave out is 0.
     """
     steps, rate, decay = settings
     rows = next(iter(params.values())).shape[1]
@@ -92,7 +97,7 @@ def adam(
     transform = optax.scale_by_adam(eps=_SMALL / rows)
 
     def update(c: _Carry) -> _Carry:
-        value, gradient = loss_and_gradient(layout, c.params, chunks)
+        value, gradient = loss_and_gradient(layout, c.params, chunks, supports)
         finite = jnp.isfinite(value)
         for array in c.params.values():
             finite = finite & jnp.isfinite(array).all()

@@ -21,24 +21,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .model_arrays import ModelLayout, power_of_two
+from .row_supports import RowSupports
 
 DrawnCodes = NDArray[np.int16]
 _GOLDEN = (5**0.5 - 1) / 2
 
 
 def draw_households(
-    layout: ModelLayout, logits: Mapping[str, NDArray[np.floating]], groups: int, seed: int
+    layout: ModelLayout,
+    logits: Mapping[str, NDArray[np.floating]],
+    groups: int,
+    seed: int,
+    supports: RowSupports | None = None,
 ) -> tuple[DrawnCodes, DrawnCodes, NDArray[np.int64]]:
     """Codes of groups (groups, columns), the size last; of people (N, columns); group_of (N,).
 
     People are in the order of their groups; with roles the head first, then the spouse, the
     children and the others. logits: (length, K) for each of `layout.heads`.
+    supports: what rows may hold; nothing else is ever drawn.
     """
-    draws = _Groups(np.random.default_rng(seed), groups, logits["group"].shape[1])
+    weights = logits["row"][0] if layout.weighted else np.zeros(logits["group"].shape[1])
+    draws = _Groups(np.random.default_rng(seed), groups, weights)
     everyone = np.arange(groups)
 
-    composition = sum(logits[name][index] for name, index in layout.counts.items())
-    filled = layout.filled[draws.choose(np.asarray(composition), everyone)]
+    composition = np.asarray(sum(logits[name][index] for name, index in layout.counts.items()))
+    of_slot = logits["person"].reshape(layout.slots, -1, draws.rows)
+    if supports is not None:
+        composition = np.where(supports.composition, composition, -np.inf)
+        of_slot = np.where(supports.person, of_slot, -np.inf)
+    filled = layout.filled[draws.choose(composition, everyone)]
     group = np.empty((groups, len(layout.group_values) + 1), np.int16)
     start = 0
     for column, values in enumerate(layout.group_values):
@@ -47,7 +58,6 @@ def draw_households(
     group[:, -1] = filled.sum(axis=1) - 1
 
     people = np.zeros((groups, layout.slots, len(layout.person_values)), np.int16)
-    of_slot = logits["person"].reshape(layout.slots, -1, draws.rows)
     types = layout.types
     for slot in range(layout.slots):
         filling, start = np.flatnonzero(filled[:, slot]), 0
@@ -74,10 +84,15 @@ class _Groups:
     block: (groups,), in this order, equal for groups whose draws were all equal.
     """
 
-    def __init__(self, rng: np.random.Generator, groups: int, rows: int) -> None:
-        self.rng, self.rows = rng, rows
-        self.row = rng.permutation((np.arange(groups) + rng.random()) * rows // groups % rows)
-        self.row = self.row.astype(np.int64)
+    def __init__(
+        self, rng: np.random.Generator, groups: int, weights: NDArray[np.floating]
+    ) -> None:
+        """weights: (K,) logits of the rows."""
+        self.rng, self.rows = rng, len(weights)
+        reach = np.cumsum(np.exp(weights - weights.max(), dtype=np.float64))
+        even = (np.arange(groups) + rng.random()) / groups
+        self.row = rng.permutation(np.searchsorted(reach / reach[-1], even, side="right"))
+        self.row = np.minimum(self.row, self.rows - 1)
         self.order = np.argsort(self.row, kind="stable")  # a random order within a row
         self.block = self.row[self.order]
 

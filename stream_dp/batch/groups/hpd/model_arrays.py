@@ -53,12 +53,14 @@ class ModelLayout:
     max_size: the largest number of members.
     types: the slots of members with roles, each kind filled in order; None: members have no roles
         and fill the slots 1..most in order.
+    weighted: whether mixture rows have weights, which are fitted; otherwise all weigh the same.
     """
 
     group_values: tuple[int, ...]
     person_values: tuple[int, ...]
     max_size: int
     types: RoleSlots | None = None
+    weighted: bool = False
 
     @property
     def slots(self) -> int:
@@ -90,6 +92,7 @@ class ModelLayout:
         if self.types is None:
             return lengths | {"size": self.max_size}
         lengths |= {"spouse": 2, "child": self.types.children + 1}
+        lengths |= {"row": 1} if self.weighted else {}
         if self.types.other_slots:
             lengths |= {"other": self.types.other_slots + 1}
             lengths |= {"role": self.types.other_slots * len(self.types.other_codes)}
@@ -149,7 +152,13 @@ def model_layout(domain: Domain, other_slots: int | None = None) -> ModelLayout:
         other_slots=others_room,
         other_codes=rest if others_room else (),
     )
-    return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most, types)
+    return ModelLayout(
+        domain.group_values[:-1],
+        domain.person_values,
+        domain.most,
+        types,
+        weighted=bool(domain.rules),
+    )
 
 
 class EncodedQueries(NamedTuple):

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ from numpy.typing import NDArray
 from ...extra import jax, jnp
 from ..workload.queries import GROUP
 from .model_arrays import Array, EncodedQueries, ModelLayout, QueryChunks
+from .row_supports import RowSupports
 
 Logits = dict[str, jax.Array]
 Form = Callable[["ProbabilityTables", EncodedQueries], jax.Array]
@@ -63,7 +64,8 @@ class ProbabilityTables(NamedTuple):
     person: (slots, values + 1, K), likewise.
     filled: (slots, max_size + 1, K), w by the size asked for; index `max_size` is any size.
     paired: (children, max_size + 1, K), v.
-    composition: (compositions, K), P.
+    composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
+        weight, so that a mean over rows is a weighted one.
     people: (), E.
     """
 
@@ -75,17 +77,23 @@ class ProbabilityTables(NamedTuple):
     people: jax.Array
 
 
-def probability_tables(layout: ModelLayout, logits: Logits) -> ProbabilityTables:
-    """The tables of a model, by a softmax over the values of every column.
+def probability_tables(
+    layout: ModelLayout, logits: Logits, supports: RowSupports | None = None
+) -> ProbabilityTables:
+    """The tables of a model, by a softmax over the values of every column that a row may hold.
 
     logits: float32 (length, K) for each of `layout.heads`.
+    supports: of the rows; None: a row may hold everything.
     """
     rows = logits["group"].shape[1]
     group = _with_ones(_softmaxes(logits["group"], layout.group_values), (rows,))
-    person = _person(layout, logits)
-    composition = jax.nn.softmax(
-        sum(logits[name][index] for name, index in layout.counts.items()), axis=0
-    )
+    person = _person(layout, logits, supports)
+    sums: Any = sum(logits[name][index] for name, index in layout.counts.items())
+    if supports is not None:
+        sums = jnp.where(supports.composition, sums, -jnp.inf)
+    composition = jax.nn.softmax(sums, axis=0)
+    if layout.weighted:
+        composition = composition * (rows * jax.nn.softmax(logits["row"][0]))
     size = layout.filled.sum(axis=1)
     sized = np.stack([*(size == t + 1 for t in range(layout.max_size)), size > 0])
 
@@ -131,11 +139,14 @@ def _with_ones(blocks: list[jax.Array], shape: tuple[int, ...]) -> jax.Array:
     return jnp.concatenate([*blocks, jnp.ones((*shape[:-1], 1, shape[-1]))], axis=-2)
 
 
-def _person(layout: ModelLayout, logits: Logits) -> jax.Array:
+def _person(layout: ModelLayout, logits: Logits, supports: RowSupports | None) -> jax.Array:
     """(slots, values + 1, K). The column that states the role has the role of the slot."""
     slots, rows = layout.slots, logits["person"].shape[1]
     values = tuple(layout.person_values[c] for c in layout.free_columns)
-    blocks = _softmaxes(logits["person"].reshape(slots, sum(values), rows), values)
+    of_slot = logits["person"].reshape(slots, sum(values), rows)
+    if supports is not None:
+        of_slot = jnp.where(supports.person, of_slot, -jnp.inf)
+    blocks = _softmaxes(of_slot, values)
     types = layout.types
     if types is not None:
         fixed = jnp.asarray(layout.role_table())[:, :, None]
@@ -266,9 +277,11 @@ def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Arr
     return sums / jnp.where(q.level == GROUP, float(rows), t.people)
 
 
-def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.Array:
+def all_shares(
+    layout: ModelLayout, logits: Logits, chunks: QueryChunks, supports: RowSupports | None = None
+) -> jax.Array:
     """(chunks, length) answers, computed chunk by chunk; 0 in chunks of padding."""
-    t = probability_tables(layout, logits)
+    t = probability_tables(layout, logits, supports)
 
     def nothing(q: EncodedQueries) -> jax.Array:
         return jnp.zeros(q.level.shape, t.group.dtype)
@@ -284,14 +297,14 @@ def all_shares(layout: ModelLayout, logits: Logits, chunks: QueryChunks) -> jax.
 
 
 def loss_and_gradient(
-    layout: ModelLayout, logits: Logits, chunks: QueryChunks
+    layout: ModelLayout, logits: Logits, chunks: QueryChunks, supports: RowSupports | None = None
 ) -> tuple[jax.Array, Logits]:
     """Weighted squared error over all chunks, and its gradient with respect to the logits.
 
     Gradients with respect to the tables are summed chunk by chunk, and then propagated through the
     softmaxes once. So memory is the memory of a chunk and of two tables, for any number of queries.
     """
-    t, back = jax.vjp(partial(probability_tables, layout), logits)
+    t, back = jax.vjp(lambda p: probability_tables(layout, p, supports), logits)
     Carry = tuple[jax.Array, ProbabilityTables]
 
     def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:

@@ -26,6 +26,7 @@ from . import adam as fitting
 from .adam import AdamSettings, FitSummary, Params
 from .household_draw import draw_households
 from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
+from .row_supports import RowSupports, row_supports
 
 SPREAD = 1 / 16  # the variance of the first logits
 _LONGEST = 64  # queries per chunk: more are hardly faster, and pad short rounds
@@ -79,6 +80,11 @@ class HPD:
         return model_layout(self.domain, self.other_slots)
 
     @cached_property
+    def supports(self) -> RowSupports | None:
+        """What the rows may hold under the domain's rules."""
+        return row_supports(self.domain, self.layout, self.rows)
+
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter, by name."""
         return {name: (length, self.rows) for name, length in self.layout.heads.items()}
@@ -123,7 +129,7 @@ class HPD:
         encoded = self.encode(queries)
         chunks, position = pack_queries(self.layout, encoded, self.length, room=room)
         shares = np.asarray(
-            fitting.compiled_shares(self.layout, self._device_params(params), chunks)
+            fitting.compiled_shares(self.layout, self._device_params(params), chunks, self.supports)
         )
         return shares.reshape(-1)[position].astype(np.float64) * self.totals(encoded)
 
@@ -153,7 +159,8 @@ class HPD:
                 room=room,
             )
         best, summary = fitting.adam(
-            self.layout, self._device_params(params), chunks, settings.as_arguments()
+            *(self.layout, self._device_params(params), chunks, settings.as_arguments()),
+            self.supports,
         )
         first_error, best_error, updates, finite = (x.item() for x in summary)
         if not np.isfinite(best_error):  # not even the error of the first parameters: they stay
@@ -164,7 +171,8 @@ class HPD:
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; a function of the seed."""
         self._require_shapes(params)
-        return Hierarchy(self.domain, *draw_households(self.layout, params, groups, seed))
+        drawn = draw_households(self.layout, params, groups, seed, self.supports)
+        return Hierarchy(self.domain, *drawn)
 
     def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
         """(n,) the number of groups, or of people, of which an answer is a share."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 
 from ...data.domain import Domain, Hierarchy, Int64Array
+from ...data.kept_rules import groups_that_break
 
 MOST_TYPES = 200_000
 
@@ -46,7 +47,8 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
 
     Under the prior every composition (the size, or the numbers of spouses, children and others) is
     equally likely, and all members and group attributes are uniform and independent. The weight of
-    a type is the sum over all orders of its members. Raises UserError if there are too many types.
+    a type is the sum over all orders of its members. Types that break a rule of the domain are left
+    out. Raises UserError if there are too many types.
     """
     require_few_types(domain)
     kinds, compositions = _kinds(domain), list(_compositions(domain))
@@ -76,7 +78,21 @@ def group_types(domain: Domain) -> tuple[Hierarchy, NDArray[np.float64]]:
     )
     group_of = np.repeat(np.arange(len(groups)), np.tile(sizes, len(attributes)))
     types = Hierarchy(domain, groups, np.tile(people, (len(attributes), 1)), group_of)
-    return types, np.tile(np.concatenate(weights), len(attributes)) / len(attributes)
+    return _kept_types(types, np.tile(np.concatenate(weights), len(attributes)) / len(attributes))
+
+
+def _kept_types(
+    types: Hierarchy, weights: NDArray[np.float64]
+) -> tuple[Hierarchy, NDArray[np.float64]]:
+    """The types that keep every rule, with weights of sum 1."""
+    broken = [groups_that_break(types, rule) for rule in types.domain.rules]
+    if not broken:
+        return types, weights
+    kept = ~np.any(broken, axis=0)
+    members = kept[types.group_of]
+    group_of = (np.cumsum(kept) - 1)[types.group_of[members]]
+    left = Hierarchy(types.domain, types.groups[kept], types.people[members], group_of)
+    return left, weights[kept] / weights[kept].sum()
 
 
 def _kinds(domain: Domain) -> list[Int64Array]:

@@ -14,7 +14,7 @@ at once cost the same each, but for those that are free.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -136,7 +136,10 @@ def fit_workload(
 
     begin: gives, for a workload and phases, the function from a seed to the first model
     """
-    workload = declared_workload(hierarchy.domain, release)
+    domain = hierarchy.domain
+    if domain.roles is not None:
+        domain = replace(domain, rules=release.structural_rules)
+    workload = declared_workload(domain, release)
     phases = AdaptivePlan.of(release).phases(workload)
     start = begin(workload, phases)
     method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)

@@ -1,0 +1,185 @@
+"""Structural rules of groups: what the world rules out about the members of one group.
+
+A rule compares whole numbers of two roles, or of a role with a constant:
+
+    child.age + 12 <= head.age
+    spouse.age >= 16
+
+The roles are the keys of `[groups.roles]`: head, spouse, child, and other for everybody else. A
+rule holds for every member with its role, or for every pair of members with its two roles. A member
+without a number, who is 'absent' in the column, keeps every rule. Rules are public: they come from
+the world, never from the data.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from stream_dp.errors import UserError
+
+from .alphabet import ABSENT
+from .field_types import NAME_PATTERN, Symbol
+
+HEAD, SPOUSE, CHILD, OTHER = RULE_ROLES = ("head", "spouse", "child", "other")
+MOST_RULES = 64
+_SIDE = rf"(?:({'|'.join(RULE_ROLES)})\.({NAME_PATTERN})(?: ([+-]) (\d{{1,9}}))?|(-?\d{{1,9}}))"
+_RULE = re.compile(f"{_SIDE} (<=|>=) {_SIDE}")
+Numbers = tuple[int | None, ...]  # by code of a column: its number, None for 'absent'
+Solution = dict["Variable", int]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column of the members of one role."""
+
+    role: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The rule low + gap <= high. A missing variable counts as 0; at most one is missing.
+
+    text: the rule as it was declared.
+    """
+
+    text: str
+    low: Variable | None
+    high: Variable | None
+    gap: int
+
+    @staticmethod
+    def read(text: str) -> Rule:
+        """Reads a rule. Raises UserError for any other text."""
+        found = _RULE.fullmatch(text)
+        if found is None:
+            raise UserError(
+                "is no rule; write such as 'child.age + 12 <= head.age' or 'spouse.age >= 16'"
+            )
+        *first, order, role, column, sign, shift, number = found.groups()
+        sides = [_side(*first), _side(role, column, sign, shift, number)]
+        (low, below), (high, above) = sides if order == "<=" else reversed(sides)
+        if low is None and high is None:
+            raise UserError("compares two constants; name a role, such as head.age")
+        if low is not None and high is not None and low.role == high.role:
+            raise UserError(f"compares '{low.role}' with itself; name two roles")
+        return Rule(text, low, high, below - above)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(v for v in (self.low, self.high) if v is not None)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        return frozenset(v.role for v in self.variables)
+
+
+def _side(
+    role: str | None, column: str, sign: str | None, shift: str, number: str
+) -> tuple[Variable | None, int]:
+    """The variable of a side of a rule, and the constant added to it."""
+    if role is None:
+        return None, int(number)
+    return Variable(role, column), 0 if sign is None else int(f"{sign}{shift}")
+
+
+def column_numbers(symbols: Iterable[Symbol]) -> Numbers | None:
+    """The numbers of a column's symbols; None for a column with another text than 'absent'."""
+    numbers = tuple(None if s == ABSENT else s for s in symbols)
+    if any(isinstance(n, str) for n in numbers) or not any(n is not None for n in numbers):
+        return None
+    return tuple(n if isinstance(n, int) else None for n in numbers)
+
+
+def rule_faults(
+    rules: Sequence[Rule], columns: Mapping[str, Sequence[Symbol]], *, others: bool, most: int
+) -> Iterator[str]:
+    """The faults of sound texts, to be put after the rules' key in the file.
+
+    columns: the symbols of the release's columns of people, by name.
+    others: whether members may be neither head, spouse nor child.
+    most: the members of the largest group.
+    """
+    if len(rules) > MOST_RULES:
+        yield f": {len(rules)} are more than {MOST_RULES}; leave some out"
+        return
+    numbers = {name: column_numbers(symbols) for name, symbols in columns.items()}
+    sound = True
+    for index, rule in enumerate(rules):
+        for variable in rule.variables:
+            fault = None
+            if variable.role == OTHER and not others:
+                fault = "no member is an other: [groups.roles] declares no others"
+            elif variable.column not in numbers:
+                fault = f"'{variable.column}' is none of the release's attributes"
+            elif numbers[variable.column] is None:
+                fault = f"'{variable.column}' has no order: its values must be whole numbers"
+            if fault is not None:
+                sound = False
+                yield f".{index}: {fault}"
+    if sound:
+        yield from _contradictions(rules, numbers, most)
+
+
+def _contradictions(
+    rules: Sequence[Rule], numbers: Mapping[str, Numbers | None], most: int
+) -> Iterator[str]:
+    """The first kind of group that no values allow, with rules that contradict one another."""
+    sorted_numbers = {
+        v: tuple(sorted(n for n in numbers[v.column] or () if n is not None))
+        for rule in rules
+        for v in rule.variables
+    }
+    roles = [role for role in RULE_ROLES[1:] if any(role in rule.roles for rule in rules)]
+    for size in range(min(len(roles), most - 1) + 1):
+        for present in combinations(roles, size):
+            binding = [rule for rule in rules if rule.roles <= {HEAD, *present}]
+            if least_solution(binding, sorted_numbers) is None:
+                for rule in tuple(binding):
+                    rest = [r for r in binding if r is not rule]
+                    if least_solution(rest, sorted_numbers) is None:
+                        binding = rest
+                members = " and ".join((HEAD, *present))
+                texts = ", ".join(f"'{rule.text}'" for rule in binding)
+                yield f": no group with {members} can keep {texts}; change or leave out one"
+                return
+
+
+def least_solution(
+    rules: Iterable[Rule],
+    numbers: Mapping[Variable, Sequence[int]],
+    start: Mapping[Variable, int] | None = None,
+) -> Solution | None:
+    """The solution with the least number of every variable, or None without a solution.
+
+    numbers: the increasing numbers of each variable of the rules.
+    start: lower bounds of variables.
+
+    Bounds only rise from the start, to the next number that a rule allows. So every solution lies
+    above them, and they end at a solution or beyond some last number.
+    """
+    rules = tuple(rules)
+    solution: Solution = {}
+    for variable in {v for rule in rules for v in rule.variables} | {*(start or {})}:
+        index = bisect_left(numbers[variable], (start or {}).get(variable, numbers[variable][0]))
+        if index == len(numbers[variable]):
+            return None
+        solution[variable] = numbers[variable][index]
+    moved = True
+    while moved:
+        moved = False
+        for rule in rules:
+            bound = rule.gap + (solution[rule.low] if rule.low is not None else 0)
+            if rule.high is None:
+                if bound > 0:
+                    return None
+            elif solution[rule.high] < bound:
+                index = bisect_left(numbers[rule.high], bound)
+                if index == len(numbers[rule.high]):
+                    return None
+                solution[rule.high], moved = numbers[rule.high][index], True
+    return solution
