@@ -18,8 +18,9 @@ households and people, a household's size among them.
                states no relation), and queries about relatives
     survey     HPD-Fixed on the full survey, at four eps or those given: errors, CPU seconds of a
                fit, beside people without households, independent columns and every query measured
-    families   simulated families (`families.py`), 8 rounds at eps 1: errors by class and couples
-               of one sex, beside members shuffled within their roles
+    families   simulated families (`families.py`), 8 rounds at eps 1, without and with structural
+               rules: errors by class, couples of one sex, children who are older than the head,
+               and heads and spouses below 10, beside members shuffled within their roles
 
 delta is 1 / N^2 and rho the largest with that epsilon. Errors are of shares, of households or of
 people. Privacy noise here is simulated.
@@ -234,6 +235,19 @@ def of_one_sex(hierarchy: Hierarchy) -> float:
     return float((counts[0] + counts[3]) / counts.sum())
 
 
+def impossible(hierarchy: Hierarchy) -> tuple[float, int]:
+    """The share of children who are older than the head; heads and spouses of the first class."""
+    names = [c.name for c in hierarchy.domain.person]
+    role = hierarchy.people[:, names.index("role")]
+    age = hierarchy.people[:, names.index("age")].astype(int)
+    head, child = role == 0, role == 2
+    of_head = age[head][hierarchy.group_of[child]]
+    return float((age[child] > of_head).mean()), int((age[role < 2] == 0).sum())
+
+
+RULES = ("child.age + 1 <= head.age", "head.age >= 1", "spouse.age >= 1")  # in decades
+
+
 def simulated(repetitions: int) -> None:
     truth = families(14_731, 1)
     people, rng = truth.people.copy(), np.random.default_rng(0)
@@ -245,13 +259,17 @@ def simulated(repetitions: int) -> None:
     release = batch(truth, HPD, "1", rounds=8)
     for seed in range(1, repetitions + 1):
         rows.append((f"{HPD}, seed {seed}", *fitted(truth, release, seed)))
+        ruled = release.model_copy(update={"rules": RULES})
+        rows.append((f"with rules, seed {seed}", *fitted(truth, ruled, seed)))
     print(f"{truth.G:,} families, {truth.N:,} people, eps 1; largest / mean error in points")
     for name, synthetic, took in rows:
         by_class = errors(truth, synthetic)
         texts = [f"{k} {by_class[k][0]:.2f} / {by_class[k][1]:.3f}" for k in CLASSES[:3]]
+        older, young = impossible(synthetic)
         print(
             f"{name:<20} {'; '.join(texts)}; couples of one sex {of_one_sex(synthetic):.1%};"
-            f" {took:.0f} s"
+            f" older children {older:.1%}; young heads and spouses {young}; {took:.0f} s",
+            flush=True,
         )
 
 

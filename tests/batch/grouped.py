@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.workload.queries import (
+    COUPLE,
     FREE,
     GROUP,
     HAS_CHILD,
@@ -66,7 +67,7 @@ def roles(draw, size):
 def query_lists(draw, domain):
     """Any queries, most columns free."""
     rows = []
-    levels = 5 if domain.roles is not None else 2
+    levels = 6 if domain.roles is not None else 2
     for _ in range(draw(st.integers(0, 12))):
         level = draw(st.integers(0, levels - 1))
         people = domain.person_values
@@ -101,6 +102,7 @@ def relatives(level, member, members, role):
         if (
             (level == SPOUSE and set(pair) == set(adults))
             or (level == HAS_CHILD and pair[0] in adults and pair[1] == CHILD)
+            or (level == COUPLE and pair == adults)
             or (level == HAS_PARENT and pair[0] == CHILD and pair[1] in adults)
         ):
             yield other

@@ -38,7 +38,7 @@ GROUPS, PEOPLE = 1000, 2500
 
 
 def levels(layout):
-    return range(5) if layout.types else range(2)
+    return range(6) if layout.types else range(2)
 
 
 def random_queries(rng, layout, n, level=None):
@@ -153,7 +153,8 @@ def relatives(layout, people):
     head, spouse, child = (role == code for code in layout.types.codes)
     adult = head | spouse
     couple = np.outer(head, spouse) | np.outer(spouse, head)
-    return np.stack([itself, itself, couple, np.outer(adult, child), np.outer(child, adult)])
+    parents = np.outer(adult, child)
+    return np.stack([itself, itself, couple, parents, parents.T, np.outer(head, spouse)])
 
 
 def contribution(layout, group, people, queries):

@@ -18,6 +18,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.groups.workload.candidates import Workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import (
+    COUPLE,
     GROUP,
     HAS_CHILD,
     HAS_PARENT,
@@ -71,8 +72,9 @@ class DataSetJudge:
 def _by_class(queries: Queries, errors: Floats) -> ClassErrors:
     """The errors of each class of queries in the workload."""
     level = queries.level
-    relations = (level == relation for relation in (SPOUSE, HAS_CHILD, HAS_PARENT))
-    members = (level == GROUP, level == PERSON, level >= SPOUSE, *relations)
+    spouses = (level == SPOUSE) | (level == COUPLE)
+    relations = (level >= SPOUSE, spouses, level == HAS_CHILD, level == HAS_PARENT)
+    members = (level == GROUP, level == PERSON, *relations)
     by_class = zip(CLASSES, members, strict=True)
     return {name: [errors[rows]] for name, rows in by_class if rows.any()}
 

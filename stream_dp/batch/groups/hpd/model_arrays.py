@@ -22,8 +22,8 @@ Int32Array = NDArray[np.int32]
 Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
 # Kinds of chunks: of padding, about groups alone, about groups with a member, then by level.
-NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT = range(7)
-_KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT])  # by level
+NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES = range(8)
+_KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES])  # by level
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 
 - with a parent (for child j): the head has the targets, or the head does not and there is a spouse
   who does: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. Without the factor (1 - t_H) a child would
   count twice if both parents have the targets.
-The last four are multiplied by A, summed over k and divided by E.
+- heads with a spouse: w_spouse s_H t_S.
+The last five are multiplied by A, summed over k and divided by E.
 """
 
 from __future__ import annotations
@@ -262,12 +263,19 @@ def _with_parent(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     return total
 
 
+def _couples(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about heads with a spouse."""
+    pair = _product(t.person[0], q.person) * _product(t.person[1], q.relative)
+    answers: jax.Array = t.filled[1][q.size] * pair
+    return answers
+
+
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
     if layout.types is None:
         return (_groups, _someone_alike, _people)
     someone = partial(_someone, layout)
-    return (_groups, someone, _people, _with_spouse, _with_child, _with_parent)
+    return (_groups, someone, _people, _with_spouse, _with_child, _with_parent, _couples)
 
 
 def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:

@@ -26,7 +26,7 @@ from stream_dp.study.group_releases import BatchRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from .exact_counts import exact_answers
-from .queries import GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
+from .queries import COUPLE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
 from .sensitivity import error_sensitivity, squared_sensitivity
 
 MOST_CELLS = 100_000  # of a marginal
@@ -187,7 +187,7 @@ def relation_base(domain: Domain) -> tuple[Marginal, ...]:
         *(Marginal(domain, PERSON, person=(min(c, role), max(c, role))) for c in free),
         *(
             Marginal(domain, level, person=(c,), relative=(c,))
-            for level in (SPOUSE, HAS_CHILD)
+            for level in (COUPLE, HAS_CHILD)
             for c in free
         ),
     ]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Domain, Hierarchy, Int64Array
-from .queries import FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
+from .queries import COUPLE, FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
 
 MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
 _ROW = 400  # the largest number of bytes per person while queries are counted
@@ -175,9 +175,11 @@ class _Portion:
         if level == GROUP:
             return self.hierarchy.group_of, np.arange(self.hierarchy.N)
         head, spouse, children = self.roles
-        if level == SPOUSE:
+        if level in (SPOUSE, COUPLE):
             paired = spouse >= 0
             a, b = head[paired], spouse[paired]
+            if level == COUPLE:
+                return a, b
             return np.concatenate([a, b]), np.concatenate([b, a])
         of_child = self.hierarchy.group_of[children]
         paired = spouse[of_child] >= 0

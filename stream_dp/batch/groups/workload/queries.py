@@ -8,7 +8,8 @@ section 3, and the appendix for relations. What a query counts, by its level:
 - PERSON: people who have the person targets, in groups that have the group targets;
 - SPOUSE: such people whose spouse has the relative's targets. Head and spouse are each other's;
 - HAS_CHILD: such people with at least one child who has them. Children are head's and spouse's;
-- HAS_PARENT: such people with at least one parent, head or spouse, who has them.
+- HAS_PARENT: such people with at least one parent, head or spouse, who has them;
+- COUPLE: such heads whose spouse has them: each couple once.
 """
 
 from __future__ import annotations
@@ -23,8 +24,15 @@ from numpy.typing import NDArray
 
 from ...data.domain import Column, Domain
 
-GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT = range(5)
-LEVELS = ("groups", "people", "people with a spouse", "people with a child", "people with a parent")
+GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT, COUPLE = range(6)
+LEVELS = (
+    "groups",
+    "people",
+    "people with a spouse",
+    "people with a child",
+    "people with a parent",
+    "heads with a spouse",
+)
 FREE = -1
 
 Targets = NDArray[np.int16]
@@ -34,7 +42,7 @@ Targets = NDArray[np.int16]
 class Queries:
     """n queries.
 
-    level: int8 (n,), one of the five levels.
+    level: int8 (n,), one of the six levels.
     group: int16 (n, group columns), the target code in each column of `Hierarchy.groups`, the size
         last; -1 if the column is free.
     person: int16 (n, person columns), likewise for the person.
@@ -57,8 +65,8 @@ class Queries:
             raise ValueError("queries need one level and one row of each kind of targets")
         if self.person.shape != self.relative.shape:
             raise ValueError("a relative has the columns of a person")
-        if ((self.level < GROUP) | (self.level > HAS_PARENT)).any():
-            raise ValueError("a level of a query is none of the five")
+        if ((self.level < GROUP) | (self.level > COUPLE)).any():
+            raise ValueError("a level of a query is none of the six")
         if any((a < FREE).any() for a in self._targets):
             raise ValueError("a target is a code, or -1")
         if (self.relative[self.level < SPOUSE] != FREE).any():
@@ -126,8 +134,8 @@ class Marginal:
     relative: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not GROUP <= self.level <= HAS_PARENT:
-            raise ValueError("a level of a query is none of the five")
+        if not GROUP <= self.level <= COUPLE:
+            raise ValueError("a level of a query is none of the six")
         if self.level < SPOUSE and self.relative:
             raise ValueError("a query about groups or people has no targets of relatives")
         if self.level >= SPOUSE and self.domain.roles is None:

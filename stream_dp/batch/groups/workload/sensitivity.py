@@ -19,30 +19,33 @@ Whole marginals, squared L2
   both of one kind in one cell would give 4 + 4; but (x_h, r_s) = (x_s, r_h) before and after the
   change of, say, h means x_h = x_s and r_h = r_s both times, which is no change. So at most one
   side has a cell of 2: 4 + 1 + 1. A couple that only begins or ends: at most 4.
-- HAS_CHILD: max(8, 2 C). Parent p adds 1 to (x_p, r) for each r in R. A parent's own change moves
-  |R| <= C entries: 2 C cells change by 1. A child's change takes at most one r out of R and brings
+- HAS_CHILD: max(8, 2 D), where D is the smaller of C and the number of cells of the relative, so
+  that |R| <= D. Parent p adds 1 to (x_p, r) for each r in R. A parent's own change moves |R|
+  entries: at most 2 D cells change by 1. A child's change takes at most one r out of R and brings
   at most one in, for both parents: with x_h = x_s that is 2 in each of two cells, 8. A spouse
-  who begins or ends: at most C; if they are a child in the other table, at most C - 1, and 1 for
-  the head's (x_h, r): C. A child from or to an other: at most 4.
+  who begins or ends: at most D; if they are a child in the other table, the head's (x_h, r) moves
+  only if no other child has r, which leaves D - 1 for the spouse: D. A child from or to an other:
+  at most 4.
 - HAS_PARENT: max(4, 2 C^2). Child c adds 1 to (x_c, r) for each r in {r_h, r_s}. A child's own
   change takes at most 2 entries away and brings 2: cells with one x are different, so 4. A
   parent's change takes at most one r from the children and brings at most one: the columns (., r)
   and (., r') change by vectors of non-negative entries with sum at most C, squared at most C^2
   each: 2 C^2. A spouse who begins or ends: at most C^2; if they are a child in the other table,
   (C - 1)^2 + 1. A child from or to an other: at most 2.
+- COUPLE: 2. A group has at most one couple, so one cell loses 1 and one gains 1.
 At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and the columns have
-enough values: two, but for HAS_CHILD at C > 4, where the relative's need C.
+enough values: two, but for HAS_CHILD at D > 4, where the relative's need D.
 
 Queries that nobody can move: those about groups or people with group columns alone. How many groups
 have an attribute or a size, and how many people belong to such groups, stays as it is: 0. They are
 free. Their answers get noise all the same, so that no number in a result is exact.
 
 Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
-- GROUP, PERSON: 2, as above.
+- GROUP, PERSON, COUPLE: 2, as above.
 - SPOUSE: 4. Two entries are removed and two added.
-- HAS_CHILD: max(4, 2 C). A parent's own change removes |R| <= C entries and adds as many; a
+- HAS_CHILD: max(4, 2 D). A parent's own change removes |R| <= D entries and adds as many; a
   child's takes one r out of R and brings one in, for two parents; a spouse who begins or ends, or
-  changes with a child: at most C, as above.
+  changes with a child: at most D, as above.
 - HAS_PARENT: max(4, 2 C). A child's own change removes two entries and adds two; a parent's takes
   one entry of each child and adds one; a spouse's as above: at most C.
 
@@ -52,7 +55,9 @@ sensitivity for all. Proofs and bounds for marginals are this project's.
 
 from __future__ import annotations
 
-from .queries import GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
+from math import prod
+
+from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
 
 
 def squared_sensitivity(marginal: Marginal) -> int:
@@ -64,8 +69,9 @@ def squared_sensitivity(marginal: Marginal) -> int:
         GROUP: 2,
         PERSON: 2,
         SPOUSE: 6,
-        HAS_CHILD: max(8, 2 * c),
+        HAS_CHILD: max(8, 2 * _distinct_children(marginal)),
         HAS_PARENT: max(4, 2 * c * c),
+        COUPLE: 2,
     }[marginal.level]
 
 
@@ -73,13 +79,25 @@ def error_sensitivity(marginal: Marginal) -> int:
     """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
     if _unmoved(marginal):
         return 0
-    c = _children(marginal)
-    return 2 if marginal.level < SPOUSE else 4 if marginal.level == SPOUSE else max(4, 2 * c)
+    return {
+        GROUP: 2,
+        PERSON: 2,
+        SPOUSE: 4,
+        HAS_CHILD: max(4, 2 * _distinct_children(marginal)),
+        HAS_PARENT: max(4, 2 * _children(marginal)),
+        COUPLE: 2,
+    }[marginal.level]
 
 
 def _unmoved(marginal: Marginal) -> bool:
     """Whether no change of a person's attributes moves any cell."""
     return marginal.level < SPOUSE and not marginal.person
+
+
+def _distinct_children(marginal: Marginal) -> int:
+    """The largest number of cells of the relative that the children of a group fill."""
+    values = marginal.domain.person_values
+    return min(_children(marginal), prod(values[c] for c in marginal.relative))
 
 
 def _children(marginal: Marginal) -> int:
