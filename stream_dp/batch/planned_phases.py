@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from .rounds.annealing import Annealed
-from .rounds.phases import Candidates, Everything, Phase, Rounds
+from .rounds.phases import CHARGES, Candidates, Everything, Phase, Rounds
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class PlannedPhase:
     picked: how many of the candidates it measures, at most.
     least, most: the standard deviations of a cell's noise, in people or groups: of the candidate
         with the least, and with the most.
+    charge: `CHARGES`: what the charges up to this phase are proved to be.
     """
 
     title: str
@@ -33,6 +34,7 @@ class PlannedPhase:
     picked: int
     least: float
     most: float
+    charge: str
 
     @staticmethod
     def of(
@@ -50,6 +52,7 @@ class PlannedPhase:
             picked=picked,
             least=min(deviations),
             most=max(deviations),
+            charge=CHARGES[phase.exact],
         )
 
     @property
@@ -63,6 +66,7 @@ class PlannedPhase:
             f"{self.title}: {share}{_several(self.candidates, 'candidate', 'candidates')},"
             f" {_several(self.queries, 'query', 'queries')};"
             f" standard deviation of a cell {spread}"
+            f"{'' if self.charge == CHARGES[True] else f'; charged by an {self.charge}'}"
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.people_costs import worst_pair_cost
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
@@ -78,31 +79,22 @@ def test_phases_cost_rho_whatever_they_are(rho, people, relation, labels):
 def test_what_is_drawn_costs_rho(facts, name):
     """Noise 5 % off either way costs something else; every person's change as by brute force."""
     people = People(domain(*SIZES, **facts), paired(900).codes)
-    norm = {0: 1, 1: 8 * 7, 2: (8 * 7) ** 2}
-
     source = CountedNoise(3)
     fit = fit_people(people, release(BUDGETS[name]), FitContext(source))
     assert isinstance(fit.model, TreeModel)
     drawn = [demand for demand in source.demands if demand]
 
     def spent(factor):
-        total, scales = Fraction(0), iter(source.scales)
+        measured, change = [], 2 if people.domain.replaced else 1
         for picked, demand in zip(fit.picked, drawn, strict=True):
-            variances = [variance * factor for variance, _ in demand]
-            if len(fit.workload.sets[picked[0]]) < 2:
-                total += fit.workload.cost(picked, variances)
-                continue
-            for variance in variances:
-                far = 2 * (norm[2] + 56 * 8) if people.domain.replaced else norm[2]
-                total += Fraction(far) / (2 * variance)
-                total += selection_rho(2 if people.domain.replaced else 1, next(scales) * factor)
-        assert next(scales, None) is None
-        return total
+            sets = [fit.workload.sets[i] for i in picked]
+            measured += zip(sets, (variance * factor for variance, _ in demand), strict=True)
+        assert len(source.scales) == sum(len(a) == 2 for a, _ in measured)
+        selection = sum(selection_rho(change, scale * factor) for scale in source.scales)
+        return worst_pair_cost(people.domain, measured, selection, every=997)
 
     assert bool(source.scales) == (name == "picked")
-    assert spent(Fraction(105, 100)) < spent(1) <= BUDGETS[name] < spent(Fraction(95, 100))
-    if name == "singles":
-        assert spent(1) == BUDGETS[name]
+    assert spent(Fraction(105, 100)) < spent(1) == BUDGETS[name] < spent(Fraction(95, 100))
 
 
 @pytest.mark.parametrize("name", BUDGETS)

@@ -8,6 +8,7 @@ import pytest
 from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
+from stream_dp.batch.people.measure.pair_filter import PairFilter
 from stream_dp.batch.people.measure.residual_counts import all_residuals
 from stream_dp.batch.people.model.people_draw import drawn_numbers
 from stream_dp.batch.people.people_plan import all_pairs_plan
@@ -85,6 +86,10 @@ def test_a_table_whose_pairs_are_picked_has_numbers():
     assert set(sample.numbers) == {0}
 
 
+def all_pairs(residuals, labels=()):
+    return AllPairs(residuals, Fraction(1), frozenset(labels), (), PairFilter(residuals))
+
+
 def test_labels_confine_the_triples():
     declared = small_study(
         neighbours="add_remove",
@@ -96,7 +101,7 @@ def test_labels_confine_the_triples():
     residuals = all_residuals(study_people(declared, declared.batches[0]), 3, 10**6)
     answers = NoisyAnswers.none().joined(residuals, [0], np.array([10**6]), {0: Fraction(1)})
     for labels, triples in (((), 4), ((3,), 3), ((2, 3), 4)):
-        everything = AllPairs(residuals, Fraction(1), frozenset(labels))
+        everything = all_pairs(residuals, labels)
         last = everything.last_sets(10**6, answers)
         assert len(last) == triples
         assert all(not labels or {*columns} & {*labels} for columns in last)
@@ -105,15 +110,15 @@ def test_labels_confine_the_triples():
 def test_pairs_that_hold_a_label_are_more_precise_and_measured_again_alone():
     declared = study(labels=["y"])
     residuals = all_residuals(study_people(declared, declared.batches[0]), 3, 10**6)
-    labelled_pairs = AllPairs(residuals, Fraction(1), frozenset({2}))
-    plain = AllPairs(residuals, Fraction(1))
+    labelled_pairs, plain = all_pairs(residuals, {2}), all_pairs(residuals)
     assert labelled_pairs.repeated == [(0, 2), (1, 2)]
     assert plain.repeated == [(0, 1), (0, 2), (1, 2)]
     own = labelled_pairs.phases[1].variances(residuals)
     alike = plain.phases[1].variances(residuals)
     (other, *labelled) = (own[i] / alike[i] for i in own)
     assert {round(float(other / one), 3) for one in labelled} == {16}
-    assert residuals.cost(list(own), list(own.values())) == Fraction(3, 10)
+    spent = labelled_pairs.phases[1].charged.spent
+    assert spent == Fraction(23 + 30, 100)
 
 
 def test_numbers_are_spread_evenly_over_their_bins():

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.people_costs import worst_pair_cost
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.measure import residual_counts as module
+from stream_dp.batch.people.measure import agreement_patterns
 from stream_dp.batch.people.measure.residual_counts import (
     all_residuals,
     centred,
@@ -80,7 +81,7 @@ def test_with_many_columns_the_cost_is_no_less(monkeypatch):
     residuals = all_residuals(own, 3, 100)
     variances = [Fraction(i + 1, 3) for i in range(8)]
     exact = residuals.cost(range(8), variances)
-    monkeypatch.setattr(module, "MOST_PATTERNS", 2)
+    monkeypatch.setattr(agreement_patterns, "MOST_PATTERNS", 2)
     bound = residuals.cost(range(8), variances)
     assert exact <= bound <= Fraction(3, 2) * exact
     alone = [residuals.cost([i], [Fraction(1, 2)]) for i in range(8)]
@@ -111,12 +112,15 @@ def test_what_is_drawn_costs_rho(facts):
     fit = fit_people(people, release, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) == 3 + people.domain.moves
-    spent = Fraction(0)
+    measured = []
     for picked, demand in zip(fit.picked, drawn, strict=True):
         sizes = np.diff(fit.workload.starts)[list(picked)]
         assert [n for _, n in demand] == sizes.tolist()
-        spent += fit.workload.cost(picked, [variance for variance, _ in demand])
-    assert spent == rho
+        measured += [
+            (fit.workload.sets[i], variance)
+            for i, (variance, _) in zip(picked, demand, strict=True)
+        ]
+    assert worst_pair_cost(people.domain, measured) == rho
     texts = fit.measurements.queries
     assert "c0=0, c2=3" in texts
     assert ("people" in texts) == people.domain.moves

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.people_costs import worst_pair_cost
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
@@ -90,26 +91,17 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
     fit = fit_people(people, own, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) >= 3
-    norm = {0: 1, 1: 4 * 3, 2: (4 * 3) ** 2}  # squared, of what a row adds to a residual
+    change = (2 if people.domain.replaced else 1) * (4 if labels else 1)
 
     def spent(factor):
-        total, scales = Fraction(0), iter(source.scales)
-        replaced = people.domain.replaced
+        measured = []
         for picked, demand in zip(fit.picked, drawn, strict=True):
             sets = [fit.workload.sets[i] for i in picked]
-            variances = [variance * factor for variance, _ in demand]
             assert [n for _, n in demand] == [4 ** len(a) for a in sets]
-            if len(sets[0]) < 2:
-                total += fit.workload.cost(picked, variances)
-                continue
-            for _, variance in zip(sets, variances, strict=True):
-                # The farthest rows agree in one column: their inner product is 12 * -4.
-                far = 2 * (norm[2] + 48) if replaced else norm[2]
-                total += Fraction(far) / (2 * variance)
-                change = (2 if replaced else 1) * (4 if labels else 1)
-                total += selection_rho(change, next(scales) * factor)
-        assert next(scales, None) is None
-        return total
+            measured += zip(sets, (variance * factor for variance, _ in demand), strict=True)
+        assert len(source.scales) == sum(len(a) == 2 for a, _ in measured)
+        selection = sum(selection_rho(change, scale * factor) for scale in source.scales)
+        return worst_pair_cost(people.domain, measured, selection)
 
     assert spent(1) == rho
     assert spent(Fraction(95, 100)) > rho > spent(Fraction(105, 100))
@@ -176,7 +168,7 @@ def test_noise_falls_to_half_where_a_round_taught_nothing():
     with pytest.raises(ValueError, match="positive"):
         replace(phase, rho=Fraction(0))
     with pytest.raises(ValueError, match="pick"):
-        Annealed(Fraction(1), (), Fraction(1), 1, lambda measured: [])
+        Annealed(Fraction(1), (), Fraction(1), 1, lambda measured: [], phase.before)
 
 
 def test_dependent_pairs_are_picked_and_independent_ones_are_no_more_dependent_than_noise():

@@ -143,7 +143,13 @@ def test_the_floor_is_the_noise_and_nothing_else() -> None:
         ends=(2, 4),
     )
     fitted: Any = AdaptiveFit(
-        title="t", workload=workload, picked=((1,), (0,)), answers=noisy, model=None, error=0.0
+        title="t",
+        workload=workload,
+        picked=((1,), (0,)),
+        answers=noisy,
+        model=None,
+        error=0.0,
+        exact=False,
     )  # type: ignore[arg-type]
     groups, people = summary(DataSetJudge(truth, workload.queries).measurements(fitted))
     assert (groups.number, people.number) == (2, 2)

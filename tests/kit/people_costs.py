@@ -1,15 +1,65 @@
 """The cost of a plan of residuals by brute force: over all that one person may answer."""
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
+from stream_dp.batch.data.domain import Column
+from stream_dp.batch.people.measure.residual_counts import residual
+from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.rounds.phases import NoisyAnswers
 
 
+@lru_cache(maxsize=1000)
+def changes(sizes, columns):
+    """The residuals of single rows by their cell: squared norms, and squared distances."""
+    free = PeopleDomain(
+        tuple(Column(str(c), tuple(range(n))) for c, n in enumerate(sizes)),
+        moves=True,
+        replaced=False,
+    )
+    vectors = []
+    for cell in product(*(range(sizes[c]) for c in columns)):
+        row = np.zeros((1, len(sizes)), np.int64)
+        row[0, list(columns)] = cell
+        vectors.append(residual(People(free, row), columns).reshape(-1))
+    vectors = np.array(vectors)
+    norms = np.square(vectors).sum(axis=1)
+    return norms, np.square(vectors[:, None] - vectors).sum(axis=2)
+
+
+def worst_pair_cost(domain, measured, selection=Fraction(0), *, every=7):
+    """What measurements cost the worst pair of neighbours, over all rows and pairs of rows.
+
+    measured: columns and the variance of their noise, in order.
+    selection: what selections cost everybody.
+    every: every so manyth row is replaced by each.
+    """
+    rows = np.array(list(product(*map(range, domain.sizes))))
+    here, there = [], []  # by measurement
+    for columns, variance in measured:
+        norms, distances = changes(domain.sizes, columns)
+        cells = np.zeros(len(rows), np.int64)
+        for c in columns:
+            cells = cells * domain.sizes[c] + rows[:, c]
+        here.append((norms[cells], variance))
+        there.append((distances[cells[::every]][:, cells].reshape(-1), variance))
+    related = [here] * domain.moves + [there] * domain.replaced
+    return selection + max(map(largest_sum, related))
+
+
+def largest_sum(changes_and_variances):
+    """The largest sum of squared changes over twice the variances, exactly."""
+    floats = sum(change / float(2 * variance) for change, variance in changes_and_variances)
+    worst = int(np.argmax(floats))
+    costs = (Fraction(int(change[worst])) / (2 * v) for change, v in changes_and_variances)
+    return sum(costs, Fraction(0))
+
+
 def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, every, times):
-    """What each phase costs at most, and the answers to all of them.
+    """What each phase adds to the cost of the worst pair, and the answers to all of them.
 
     Under `add_remove` it asserts that everybody costs the same.
 
@@ -25,14 +75,14 @@ def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, eve
     else:
         inputs = [([*rest, x], [*rest, y]) for x in everybody[::every] for y in everybody]
     noisy, costs, number = NoisyAnswers.none(), [], 0
+    own = [Fraction(0)] * len(inputs)
     while (phase := plan.phase(number, noisy)) is not None:
         variances = phase.variances(residuals)
-        own = [Fraction(0)] * len(inputs)
         for i in phase.candidates:
             for place, (before, after) in enumerate(inputs):
                 squared = np.square(measured(before, i) - measured(after, i)).sum()
                 own[place] += Fraction(int(squared)) / (2 * variances[i])
-        costs.append(max(own))
+        costs.append(max(own) - sum(costs))
         if relation == "add_remove":
             assert len(set(own)) == 1
         exact = [times * measured(inputs[0][0], i) for i in phase.candidates]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stream_dp.privacy.measurements import Measurements
 
 from ..rounds.loop import AdaptiveFit
+from ..rounds.phases import CHARGES
 from .compress.composite_columns import Encoding
 from .compress.compression import Compression
 from .known import Known
@@ -62,7 +63,8 @@ class MatchFit:
         if self.anew:
             extra["begun_anew"] = ", ".join(self.anew)
         model = {name: later[name] for name in _OF_THE_MODEL if name in later}
-        return {**added, **model, **extra}
+        charge = CHARGES[self.first.exact and self.second.exact]
+        return {**added, "charge": charge, **model, **extra}
 
     def sample(self, seed: int) -> People:
         groups = self.second.sample(seed)

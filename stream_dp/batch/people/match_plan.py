@@ -18,10 +18,11 @@ from itertools import combinations
 from stream_dp.study import MatchRelease
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
-from ..rounds.phases import Everything, NoisyAnswers
+from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from .compress.composite_columns import Encoding
 from .compress.compression import Compression, MergedColumn, NoisyColumn
 from .known import Known
+from .measure.pair_filter import PairFilter
 from .measure.residual_counts import Columns, Residuals
 from .measure.residual_noise import median_variation, precision, residual_phase
 from .model.junction_tree import JunctionTree
@@ -70,16 +71,27 @@ class MatchPlan:
             counted = NUMBER * release.one_ways * release.rho
             counting = residual_phase(singles, [()], counted)
 
+        before = None if counting is None else counting.charged
+
         def steps(people: int) -> Steps:
             phase = residual_phase(
                 singles,
                 singles.sets[1:],
                 self.one_ways(people) * release.rho - counted,
                 importance=lambda columns: self.weights.get(columns, Fraction(1)) ** 2,
+                before=before,
             )
             return Steps(kind_title(release.kind), (phase,))
 
         return PeoplePlan(singles, (), steps, domain.size, counting)
+
+    def _after_first(self, residuals: Residuals, people: int) -> PrivacyFilter:
+        """The filter after the first phase. residuals: of the compressed domain."""
+        (phase,) = self.first.steps(people).phases
+        assert isinstance(phase, Everything)
+        after = phase.charged
+        assert isinstance(after, PairFilter)
+        return after.compressed(residuals)
 
     def one_ways(self, people: int) -> Fraction:
         """The share of rho that counts people and measures single columns.
@@ -150,7 +162,8 @@ class MatchPlan:
         sets = [a for a in pairs.sets if len(a) == 2]
         rho = (1 - self.one_ways(people)) * self.release.rho
         picks = max(1, Choice(domain, self.release.rho).picks(sets, rho, people))
-        phase = picking_phase(pairs, rho, *divided_picks(picks, len(domain.columns)), base)
+        rounds, before = divided_picks(picks, len(domain.columns)), self._after_first(pairs, people)
+        phase = picking_phase(pairs, rho, *rounds, base, before=before)
         tree = TreeModel(pairs, base, known, solver=OF_FEW_PAIRS)
         steps = Steps(PICKED_TITLE, (phase,), tree=tree)
         return PeoplePlan(pairs, known, lambda people: steps, people)
@@ -228,4 +241,5 @@ class MatchPlan:
             residuals.sets,
             rho,
             importance=lambda a: weights[a] ** 2 * (of_triples if len(a) == 3 else 1),
+            before=self._after_first(residuals, people),
         )

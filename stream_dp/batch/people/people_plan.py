@@ -27,9 +27,10 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
-from ..rounds.phases import Everything, NoisyAnswers, Phase
+from ..rounds.phases import Everything, NoisyAnswers, Phase, PrivacyFilter
 from .compress.projections import linear_residuals
 from .known import Known
+from .measure.pair_filter import PairFilter
 from .measure.residual_counts import Columns, Residuals, all_residuals
 from .measure.residual_noise import residual_phase
 from .model.tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
@@ -140,23 +141,20 @@ def all_pairs_plan(
     residuals: Residuals, release: PeopleRelease, known: tuple[Known, ...] = ()
 ) -> PeoplePlan:
     """All pairs at once, whatever the number of people."""
-    everything = AllPairs(residuals, release.rho, label_columns(release), known)
+    counting, before = _counting(residuals, release)
+    everything = AllPairs(residuals, release.rho, label_columns(release), known, before)
     steps = Steps(kind_title(release.kind), everything.phases, last=everything)
-    return _counted(residuals, known, release, lambda people: steps)
+    return PeoplePlan(residuals, known, lambda people: steps, residuals.domain.size, counting)
 
 
-def _counted(
-    workload: Residuals,
-    known: tuple[Known, ...],
-    release: PeopleRelease,
-    steps: Callable[[int], Steps],
-    fewest: int = 1,
-) -> PeoplePlan:
-    """A plan that counts people first where their number is private."""
-    counting = None
-    if workload.domain.moves:
-        counting = residual_phase(workload, [()], NUMBER * release.rho)
-    return PeoplePlan(workload, known, steps, workload.domain.size, counting, fewest)
+def _counting(
+    workload: Residuals, release: PeopleRelease
+) -> tuple[Everything | None, PrivacyFilter]:
+    """The phase that counts people where their number is private, and the filter after it."""
+    if not workload.domain.moves:
+        return None, PairFilter(workload)
+    counting = residual_phase(workload, [()], NUMBER * release.rho)
+    return counting, counting.charged
 
 
 def _rounds_plan(
@@ -175,14 +173,13 @@ def _rounds_plan(
             f" picked have at most {MOST_PAIR:,}: declare `rounds = 0`"
         )
     base = known_sets(domain, known)
-    singles = residual_phase(pairs, single_columns(domain), ONE_WAYS * release.rho)
+    counting, before = _counting(pairs, release)
+    singles = residual_phase(pairs, single_columns(domain), ONE_WAYS * release.rho, before=before)
     rho = (1 - NUMBER * domain.moves - ONE_WAYS) * release.rho
-    steps = Steps(
-        PICKED_TITLE,
-        (singles, picking_phase(pairs, rho, rounds, picks, base)),
-        tree=TreeModel(pairs, base, known, solver=OF_ROUNDS),
-    )
-    return _counted(pairs, known, release, lambda people: steps)
+    picking = picking_phase(pairs, rho, rounds, picks, base, before=singles.charged)
+    tree = TreeModel(pairs, base, known, solver=OF_ROUNDS)
+    steps = Steps(PICKED_TITLE, (singles, picking), tree=tree)
+    return PeoplePlan(pairs, known, lambda people: steps, domain.size, counting)
 
 
 def _chosen_plan(
@@ -192,7 +189,8 @@ def _chosen_plan(
     labels, many = label_columns(release), len(domain.columns) >= MANY
     sets = _sets_of_many(domain) if many else all_residuals(domain, 3, MOST_TRIPLE).sets
     workload, base = RankedPairs(domain, sets, guessing=many), known_sets(domain, known)
-    everything = AllPairs(workload, release.rho, labels, known)
+    counting, before = _counting(workload, release)
+    everything = AllPairs(workload, release.rho, labels, known, before)
     pairs = [*pickable_pairs(workload, labels).values()]
     rho = (1 - NUMBER * domain.moves) * release.rho
     choice, fewest, every = Choice(domain, rho), math.inf, everything.sets(2)
@@ -205,17 +203,18 @@ def _chosen_plan(
             return Steps(kind_title(release.kind), everything.phases, last=everything)
         share = choice.singles_share(people)
         picks = choice.picks(pairs, (1 - share) * rho, people)
-        phases: tuple[Phase, ...] = (
-            residual_phase(workload, single_columns(domain), (share if picks else 1) * rho),
-        )
+        of_singles = (share if picks else 1) * rho
+        singles = residual_phase(workload, single_columns(domain), of_singles, before=before)
+        phases: tuple[Phase, ...] = (singles,)
         if picks:
             rounds = divided_picks(picks, len(domain.columns))
-            phases += (picking_phase(workload, (1 - share) * rho, *rounds, base, labels),)
+            after = singles.charged
+            phases += (picking_phase(workload, (1 - share) * rho, *rounds, base, labels, after),)
         tree = TreeModel(workload, base, known, solver=OF_FEW_PAIRS)
         return Steps(PICKED_TITLE, phases, tree=tree)
 
     threshold = 1 if fewest == math.inf else math.ceil(min(fewest, MANY_PEOPLE))
-    return _counted(workload, known, release, steps, threshold)
+    return PeoplePlan(workload, known, steps, domain.size, counting, threshold)
 
 
 def _sets_of_many(domain: PeopleDomain) -> tuple[Columns, ...]:

@@ -7,6 +7,11 @@ changed by less than noise alone would explain, the next round has half the devi
 measurements and picks, so four times the cost. Where less than two rounds' cost is left, one last
 round spends all of it. A candidate may be picked again in a later round.
 
+A round that is not the last has the noise with which every pick costs the pair of neighbours that
+is worst for it the same. What is left is counted by the filter, for the pair of neighbours that is
+worst for all measurements together. So the last round, when its picks are made, has the least noise
+that the filter allows.
+
 How far noise has fallen is recorded with a round, so that a fit that goes on has the same noise.
 Whatever the record says, a round costs no more than is left.
 """
@@ -16,11 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from stream_dp.privacy.noise import NoiseSource
+from stream_dp.privacy.zcdp import selection_rho
 
 from ..data.domain import Int64Array
-from .phases import SELECTION, Candidates, Picking, Ranked
+from .phases import SELECTION, Candidates, Picking, PrivacyFilter, Ranked
 
 MOST_LEVEL = 40
 
@@ -33,6 +40,7 @@ class Annealed(Picking):
     picks: candidates that a round picks, at most.
     allowed: from the candidates measured so far, in order, those that may be picked next; one at
         least.
+    before: the filter that earlier measurements leave, with `rho` left.
     level: how often noise has fallen.
     Raises ValueError where the rounds have nothing to do.
     """
@@ -42,6 +50,7 @@ class Annealed(Picking):
     first: Fraction
     picks: int
     allowed: Callable[[Sequence[int]], Iterable[int]]
+    before: PrivacyFilter
     selection: Fraction = SELECTION
     level: int = 0
 
@@ -91,6 +100,28 @@ class Annealed(Picking):
             chosen.append(allowed[int(top)])
         return chosen
 
+    def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
+        variances = self.variances(workload)
+        if not self.last or not picked:
+            return variances
+        selected = self.before.charged((), (), self._selection_cost(workload, picked))
+        scale = selected.scale(picked, [variances[i] for i in picked])
+        return {i: scale * variances[i] for i in picked}
+
+    def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
+        """The filter after the next round with these picks."""
+        variances = self.measured(workload, picked)
+        selection = self._selection_cost(workload, picked)
+        return self.before.charged(picked, [variances[i] for i in picked], selection)
+
+    def _selection_cost(self, workload: Any, picked: Sequence[int]) -> Fraction:
+        """The rho of picking so many candidates."""
+        return selection_rho(workload.sensitivity, self.scale(workload), len(picked))
+
+    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
+        """The rho of the next round with these picks."""
+        return self.charged(workload, picked).spent - self.before.spent
+
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
         """Whether the next round may pick these candidates."""
         new = {*picked} & {*self.candidates}
@@ -100,7 +131,8 @@ class Annealed(Picking):
         """The remaining rounds, or None."""
         if self.last:
             return None
-        return replace(self, rho=self.rho - self.each * len(picked))
+        charged = self.charged(workload, picked)
+        return replace(self, rho=charged.left, before=charged)
 
     def judged(self, learnt: float, noise: float) -> Annealed:
         """The next rounds: their noise is half if a round taught no more than noise.

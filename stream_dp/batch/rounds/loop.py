@@ -42,7 +42,7 @@ from stream_dp.privacy.noise import NoiseSource, exact_variance
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
 from .annealing import Annealed
-from .phases import Candidates, Everything, NextPhase, NoisyAnswers, Phase
+from .phases import CHARGES, Candidates, Everything, NextPhase, NoisyAnswers, Phase
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)
@@ -105,6 +105,7 @@ class AdaptiveFit(Generic[W, S]):
     picked: the candidates of each round.
     answers: all that was measured.
     error: of the model on these answers.
+    exact: whether all rounds together are charged the exact maximum over pairs of neighbours.
     remarks: further public numbers of the model, for the certificate.
     """
 
@@ -114,6 +115,7 @@ class AdaptiveFit(Generic[W, S]):
     answers: NoisyAnswers
     model: Model[S]
     error: float
+    exact: bool
     remarks: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -129,6 +131,7 @@ class AdaptiveFit(Generic[W, S]):
             "rounds": len(self.picked),
             "candidates": self.workload.candidates,
             "measured": sum(map(len, self.picked)),
+            "charge": CHARGES[self.exact],
             **error,
             **self.remarks,
         }
@@ -147,17 +150,17 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
     model, error = method.start(first_seed(rounds)), float("nan")
     confidential = _Data(data, workload, context.source)
     picked: list[tuple[int, ...]] = []
-    answers = NoisyAnswers.none()
+    answers, exact = NoisyAnswers.none(), True
     phase, phases_done = method.phase(0, answers), 0
     while phase is not None:
-        number = len(picked) + 1
+        number, exact = len(picked) + 1, exact and phase.exact
         if number == len(rounds):
             variances = phase.variances(workload)
             chosen = confidential.chosen(phase, variances, model, answers.candidates)
-            measured = confidential.measure(chosen, variances, phase)
+            measured = confidential.measure(chosen, phase.measured(workload, chosen), phase)
             rounds.append(transcript.record(number, measured))
         phase, chosen, values = _decoded_round(rounds[number], workload, phase, answers.candidates)
-        variances = phase.variances(workload)
+        variances = phase.measured(workload, chosen)
         picked.append(chosen)
         answers = answers.joined(workload, chosen, values, variances)
         following: Phase | None = phase.after(workload, chosen)
@@ -180,6 +183,7 @@ def fit_adaptively(data: D, method: AdaptiveMethod[W, S], context: FitContext) -
         answers=answers,
         model=model,
         error=error,
+        exact=exact,
     )
 
 
@@ -197,7 +201,7 @@ def recorded_answers(
         number += 1
         recorded = rounds[number] if number < len(rounds) else b""
         phase, chosen, values = _decoded_round(recorded, workload, phase, answers.candidates)
-        answers = answers.joined(workload, chosen, values, phase.variances(workload))
+        answers = answers.joined(workload, chosen, values, phase.measured(workload, chosen))
         phase = phase.after(workload, chosen)
         if phase is None:
             phases_done += 1

@@ -3,7 +3,8 @@
 A phase measures all of its candidates at once, with declared weights (`Everything`), or in rounds
 that each pick the candidates that the model answers worst (`Rounds`). A later phase may depend on
 the noisy answers of earlier ones: costs add up under zCDP even then (Bun and Steinke 2016, Lemma
-2.3). Everything here is public.
+2.3). Phases of people have a filter instead, which adds costs up for each pair of neighbours by
+itself (`people/measure/pair_filter.py`). Everything here is public.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from .annealing import Annealed
 
 SELECTION = Fraction(1, 10)
+# Of the cost over all pairs of neighbours, by whether the charge is exact.
+CHARGES = {True: "exact maximum", False: "upper bound"}
 
 
 class Candidates(Protocol):
@@ -135,6 +139,36 @@ class NoisyAnswers:
         return np.array([exact[v] for v in self.variances], np.float64)
 
 
+class PrivacyFilter(Protocol):
+    """The costs of a fit's measurements so far, added up for each pair of neighbours by itself.
+
+    spent: the cost for the worst pair.
+    left: what the limit leaves for it.
+    exact: whether these costs are the maximum over all pairs; otherwise an upper bound.
+    """
+
+    @property
+    def spent(self) -> Fraction: ...
+    @property
+    def left(self) -> Fraction: ...
+    @property
+    def exact(self) -> bool: ...
+
+    def allowing(self, rho: Fraction) -> PrivacyFilter:
+        """The filter with a limit higher by rho."""
+
+    def scale(self, candidates: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
+        """The least factor of weights that makes variances with which no pair exceeds the limit."""
+
+    def charged(
+        self,
+        candidates: Sequence[int],
+        variances: Sequence[Fraction],
+        selection: Fraction = Fraction(0),
+    ) -> PrivacyFilter:
+        """The filter after these measurements. selection: the rho of what selected them."""
+
+
 @dataclass(frozen=True)
 class Everything:
     """A phase that measures all of its candidates at once.
@@ -142,12 +176,14 @@ class Everything:
     rho: its part of the budget.
     candidates: their numbers.
     weights: by candidate, the variance of its noise, up to a common factor.
+    before: the filter that earlier phases leave; None: the phase is charged by itself.
     Raises ValueError unless all are positive.
     """
 
     rho: Fraction
     candidates: tuple[int, ...]
     weights: tuple[Fraction, ...]
+    before: PrivacyFilter | None = None
 
     def __post_init__(self) -> None:
         if self.rho <= 0 or not self.candidates or min(self.weights) <= 0:
@@ -158,9 +194,36 @@ class Everything:
         return 1
 
     def variances(self, workload: Candidates) -> dict[int, Fraction]:
-        """By candidate, the variance of its noise: all together cost rho exactly."""
-        scale = workload.cost(self.candidates, self.weights) / self.rho
+        """By candidate, the variance of its noise: all together add rho to what the worst pair of
+        neighbours costs."""
+        scale = self._filter_scale
+        if scale is None:
+            scale = workload.cost(self.candidates, self.weights) / self.rho
         return {i: w * scale for i, w in zip(self.candidates, self.weights, strict=True)}
+
+    @cached_property
+    def _filter_scale(self) -> Fraction | None:
+        """The factor of the weights; None without a filter."""
+        if self.before is None:
+            return None
+        return self.before.allowing(self.rho).scale(self.candidates, self.weights)
+
+    def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
+        """By candidate, the variance of its noise in the round that measures `picked`."""
+        return self.variances(workload)
+
+    @cached_property
+    def charged(self) -> PrivacyFilter:
+        """The filter after the phase, which must have one before."""
+        assert self.before is not None
+        assert self._filter_scale is not None
+        variances = [weight * self._filter_scale for weight in self.weights]
+        return self.before.allowing(self.rho).charged(self.candidates, variances)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the charges up to this phase are proved to be the maximum over all pairs."""
+        return self.before is not None and self.charged.exact
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> None:
         """The phase after this round: none."""
@@ -171,6 +234,8 @@ class Everything:
 
     def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
         """The rho of the phase's round."""
+        if self.before is not None:
+            return self.charged.spent - self.before.spent
         variances = self.variances(workload)
         return workload.cost(picked, [variances[i] for i in picked])
 
@@ -193,12 +258,21 @@ class Picking:
     def each(self) -> Fraction:
         raise NotImplementedError
 
+    @property
+    def exact(self) -> bool:
+        """Whether its charge is the maximum: a selection's is an upper bound."""
+        return False
+
     def variances(self, workload: Candidates) -> dict[int, Fraction]:
         """By candidate, the variance of its noise in the next round, at equal costs."""
         measuring = (1 - self.selection) * self.each
         squared = workload.squared
         variances = {s: Fraction(s) / (2 * measuring) for s in set(squared)}
         return {i: variances[squared[i]] for i in self.candidates}
+
+    def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
+        """By candidate, the variance of its noise in the round that measures `picked`."""
+        return self.variances(workload)
 
     def scale(self, workload: Ranked) -> Fraction:
         """The squared scale of a pick's Gumbel noise."""

@@ -11,6 +11,7 @@ from stream_dp.study import SizesRelease, Study
 from stream_dp.study.method_titles import sizes_title
 
 from ..planned_phases import PlannedPhase
+from ..rounds.phases import CHARGES
 from ..synthesizer import FitContext
 from .region_tables import ALL, counted_regions, require_feasible
 from .regions import Regions
@@ -75,6 +76,7 @@ def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ..
             picked=1,
             least=level.variance**0.5,
             most=level.variance**0.5,
+            charge=CHARGES[False],
         )
         for name, level in zip(names, levels, strict=True)
     )

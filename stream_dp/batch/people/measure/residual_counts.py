@@ -14,13 +14,12 @@ variance s_A in every entry,
 - a row that comes or goes costs sum_A prod_A n_i (n_i - 1) / (2 s_A), whoever it is;
 - a row that is replaced costs sum_A (prod_A n_i (n_i - 1) - prod_A c_i) / s_A, where c_i is
   n_i (n_i - 1) for the columns in which both rows agree, and -n_i for the others. The cost is the
-  largest over all patterns of agreement, the exact maximum for at most MOST_PATTERNS columns. With
-  more columns each A is charged its own largest term, 1 + 1 / (least n_i - 1) times its first part,
-  which is no less.
+  largest over all patterns of agreement (`agreement_patterns.py`).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,8 +35,7 @@ from stream_dp.privacy.zcdp import gaussian_rho
 from ...data.domain import Int64Array
 from ...groups.workload.candidates import candidate_rows
 from ..people_table import People, PeopleDomain
-
-MOST_PATTERNS = 14  # columns of which all patterns of agreement are compared
+from .agreement_patterns import AgreementPatterns, largest_term, largest_terms
 
 Columns = tuple[int, ...]
 
@@ -76,11 +74,9 @@ class Residuals:
         return tuple(self._squared(columns) for columns in self.sets)
 
     def _squared(self, columns: Columns) -> int:
-        norm = self.squared_norm(columns)
         if not self.domain.replaced or not columns:
-            return norm if self.domain.moves else 0
-        smallest = min(self.domain.sizes[c] for c in columns)
-        return 2 * (norm + norm // (smallest - 1))
+            return self.squared_norm(columns) if self.domain.moves else 0
+        return 2 * largest_term([self.domain.sizes[c] for c in columns])
 
     def squared_norm(self, columns: Columns) -> int:
         """The squared norm of a row's contribution to the residual."""
@@ -100,38 +96,15 @@ class Residuals:
         return max(costs)
 
     def _replacement(self, sets: Sequence[Columns], variances: Sequence[Fraction]) -> Fraction:
-        """The largest cost of replacing a row, over all patterns of agreement."""
-        columns = sorted({c for a in sets for c in a})
-        if len(columns) > MOST_PATTERNS:
-            pairs = [(a, v) for a, v in zip(sets, variances, strict=True) if a]
-            costs_of_sets = (gaussian_rho(self._squared(a), v) for a, v in pairs)
-            return sum(costs_of_sets, Fraction(0))
-        patterns = (np.arange(1 << len(columns))[:, None] >> np.arange(len(columns))) & 1
-        agree = dict(zip(columns, patterns.T.astype(bool), strict=True))
-        sizes = self.domain.sizes
-        costs: NDArray[np.float64] = np.zeros(len(patterns))
-        for a, variance in zip(sets, variances, strict=True):
-            alike = np.ones(len(patterns))
-            for c in a:
-                alike *= np.where(agree[c], sizes[c] * (sizes[c] - 1), -sizes[c])
-            costs += (self.squared_norm(a) - alike) / float(variance)
-        # Rounding is far below the margin, so the exact maximum is among these patterns.
-        largest = np.flatnonzero(costs >= costs.max() * (1 - 1e-9))
-        exact = set[Fraction]()
-        for pattern in largest.tolist():
-            same = {c for bit, c in enumerate(columns) if pattern >> bit & 1}
-            exact.add(self._replaced(sets, variances, same))
-        return max(exact)
-
-    def _replaced(
-        self, sets: Sequence[Columns], variances: Sequence[Fraction], same: set[int]
-    ) -> Fraction:
-        """The cost of replacing a row by one that agrees in `same` columns alone."""
-        total, sizes = Fraction(0), self.domain.sizes
-        for a, variance in zip(sets, variances, strict=True):
-            alike = prod(sizes[c] * (sizes[c] - 1) if c in same else -sizes[c] for c in a)
-            total += (self.squared_norm(a) - alike) / variance
-        return total
+        """The largest cost of replacing a row: exact, or an upper bound for too many patterns."""
+        precisions = defaultdict[Columns, Fraction](Fraction)
+        for columns, variance in zip(sets, variances, strict=True):
+            if columns:
+                precisions[columns] += 1 / variance
+        patterns = AgreementPatterns(self.domain.sizes, precisions, {})
+        if patterns.few:
+            return patterns.largest_ratio(Fraction(1))
+        return largest_terms(self.domain.sizes, precisions)
 
     def counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
         """A function from candidates to their exact residuals. Confidential."""

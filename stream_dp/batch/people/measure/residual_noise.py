@@ -15,7 +15,8 @@ from itertools import combinations
 
 import numpy as np
 
-from ...rounds.phases import Everything
+from ...rounds.phases import Everything, PrivacyFilter
+from .pair_filter import PairFilter
 from .residual_counts import Columns, Residuals
 
 
@@ -29,10 +30,12 @@ def residual_phase(
     sets: Iterable[Columns],
     rho: Fraction,
     importance: Callable[[Columns], Fraction | int] = lambda columns: 1,
+    before: PrivacyFilter | None = None,
 ) -> Everything:
     """The phase that measures the residuals of `sets` at the cost of rho.
 
     importance: of a set, the factor by which its variance is smaller.
+    before: the filter that earlier phases leave; None for a first phase.
     """
     listed = tuple(sets)
     cells = residuals.domain.cells
@@ -40,6 +43,7 @@ def residual_phase(
         rho,
         candidates=tuple(residuals.numbers[columns] for columns in listed),
         weights=tuple(1 / (precision(cells(a)) * importance(a)) for a in listed),
+        before=before or PairFilter(residuals),
     )
 
 

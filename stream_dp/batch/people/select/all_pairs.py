@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from stream_dp.study import PeopleRelease
 
-from ...rounds.phases import Everything, NoisyAnswers
+from ...rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from ..known import Known
 from ..measure.residual_counts import Columns, Residuals
 from ..measure.residual_noise import median_variation, residual_phase
@@ -42,7 +43,7 @@ def smallest_triples(domain: PeopleDomain, triples: Sequence[Columns]) -> list[C
     return sorted(result)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AllPairs:
     """The phases that follow the number of people.
 
@@ -51,32 +52,44 @@ class AllPairs:
     labels: columns that are to be predicted: each set of the last phase holds one, and pairs that
         do are measured LABELLED times as precisely as others. None: all sets are alike.
     known: what others have published.
+    before: the filter after the number of people.
     """
 
     residuals: Residuals
     rho: Fraction
-    labels: frozenset[int] = frozenset()
-    known: tuple[Known, ...] = ()
+    labels: frozenset[int]
+    known: tuple[Known, ...]
+    before: PrivacyFilter
 
     def sets(self, ways: int) -> list[Columns]:
         """All sets of `ways` columns."""
         return [a for a in self.residuals.sets if len(a) == ways]
 
-    @property
+    @cached_property
     def phases(self) -> tuple[Everything, Everything]:
         """Single columns, then pairs."""
+        singles = residual_phase(
+            self.residuals, self.sets(1), ONE_WAYS * self.rho, before=self.before
+        )
         pairs = residual_phase(
             self.residuals,
             self.sets(2),
             PAIRS * self.rho,
             importance=lambda columns: LABELLED if self.labels & {*columns} else 1,
+            before=singles.charged,
         )
-        return residual_phase(self.residuals, self.sets(1), ONE_WAYS * self.rho), pairs
+        return singles, pairs
+
+    @cached_property
+    def _before_last(self) -> PrivacyFilter:
+        return self.phases[1].charged
 
     def last(self, sets: Sequence[Columns]) -> Everything:
         """The last phase, if `sets` are measured."""
         spent = NUMBER * self.residuals.domain.moves + ONE_WAYS + PAIRS
-        return residual_phase(self.residuals, sets, (1 - spent) * self.rho)
+        return residual_phase(
+            self.residuals, sets, (1 - spent) * self.rho, before=self._before_last
+        )
 
     def last_sets(self, people: int, answers: NoisyAnswers) -> list[Columns]:
         """The sets of the last phase: triples, or the pairs that showed a signal."""

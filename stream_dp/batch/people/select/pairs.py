@@ -34,7 +34,9 @@ from numpy.typing import NDArray
 from ...data.domain import Int64Array
 from ...groups.workload.candidates import excess_errors
 from ...rounds.annealing import Annealed
+from ...rounds.phases import PrivacyFilter
 from ..known import Known
+from ..measure.pair_filter import PairFilter
 from ..measure.residual_counts import Columns, Residuals, marginal_counts
 from ..model.junction_tree import MOST_CELLS, JunctionTree, open_pairs
 from ..people_table import People, PeopleDomain
@@ -134,6 +136,7 @@ def picking_phase(
     picks: int,
     base: tuple[Columns, ...] = (),
     labels: frozenset[int] = frozenset(),
+    before: PrivacyFilter | None = None,
 ) -> Annealed:
     """Rounds of picks, within the room of the model's tree.
 
@@ -141,6 +144,7 @@ def picking_phase(
     picks: pairs that each round picks, at most.
     base: sets of columns that the tree holds from the beginning.
     labels: columns of which each picked pair holds one; none: any pair.
+    before: the filter that earlier phases leave; None if these rounds are the first.
     """
     candidates = pickable_pairs(pairs, labels)
 
@@ -156,6 +160,7 @@ def picking_phase(
         first=rho / (rounds * picks),
         picks=picks,
         allowed=allowed,
+        before=(before or PairFilter(pairs)).allowing(rho),
     )
 
 

@@ -1,0 +1,202 @@
+"""What replacing a row costs by the columns in which both rows agree, and the largest cost.
+
+Residuals (`residual_counts.py`) of sets A, measured with precisions p_A = 1 / variance, cost a row
+that is replaced by one that agrees with it in the columns S alone
+    f(S) = sum_A p_A (prod_A n_i (n_i - 1) - prod_A c_i),
+c_i = n_i (n_i - 1) for the columns of S, and -n_i for the others.
+
+Columns are of one class if exchanging them changes no precision. Then f depends on how many columns
+of each class agree, and so few patterns are all that there are. With a_k of the m_k columns of
+class k agreeing, the products of all A with b_k columns of class k, k = 1, 2, .., add up to
+prod_k E_k(a_k, b_k), where
+    E(a, b) = sum_j C(a, j) C(m - a, b - j) (n (n - 1))^j (-n)^(b - j).
+So a transform along each class gives f for all patterns. It is done in floats. Each sum's rounding
+is below 2^-45 of the sum of absolute terms, which is largest where all columns agree. What may be
+the maximum within 2^-40 of that is computed again as fractions: the result is the exact maximum.
+
+With more than MOST_PATTERNS patterns each A counts with its own largest term, 1 + 1 / (least
+n_i - 1) times prod n_i (n_i - 1), an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb, prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_PATTERNS = 1 << 20  # patterns that are compared: those of 20 columns of which no two are alike
+_ROUNDING = 2.0**-40  # of the sum of absolute terms
+
+Precisions: TypeAlias = Mapping[tuple[int, ...], Fraction]  # by set of columns, 1 / variance
+Profile: TypeAlias = tuple[int, ...]  # by class, a number of columns
+Costs = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class AgreementPatterns:
+    """All patterns of agreement that two measurements tell apart.
+
+    sizes: how many values each column has.
+    new, before: the precisions of the measurements.
+    """
+
+    sizes: Sequence[int]
+    new: Precisions
+    before: Precisions
+
+    @cached_property
+    def classes(self) -> tuple[tuple[int, ...], ...]:
+        """The measured columns by class."""
+        tables = [_by_column(table) for table in (self.new, self.before)]
+        classes = list[list[int]]()
+        for column in sorted({c for table in tables for c in table}):
+            for members in classes:
+                if self.sizes[column] == self.sizes[members[0]] and all(
+                    _alike(table, column, members[0]) for table in tables
+                ):
+                    members.append(column)
+                    break
+            else:
+                classes.append([column])
+        return tuple(map(tuple, classes))
+
+    @property
+    def few(self) -> bool:
+        """Whether all patterns are compared."""
+        return prod(len(members) + 1 for members in self.classes) <= MOST_PATTERNS
+
+    def largest_ratio(self, rest: Fraction) -> Fraction:
+        """The largest f of `new` over what f of `before` leaves of `rest`, over all patterns.
+
+        There must be few patterns. Raises ValueError if nothing is left for a pattern that `new`
+        costs.
+        """
+        new, before = self._profiles(self.new), self._profiles(self.before)
+        costs, bound = self._costs(new)
+        spent, spent_bound = self._costs(before)
+        left = float(rest) - spent
+        margin = (spent_bound + float(rest)) * _ROUNDING
+        least = np.maximum(costs - bound * _ROUNDING, 0) / np.maximum(left + margin, margin)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = (costs + bound * _ROUNDING) / (left - margin)
+        candidates = np.argwhere((left <= margin) | (most >= least.max()))
+        largest = Fraction(0)
+        for agreeing in candidates.tolist():
+            cost = self._cost(new, agreeing)
+            if cost:
+                remaining = rest - self._cost(before, agreeing)
+                if remaining <= 0:
+                    raise ValueError("nothing is left of rho")
+                largest = max(largest, cost / remaining)
+        return largest
+
+    def _profiles(self, precisions: Precisions) -> dict[Profile, Fraction]:
+        """The precision of each set, by how many columns of each class it has."""
+        class_of = {c: k for k, members in enumerate(self.classes) for c in members}
+        profiles = dict[Profile, Fraction]()
+        for columns, precision in precisions.items():
+            profile = [0] * len(self.classes)
+            for c in columns:
+                profile[class_of[c]] += 1
+            profiles[tuple(profile)] = precision
+        return profiles
+
+    @cached_property
+    def _products(self) -> list[list[list[int]]]:
+        """E of each class, by how many of its columns agree and how many a set has."""
+        most = self._most
+        result = []
+        for members, highest in zip(self.classes, most, strict=True):
+            m, n = len(members), self.sizes[members[0]]
+            result.append(
+                [
+                    [
+                        sum(
+                            comb(a, j) * comb(m - a, b - j) * (n * (n - 1)) ** j * (-n) ** (b - j)
+                            for j in range(b + 1)
+                        )
+                        for b in range(highest + 1)
+                    ]
+                    for a in range(m + 1)
+                ]
+            )
+        return result
+
+    @cached_property
+    def _most(self) -> list[int]:
+        """By class, the most columns of it that a set has."""
+        profiles = [*self._profiles(self.new), *self._profiles(self.before)]
+        return [max(profile[k] for profile in profiles) for k in range(len(self.classes))]
+
+    def _costs(self, profiles: Mapping[Profile, Fraction]) -> tuple[Costs, float]:
+        """f by how many columns of each class agree, and the largest sum of absolute terms."""
+        values = np.zeros([highest + 1 for highest in self._most])
+        for profile, precision in profiles.items():
+            values[profile] = float(precision)
+        for axis, products in enumerate(self._products):
+            after, before = prod(values.shape[axis + 1 :]), prod(values.shape[:axis])
+            blocks = values.reshape(before, -1, after)
+            changed = np.zeros((before, len(products), after))
+            for a, row in enumerate(products):
+                for b, product in enumerate(row):
+                    changed[:, a] += float(product) * blocks[:, b]
+            values = changed.reshape(*values.shape[:axis], len(products), *values.shape[axis + 1 :])
+        bound = float(values.reshape(-1)[-1])
+        return bound - values, bound
+
+    def _cost(self, profiles: Mapping[Profile, Fraction], agreeing: Sequence[int]) -> Fraction:
+        """f where so many columns of each class agree."""
+        total = Fraction(0)
+        for profile, precision in profiles.items():
+            apart = alike = 1
+            for table, a, b in zip(self._products, agreeing, profile, strict=True):
+                alike *= table[-1][b]
+                apart *= table[a][b]
+            total += (alike - apart) * precision
+        return total
+
+
+def largest_terms(sizes: Sequence[int], precisions: Precisions) -> Fraction:
+    """The sum of each set's own largest term: an upper bound of f."""
+    total = Fraction(0)
+    for columns, precision in precisions.items():
+        total += largest_term([sizes[c] for c in columns]) * precision
+    return total
+
+
+def largest_term(sizes: Sequence[int]) -> int:
+    """The largest change of a residual of columns of these sizes, half its square: one column of
+    the least size differs. It is 0 without a column."""
+    if not sizes:
+        return 0
+    norm = prod(n * (n - 1) for n in sizes)
+    return norm + norm // (min(sizes) - 1)
+
+
+def _by_column(precisions: Precisions) -> dict[int, dict[tuple[int, ...], Fraction]]:
+    """By column, the sets that have it."""
+    sets = defaultdict[int, dict[tuple[int, ...], Fraction]](dict)
+    for columns, precision in precisions.items():
+        for c in columns:
+            sets[c][columns] = precision
+    return {**sets}
+
+
+def _alike(sets: Mapping[int, Mapping[tuple[int, ...], Fraction]], column: int, other: int) -> bool:
+    """Whether exchanging two columns changes no precision."""
+    theirs = {a: p for a, p in sets.get(other, {}).items() if column not in a}
+    ours = {a: p for a, p in sets.get(column, {}).items() if other not in a}
+    if len(ours) != len(theirs):
+        return False
+    for columns, precision in ours.items():
+        exchanged = tuple(sorted(other if c == column else c for c in columns))
+        if theirs.get(exchanged) != precision:
+            return False
+    return True

@@ -1,0 +1,152 @@
+"""The privacy filter of a table of people: costs add up for each pair of neighbours by itself.
+
+Each measurement's variance follows from public numbers and earlier noisy answers. So its cost for
+two rows, or for a row that comes or goes, is fixed before its noise is drawn, and it is a function
+of the columns in which the rows agree (`agreement_patterns.py`). The filter keeps the sum of these
+costs for every pattern, and a measurement gets the least noise with which no sum exceeds the
+limit. Then the fit is limit-zCDP: `docs/explanation/mechanisms.md`, "The filter of a table", has
+the proof. A selection costs all pairs the same, its worst.
+
+With too many patterns the largest sum is bounded by its bound before and the new measurement's
+largest terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from stream_dp.privacy.zcdp import gaussian_rho
+
+from .agreement_patterns import AgreementPatterns, Precisions, largest_term, largest_terms
+from .residual_counts import Columns, Residuals
+
+
+@dataclass(frozen=True, eq=False)
+class PairFilter:
+    """What measurements have cost each pair of neighbours; see `phases.PrivacyFilter`.
+
+    residuals: all candidates.
+    limit: the rho that all measurements so far may cost.
+    precisions: by measured set, the sum of 1 / variance.
+    of_all: what every replacement costs alike: selections, and columns that were measured before
+        their values were merged.
+    moved: what a row's coming or going costs.
+    replaced: what a replacement costs at most.
+    exact: whether `replaced` is the maximum over all pairs; otherwise it is an upper bound.
+    """
+
+    residuals: Residuals
+    limit: Fraction = Fraction(0)
+    precisions: Precisions = field(default_factory=dict)
+    of_all: Fraction = Fraction(0)
+    moved: Fraction = Fraction(0)
+    replaced: Fraction = Fraction(0)
+    exact: bool = True
+
+    @property
+    def spent(self) -> Fraction:
+        """What the measurements cost the worst pair."""
+        domain = self.residuals.domain
+        return max(self.moved * domain.moves, self.replaced * domain.replaced)
+
+    @property
+    def left(self) -> Fraction:
+        return self.limit - self.spent
+
+    def allowing(self, rho: Fraction) -> PairFilter:
+        """The filter with so much more rho."""
+        return replace(self, limit=self.limit + rho)
+
+    def scale(self, candidates: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
+        """The least factor of weights that makes variances with which nothing exceeds the limit.
+
+        Raises ValueError if nothing is left.
+        """
+        if self.left <= 0:
+            raise ValueError("nothing is left of rho")
+        sets, scale = [self.residuals.sets[i] for i in candidates], Fraction(0)
+        if self.residuals.domain.moves:
+            scale = self._moved(sets, weights) / (self.limit - self.moved)
+        if self.residuals.domain.replaced:
+            new = _added({}, sets, weights)
+            patterns = self._patterns(new)
+            if patterns.few:
+                ratio = patterns.largest_ratio(self.limit - self.of_all)
+            else:
+                bound = largest_terms(self.residuals.domain.sizes, new)
+                ratio = bound / (self.limit - self.replaced)
+            scale = max(scale, ratio)
+        return scale
+
+    def charged(
+        self,
+        candidates: Sequence[int],
+        variances: Sequence[Fraction],
+        selection: Fraction = Fraction(0),
+    ) -> PairFilter:
+        """The filter after candidates are measured with these variances.
+
+        selection: the rho of what selected them.
+        """
+        sets = [self.residuals.sets[i] for i in candidates]
+        after = replace(
+            self,
+            precisions=_added(self.precisions, sets, variances),
+            of_all=self.of_all + selection,
+            moved=self.moved + selection + self._moved(sets, variances),
+        )
+        new = _added({}, sets, variances)
+        bound = largest_terms(self.residuals.domain.sizes, new)
+        return after._bounded(self.replaced + selection + bound)
+
+    def compressed(self, residuals: Residuals) -> PairFilter:
+        """The filter of the same people with merged values.
+
+        residuals: of the merged columns; a column with as many values as before is the same.
+
+        Two rows may differ in a column and agree once its values are merged. So what such columns
+        cost is charged to every pattern of the merged columns.
+        """
+        before, sizes = self.residuals.domain.sizes, residuals.domain.sizes
+        same, of_all = dict[Columns, Fraction](), self.of_all
+        for columns, precision in self.precisions.items():
+            if all(sizes[c] == before[c] for c in columns):
+                same[columns] = precision
+            else:
+                of_all += largest_term([before[c] for c in columns]) * precision
+        after = replace(self, residuals=residuals, precisions=same, of_all=of_all)
+        return after._bounded(self.replaced)
+
+    def _bounded(self, bound: Fraction) -> PairFilter:
+        """The filter with the largest sum, or with an upper bound of it."""
+        if not self.residuals.domain.replaced:
+            return self
+        patterns = AgreementPatterns(self.residuals.domain.sizes, self.precisions, {})
+        if not patterns.few:
+            return replace(self, replaced=bound, exact=False)
+        largest = self.of_all + patterns.largest_ratio(Fraction(1))
+        return replace(self, replaced=largest, exact=True)
+
+    def _patterns(self, new: Precisions) -> AgreementPatterns:
+        return AgreementPatterns(self.residuals.domain.sizes, new, self.precisions)
+
+    def _moved(self, sets: Sequence[Columns], variances: Sequence[Fraction]) -> Fraction:
+        """What a row's coming or going costs."""
+        costs = (
+            gaussian_rho(self.residuals.squared_norm(a), v)
+            for a, v in zip(sets, variances, strict=True)
+        )
+        return sum(costs, Fraction(0))
+
+
+def _added(
+    precisions: Precisions, sets: Sequence[Columns], variances: Sequence[Fraction]
+) -> Mapping[Columns, Fraction]:
+    """The precisions with those of more measurements; the residual without columns has none."""
+    result = {**precisions}
+    for columns, variance in zip(sets, variances, strict=True):
+        if columns:
+            result[columns] = result.get(columns, Fraction(0)) + 1 / variance
+    return result
