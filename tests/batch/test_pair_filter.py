@@ -20,6 +20,7 @@ from stream_dp.batch.people.measure.agreement_patterns import (
 from stream_dp.batch.people.measure.pair_filter import PairFilter
 from stream_dp.batch.people.measure.residual_counts import all_residuals
 from stream_dp.batch.people.people_plan import people_plan
+from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study import MatchRelease, PeopleRelease
@@ -77,6 +78,18 @@ def test_a_mixture_costs_rho_over_all_pairs_of_people(sizes, last):
         spent = sum(phase.rho for phase in phases[:number])
         worst = farthest(sizes, measured_by(phases[:number], plan.workload))
         assert worst == pytest.approx(float(spent), rel=1e-9)
+
+
+def test_the_plan_says_which_charges_are_upper_bounds():
+    at_once, picked = mixture((2,) * 6), mixture((2,) * 6, rounds=2)
+    everything = at_once.steps(MANY).last
+    for phase in (*everything.phases, everything.last(everything.triples)):
+        planned = PlannedPhase.of("pairs", phase, at_once.workload, [1.0])
+        assert planned.charge == "exact maximum"
+        assert "charged" not in planned.text
+    *_, rounds = picked.phases(MANY)
+    planned = PlannedPhase.of("pairs", rounds, picked.workload, [1.0])
+    assert planned.text.endswith("; charged by an upper bound")
 
 
 def test_noise_is_less_than_where_each_phase_is_charged_by_itself():

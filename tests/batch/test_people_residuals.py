@@ -121,6 +121,7 @@ def test_what_is_drawn_costs_rho(facts):
             for i, (variance, _) in zip(picked, demand, strict=True)
         ]
     assert worst_pair_cost(people.domain, measured) == rho
+    assert fit.notes["charge"] == "exact maximum"
     texts = fit.measurements.queries
     assert "c0=0, c2=3" in texts
     assert ("people" in texts) == people.domain.moves

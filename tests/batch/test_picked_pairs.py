@@ -104,6 +104,7 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
         return worst_pair_cost(people.domain, measured, selection)
 
     assert spent(1) == rho
+    assert fit.notes["charge"] == "upper bound"  # of the selections
     assert spent(Fraction(95, 100)) > rho > spent(Fraction(105, 100))
 
 
