@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
+from stream_dp.answers.answer import Answer
 from stream_dp.errors import UserError
 from stream_dp.study import has_totals
 
@@ -28,6 +29,8 @@ from ..pages.release_figures import (
     totals_lines,
     totals_look,
 )
+from ..pages.study_page import any_figures
+from ..pages.two_way import FEWER, MORE, two_way
 from .answer_views import CompareForm, comparison_of
 from .figure_links import FigureLinks
 from .public_state import State
@@ -48,7 +51,7 @@ class FigureFile:
 
     reading: the sentence that reads it aloud.
     draw: draws the chart in a size.
-    rows: the numbers, unbiased.
+    rows: the numbers as a table.
     """
 
     title: str
@@ -181,6 +184,46 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
     )
 
 
+def _data(state: State, name: str, fields: Fields) -> FigureFile:
+    """The bars of a column of a data set, or the heat map of two columns."""
+    period = fields.get("period") or None
+    if pair := fields.get("pair"):
+        table = two_way(state.public, name, period, pair)
+        cells = [
+            {
+                table.down: value,
+                table.across: other,
+                **_share(cell.unbiased, cell.share),
+                "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(cell.mark),
+                "head": state.head,
+            }
+            for value, row in table.rows
+            for other, cell in zip(table.columns, row, strict=True)
+        ]
+        title = f"{name}: {table.title}"
+        return FigureFile(title, table.reading, table.drawn, pa.Table.from_pylist(cells))
+    marginals = any_figures(state.public, name, period).marginals
+    named = {f"{marginal.table}:{marginal.column}": marginal for marginal in marginals}
+    marginal = named.get(fields.get("column") or next(iter(named), ""))
+    if marginal is None:
+        raise UserError(f"release '{name}': has no column '{fields.get('column')}'")
+    rows = [
+        {"value": bar.name, **_share(bar.unbiased, bar.share), "head": state.head}
+        for bar in marginal.bars
+    ]
+    title = f"{name}: {marginal.title}"
+    return FigureFile(title, marginal.description, marginal.drawn, pa.Table.from_pylist(rows))
+
+
+def _share(unbiased: Answer | None, published: float) -> dict[str, object]:
+    """A share with its unbiased estimate, if it was measured. published: of the synthetic rows."""
+    if unbiased is None or unbiased.interval is None:
+        return {"share": published, "standard_error": None, "low_95": None, "high_95": None}
+    low, high = unbiased.interval
+    error = unbiased.standard_error
+    return {"share": unbiased.value, "standard_error": error, "low_95": low, "high_95": high}
+
+
 def embed_page(state: State, figure: FigureFile, links: FigureLinks) -> bytes:
     """A page with a figure alone, for a frame of another page."""
     return rendered(
@@ -198,4 +241,5 @@ FIGURES: dict[str, Callable[[State, str, Fields], FigureFile]] = {
     "release": _release,
     "totals": _totals,
     "compare": _compare,
+    "data": _data,
 }

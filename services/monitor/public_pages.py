@@ -153,8 +153,11 @@ def _pages(application: FastAPI, state: State) -> None:
         q: Annotated[str | None, Query(max_length=500)] = None,
         measure: Measure | None = None,
         region: Optional = None,
+        form: Annotated[str | None, Query(pattern="^(at-least|size)$")] = None,
+        n: Annotated[int | None, Query(ge=0)] = None,
     ) -> Response:
-        query = None if q is None else within_length(q)
+        asked = f"{form} {n}" if q is None and form and n is not None else q
+        query = None if asked is None else within_length(asked)
         count, path = is_count(measure), region_path(region)
         body, sound = views.data_set_page(
             state, name, period, pair, query, count=count, region=path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from stream_dp.answers.answer import Answer, Region
 from stream_dp.errors import UserError
@@ -11,7 +12,7 @@ from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
 from ..pages.feasible import for_people
-from ..pages.groups_figures import two_way
+from ..pages.groups_figures import Marginal
 from ..pages.privacy_label import privacy_label
 from ..pages.record_rows import (
     HASHES,
@@ -24,6 +25,7 @@ from ..pages.record_rows import (
 from ..pages.release_figures import ReleaseFigures
 from ..pages.render import render
 from ..pages.study_page import any_figures
+from ..pages.two_way import two_way
 from .downloads import FORMATS, tables_of
 from .figure_links import FigureLinks, figure_citation
 from .public_api import releases_data
@@ -131,6 +133,12 @@ def data_set_page(
         raise UserError(f"release '{name}': is no data set")
     figures = any_figures(state.public, name, period)
     table = None if pair is None else two_way(state.public, name, period, pair)
+    pair_links = FigureLinks("data", name, urlencode({"pair": pair, "period": figures.period}))
+
+    def column_links(marginal: Marginal) -> FigureLinks:
+        fields = {"column": f"{marginal.table}:{marginal.column}", "period": figures.period}
+        return FigureLinks("data", name, urlencode(fields))
+
     answer: Answer | None = None
     faults: Sequence[str] = ()
     if query is not None:
@@ -145,6 +153,9 @@ def data_set_page(
         figures=figures,
         table=table,
         pair=pair,
+        pair_links=pair_links,
+        pair_citation=figure_citation(state, table.title if table else "", pair_links.page),
+        column_links=column_links,
         answer=answer,
         query=query or "",
         faults=faults,

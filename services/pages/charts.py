@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from stream_dp.client import Answer
+
 from .axes import number_axis, period_ticks
 from .marks import Box, Chart, Frame, Mark, Path, Text, px
 
@@ -82,17 +84,24 @@ def _bars(
 
 @dataclass(frozen=True)
 class Bar:
-    """A value of a column with the share of rows, and the interval of a measured answer."""
+    """A value of a column with the share of rows, and the interval of a measured answer.
+
+    unbiased: the share as it is for programs; None if nobody measured it.
+    """
 
     name: str
     share: float
     low: float | None = None
     high: float | None = None
+    unbiased: Answer | None = None
 
 
-def bars(rows: Sequence[Bar], unit: str, description: str, width: float = 360) -> Chart:
-    """Shares as horizontal bars, one a value."""
-    height = 24 + 26.0 * len(rows) + 4
+def bars(
+    rows: Sequence[Bar], unit: str, description: str, width: float = 360, height: float = math.inf
+) -> Chart:
+    """Shares as horizontal bars, one a value, within a height."""
+    step = min(26.0, (height - 28) / max(1, len(rows)))
+    thickness = px(0.62 * step)
     largest_share = max([0.01, *(row.share for row in rows), *(row.high or 0.0 for row in rows)])
     left_margin, right_margin = 110.0, 52.0
     marks: list[Mark] = [Text("tick", 0, 11, unit)]
@@ -102,16 +111,17 @@ def bars(rows: Sequence[Bar], unit: str, description: str, width: float = 360) -
         return px(left_margin + bar_width)
 
     for i, row in enumerate(rows):
-        y = 24 + 26.0 * i
+        middle = px(24 + step * i + 2 + thickness / 2)
         name = row.name if len(row.name) <= 16 else row.name[:15] + "…"
-        marks.append(Text("name", x=left_margin - 8, y=y + 14, text=name, anchor="end"))
+        marks.append(Text("name", x=left_margin - 8, y=middle + 4, text=name, anchor="end"))
         end = x(row.share)
-        marks.append(Box("bar", left_margin, y + 2, px(end - left_margin), 16, title=row.name))
+        top = px(middle - thickness / 2)
+        marks.append(Box("bar", left_margin, top, px(end - left_margin), thickness, title=row.name))
         if row.low is not None and row.high is not None:
-            marks.append(Path("interval", f"M{x(row.low)} {y + 10}H{x(row.high)}"))
+            marks.append(Path("whisker", f"M{x(row.low)} {middle}H{x(row.high)}"))
             end = max(end, x(row.high))
-        marks.append(Text("value-ink", end + 6, y + 14, f"{row.share:.1%}"))
-    return Chart(width, height, description, tuple(marks))
+        marks.append(Text("value-ink", end + 6, middle + 4, f"{row.share:.1%}"))
+    return Chart(width, 28 + step * len(rows), description, tuple(marks))
 
 
 def wide_and_narrow(

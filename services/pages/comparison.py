@@ -10,8 +10,8 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 
 from .axes import number_axis, number_text, period_words
-from .fan import LEVELS, FanEnds, pointwise
-from .feasible import clip, feasible_range, for_people
+from .fan import LEVELS, FanEnds, feasible_fan, pointwise
+from .feasible import feasible_range, for_people
 from .marks import Chart, Dot, Mark, Path, Text, px
 from .query_titles import query_title
 from .reading import interval_words, noise_alone, number_words, reading, verdict
@@ -157,7 +157,7 @@ def _rows_chart(
     shown: list[tuple[str, Answer, FanEnds]] = []
     for name, answer in rows:
         feasible = feasible_range(answer, size)
-        fan = tuple(clip(ends, feasible) for ends in pointwise(answer))
+        fan = feasible_fan(pointwise(answer), feasible)
         shown.append((name, for_people(answer, size), fan))
     is_difference = rows[0][1].minus is not None
     numbers = [scale * n for _, a, fan in shown for n in (a.value, *(e for f in fan for e in f))]

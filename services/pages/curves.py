@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from stream_dp.client import Answer
 
 from .axes import number_axis, number_text, period_ticks
-from .fan import LEVELS, FanEnds
-from .feasible import clip, feasible_range, for_people
+from .fan import LEVELS, FanEnds, feasible_fan
+from .feasible import feasible_range, for_people
 from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
 
 _DENSE = 16  # periods from which estimates are small dots
@@ -48,7 +48,7 @@ class Point:
     def for_people(self, size: int | None) -> Point:
         """The point with its numbers inside of the feasible range (`feasible.py`)."""
         feasible = feasible_range(self.answer, size)
-        fan = tuple(clip(ends, feasible) for ends in self.fan)
+        fan = feasible_fan(self.fan, feasible)
         return replace(self, answer=for_people(self.answer, size), fan=fan)
 
 

@@ -11,6 +11,8 @@ from statistics import NormalDist
 from stream_dp.answers.answer import QUANTILE, Answer, Interval
 from stream_dp.answers.joint_answers import JointAnswers
 
+from .feasible import clip, feasible_interval
+
 LEVELS = (0.5, 0.8, 0.95)
 FanEnds = tuple[Interval, ...]
 _FACTORS = tuple(NormalDist().inv_cdf((1 + level) / 2) / QUANTILE for level in LEVELS)
@@ -38,3 +40,10 @@ def simultaneous(joint: JointAnswers) -> list[FanEnds]:
         tuple((float(low), float(high)) for low, high in ends)
         for ends in zip(*by_level, strict=True)
     ]
+
+
+def feasible_fan(fan: FanEnds, feasible: Interval) -> FanEnds:
+    """The feasible parts of a fan's intervals, of which the widest is never a point."""
+    if not fan:
+        return ()
+    return (*(clip(ends, feasible) for ends in fan[:-1]), feasible_interval(fan[-1], feasible))

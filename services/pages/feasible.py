@@ -2,7 +2,8 @@
 
 Noise carries estimates beyond what can be, such as a share below 0. Programs get the unbiased
 numbers, because a mean of clipped numbers is biased. People get the feasible part of an interval,
-which contains the truth exactly as often as the whole interval does.
+which contains the truth exactly as often as the whole interval does. An interval without a feasible
+part becomes half of its width from the nearest end of the range, so that it is never a point.
 """
 
 from __future__ import annotations
@@ -39,8 +40,18 @@ def clip(interval: Interval, feasible: Interval) -> Interval:
     return low, high
 
 
+def feasible_interval(interval: Interval, feasible: Interval) -> Interval:
+    """The feasible part of an interval, or half of its width from the nearest end of the range."""
+    (low, high), half = interval, (interval[1] - interval[0]) / 2
+    if high < feasible[0]:
+        return clip((feasible[0], feasible[0] + half), feasible)
+    if low > feasible[1]:
+        return clip((feasible[1] - half, feasible[1]), feasible)
+    return clip(interval, feasible)
+
+
 def for_people(answer: Answer, size: int | None = None) -> Answer:
     """The answer with its value and its interval inside of the feasible range."""
     feasible = feasible_range(answer, size)
-    interval = None if answer.interval is None else clip(answer.interval, feasible)
+    interval = answer.interval and feasible_interval(answer.interval, feasible)
     return replace(answer, value=clip((answer.value,) * 2, feasible)[0], interval=interval)

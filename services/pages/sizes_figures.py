@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.client import PublicLog
 
-from .charts import Bar, bars
+from .charts import Bar
+from .feasible import for_people
 from .groups_figures import DataSetFigures, Marginal
 
 _MOST_REGIONS = 60  # with a chart on a page, from the top level down
@@ -72,13 +73,37 @@ def _marginal(
     total = region.total
     pairs = zip(region.size.tolist(), region.groups.tolist(), strict=True)
     rows = tuple((str(size), f"{count:,}", f"{count / total:.2%}") for size, count in pairs)
+    largest = ranges[-1][1]
     shown = [
         Bar(
-            _name(first, last, ranges[-1][1]),
+            _name(first, last, largest),
             float(region.groups[(region.size >= first) & (region.size <= last)].sum()) / total,
+            *_interval(region, first, last, largest),
         )
         for first, last in ranges
     ]
-    summary = ", ".join(f"{bar.name} {bar.share:.1%}" for bar in shown)
-    chart = bars(shown, f"% of {total:,} by size", f"Sizes in {region_name}: {summary}.")
-    return Marginal(table, region_name, chart, rows[:_MOST_ROWS])
+    return Marginal(
+        table,
+        region_name,
+        f"Sizes in {region_name}",
+        f"% of {total:,} by size",
+        tuple(shown),
+        ("size", table.partition(" ")[0], "share"),
+        rows[:_MOST_ROWS],
+    )
+
+
+def _interval(
+    region: MeasuredRegion, first: int, last: int, largest: int
+) -> tuple[float | None, float | None]:
+    """The interval of the share of groups of some sizes, where this region's measurements say it.
+
+    A single size is measured, and so is the range up to the largest size.
+    """
+    if first != last and last != largest:
+        return None, None
+    answer = region.answer(f"size {first}" if first == last else f"at-least {first}")
+    if answer.interval is None:
+        return None, None
+    low, high = for_people(answer, region.total).ends
+    return low / region.total, high / region.total

@@ -32,6 +32,8 @@ FIGURES = (
     "release/both?q=pattern+full&band=simultaneous&panel=1",
     "totals/months",
     "compare/pairs?q=pattern+full",
+    "data/homes?column=people:work",
+    "data/homes?pair=groups:region:size",
 )
 
 
@@ -92,7 +94,7 @@ def test_a_frame_may_be_anywhere_and_pages_nowhere(named: Monitor) -> None:
 
 
 def test_a_link_has_a_preview(named: Monitor) -> None:
-    for path in ("/", "/release/pairs", f"/{FIGURES[0]}", f"/{FIGURES[3]}"):
+    for path in ("/", "/release/pairs", f"/{FIGURES[0]}", f"/{FIGURES[3]}", f"/{FIGURES[5]}"):
         text = unescape(named.get(path)[1].decode())
         (image,) = re.findall(r'property="og:image" content="([^"]+)"', text)
         assert image.startswith(URL + "/figure/")
@@ -108,6 +110,8 @@ def test_a_link_has_a_preview(named: Monitor) -> None:
         ("/figure/release/pairs.svg", "name a question"),
         ("/figure/release/pairs.svg?q=nothing", "not understood"),
         ("/figure/totals/pairs.svg", "has no totals"),
+        ("/figure/data/homes.svg?column=people:none", "has no column"),
+        ("/figure/data/homes.svg?pair=people:none:work", "has no two columns"),
         ("/figure/compare/none.svg", "nothing is published"),
     ],
 )

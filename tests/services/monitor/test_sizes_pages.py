@@ -77,6 +77,19 @@ def test_sizes_are_asked_on_their_page_and_by_the_api(moves: Monitor, public: Pu
     assert "No error is known" in moves.get("/data/blocks?q=quantile%201/2")[1].decode()
 
 
+def test_sizes_are_asked_with_a_form(moves: Monitor, public: PublicLog) -> None:
+    for form, query in (("at-least", "at-least 2"), ("size", "size 2")):
+        answer = public.answer("blocks", query)
+        page = moves.get(f"/data/blocks?form={form}&n=2&region=")[1].decode()
+        assert f"<strong>{max(answer.value, 0):,.0f}</strong>" in page
+        assert page.index('id="answer"') < page.index("<h2>Sizes</h2>")
+    assert moves.get("/data/blocks?form=size&n=-2")[0] == 400
+    status, page_of_both = moves.get(
+        f"/compare/blocks?q=at-least+2&period={DUE[-1]}&period2={DUE[0]}"
+    )
+    assert (status, b"blocks" in page_of_both) == (200, True)
+
+
 def test_what_cannot_be_asked_of_sizes_is_refused_in_words(moves: Monitor) -> None:
     for path in (
         "/data/blocks?q=people:%20home=b001",

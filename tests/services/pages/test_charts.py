@@ -127,8 +127,11 @@ def test_what_cannot_be_is_cut_off_for_people_alone() -> None:
     low = answer(-0.0071, 0.0065, 0.0)
     share = replace(low, measure="share")
     shown = Line("t", (Point(0, "p", share, fan=pointwise(share)),)).for_people(100).points[0]
-    assert (shown.answer.value, shown.answer.interval) == (0.0, (0.0, 0.0))
-    assert all(0 <= end <= 1 for ends in shown.fan for end in ends)
+    assert (shown.answer.value, shown.answer.interval) == (0.0, (0.0, pytest.approx(0.0065)))
+    assert shown.fan[:2] == ((0.0, 0.0), (0.0, 0.0))
+    assert shown.fan[2] == (0.0, pytest.approx(0.0065))
+    wider = replace(share, interval=(-0.0271, 0.0129))
+    assert for_people(wider).interval == (0.0, 0.0129)
     assert share.value == -0.0071
     change = replace(share, minus=ReleaseQuery("r", "q"))
     assert for_people(change, 100).value == -0.0071
