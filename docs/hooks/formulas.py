@@ -35,6 +35,7 @@ def drawn(html: str) -> str:
 
     def draw(match: re.Match[str]) -> str:
         tex = " ".join(bytes.fromhex(match[2]).decode().split())
-        return convert(tex, display=match[1])
+        formula: str = convert(tex, display=match[1])
+        return formula if match[1] == "inline" else f'<span class="formula">{formula}</span>'
 
     return _MARK.sub(draw, html)
