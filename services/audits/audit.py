@@ -13,10 +13,13 @@ from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 
+from .data_set_runs import DataSetRuns
 from .histories import WorstPair
+from .household_runs import HouseholdRuns
 from .panel_runs import PanelRuns
 from .rho_bounds import TwoScores, counted_bound, gaussian_bound
 from .scored_runs import AuditedRelease, Progress
+from .sizes_runs import SizesRuns
 
 RUNS, LEAST_RUNS = 800, 50  # in each world
 CONFIDENCE = 0.95
@@ -103,8 +106,15 @@ class AuditResult:
 
 AUDITED: Registry[Family, Callable[..., AuditedRelease]] = Registry(
     "audits of releases",
-    (Family.WINDOW, Family.CUMULATIVE, Family.JOINT),
-    {Family.WINDOW: PanelRuns, Family.CUMULATIVE: PanelRuns, Family.JOINT: PanelRuns},
+    Family,
+    {
+        Family.WINDOW: PanelRuns,
+        Family.CUMULATIVE: PanelRuns,
+        Family.JOINT: PanelRuns,
+        Family.PEOPLE: DataSetRuns,
+        Family.HOUSEHOLDS: HouseholdRuns,
+        Family.SIZES: SizesRuns,
+    },
 )
 
 
@@ -126,8 +136,6 @@ def audit(
     """
     if runs < LEAST_RUNS:
         raise UserError(f"--runs: at least {LEAST_RUNS} runs tell anything; write a larger number")
-    if release.family not in AUDITED:
-        raise UserError(f"audit: '{release.name}' is of kind {release.kind}; panels are audited")
     audited = AUDITED[release.family](study, release)
     pair = audited.worst_pair()
     if pair.rho <= 0:

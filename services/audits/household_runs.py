@@ -1,0 +1,65 @@
+"""Runs of a data set of groups on simulated groups and members."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.study.group_releases import Groups
+
+from ..groups.roster import Members, Roster
+from .data_set_runs import DataSetRuns
+from .histories import History, random_people, simulated_people
+
+
+class HouseholdRuns(DataSetRuns):
+    """The first data set of a release of groups; see `scored_runs.AuditedRelease`.
+
+    The people in whom the worlds differ are each a group of their own, or, where groups declare
+    roles, the head of one with a spouse and a child.
+    """
+
+    def _tables(self, people: Mapping[str, History]) -> dict[str, pa.Table]:
+        declared = self.study.groups
+        assert declared is not None
+        roster, relatives = simulated_roster(declared, list(people))
+        reporting = {**people, **random_relatives(self, relatives)}
+        simulated = simulated_people(self.study, self.cells, reporting, self.number, roster.persons)
+        members = Members(
+            roster.codes(self.study),
+            np.array([simulated.slots[person] for person in roster.persons], np.int64),
+            roster.group_of,
+            roster.role_codes(self.study),
+        )
+        return self._snapshot(simulated.population, members)
+
+
+def random_relatives(runs: DataSetRuns, relatives: list[str]) -> dict[str, History]:
+    """The histories of relatives at random, the same in both worlds."""
+    histories = random_people(runs.cells, len(relatives), "relative").values()
+    return dict(zip(relatives, histories, strict=True))
+
+
+def simulated_roster(declared: Groups, heads: list[str]) -> tuple[Roster, list[str]]:
+    """A group for each head, and the ids of the relatives in it."""
+    roles = declared.roles
+    kin = [] if roles is None else [str(roles.spouse), str(roles.child)][: declared.most - 1]
+    persons, group_of, told, relatives = list[str](), list[int](), list[str](), list[str]()
+    for group, head in enumerate(heads):
+        members = [head, *(f"{head}, {role}" for role in kin)]
+        relatives += members[1:]
+        persons += members
+        group_of += [group] * len(members)
+        told += [] if roles is None else [str(roles.head), *kin]
+    roster = Roster(
+        attributes={
+            name: [str(attribute.values[0])] * len(heads)
+            for name, attribute in declared.attributes.items()
+        },
+        persons=persons,
+        group_of=np.array(group_of, np.int64),
+        roles=None if roles is None else told,
+    )
+    return roster, relatives
