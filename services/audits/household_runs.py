@@ -7,11 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.group_releases import Groups
 
 from ..groups.roster import Members, Roster
 from .data_set_runs import DataSetRuns
 from .histories import History, random_people, simulated_people
+
+_RELATED = 3  # people of a group with roles, at most: head, spouse, child
 
 
 class HouseholdRuns(DataSetRuns):
@@ -20,6 +23,12 @@ class HouseholdRuns(DataSetRuns):
     The people in whom the worlds differ are each a group of their own, or, where groups declare
     roles, the head of one with a spouse and a child.
     """
+
+    def __init__(self, study: Study, release: DataSetRelease) -> None:
+        """Raises UserError if this installation cannot fit the release."""
+        super().__init__(study, release)
+        if self.study.groups is not None and self.study.groups.roles is not None:
+            self.most, self.others = max(1, self.most // _RELATED), self.others // _RELATED
 
     def _tables(self, people: Mapping[str, History]) -> dict[str, pa.Table]:
         declared = self.study.groups

@@ -13,12 +13,13 @@ from kit.commands import refusal
 from kit.kinds_of_releases import study_of
 
 import stream_dp
+from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Draw, SystemNoise
 from stream_dp.services.audits.audit import ALARM, AUDITED, AuditResult, audit, group_size
 from stream_dp.services.audits.rho_bounds import gaussian_bound
 from stream_dp.services.cli import main
 from stream_dp.services.commands import audit as command
-from stream_dp.study.families import KINDS, PANEL_FAMILIES, Kind
+from stream_dp.study.families import KINDS, PANEL_FAMILIES, Family, Kind
 
 PANELS = [kind for kind in Kind if KINDS[kind].family in PANEL_FAMILIES]
 STUDY = """
@@ -55,11 +56,23 @@ class HalvedNoise(SystemNoise):
         return super().draw([(variance / 2, size) for variance, size in demand])
 
 
+class QuarteredNoise(HalvedNoise):
+    """The product's noise, with a quarter of the variance that a mechanism demands."""
+
+    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        return super().draw([(variance / 2, size) for variance, size in demand])
+
+
 def declared(kind: Kind, relation: str | None = None, rho: str = "1/2") -> dict[str, Any]:
     """A small study with one release of a kind, at a usual budget."""
     tables: dict[str, Any] = study_of(kind)
+    release = tables["releases"][0]
     tables["study"] |= {"rho": rho}
-    tables["releases"][0] |= {"rho": rho}
+    release |= {"rho": rho}
+    if KINDS[kind].family is Family.PEOPLE:
+        for key in ("first", "rounds", "per_round"):
+            release.pop(key, None)
+        release["every"] = 2
     if relation is not None:
         tables["study"]["neighbours"] = relation
     if relation == "add_remove":
@@ -74,21 +87,46 @@ def audited(tables: dict[str, Any], source: SystemNoise, runs: int) -> AuditResu
     return audit(study, release, source, runs=runs)
 
 
-@pytest.mark.parametrize("kind", PANELS)
-def test_a_panel_shows_its_declared_cost(kind: Kind) -> None:
+# What the worst pair costs of the declared rho, where the charge is an upper bound.
+SHARES = {
+    Kind.MIXTURE: 0.885,  # the worst rows of single columns are not those of the pair
+    Kind.RAP: 0.885,
+    Kind.MATCH: 0.875,
+    Kind.MWEM: 0.92,  # a part of rho pays for choices
+    Kind.HPD_FIXED: 0.92,
+}
+
+
+# Kinds whose fits take long: fewer runs in the suite, which find a quarter of the variance.
+FEW_RUNS = {Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.MWEM, Kind.HPD_FIXED}
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
     """Fails by chance in one of 10,000 runs."""
-    result = audited(declared(kind), SystemNoise(), runs=600)
-    assert result.pair_rho == pytest.approx(float(result.rho), rel=0.02)
+    result = audited(declared(kind), SystemNoise(), runs=60 if kind in FEW_RUNS else 200)
+    assert result.pair_rho == pytest.approx(SHARES.get(kind, 1) * float(result.rho), rel=0.01)
     assert not result.violation
-    assert 0.8 < result.lower_bound / float(result.rho) < 1.3
-    assert 0.25 < result.counted_bound / float(result.rho) < 1
+    least, most = (0.2, 1.6) if kind in FEW_RUNS else (0.55, 1.3)
+    assert least < result.lower_bound / result.pair_rho < most
+    assert 0.1 < result.counted_bound / result.pair_rho < 1
 
 
-@pytest.mark.parametrize("kind", PANELS)
-def test_half_the_variance_is_a_violation(kind: Kind) -> None:
-    result = audited(declared(kind), HalvedNoise(), runs=200)
+@pytest.mark.parametrize("kind", list(Kind))
+def test_too_little_noise_is_a_violation(kind: Kind) -> None:
+    few = kind in FEW_RUNS
+    source, runs = (QuarteredNoise(), 60) if few else (HalvedNoise(), 250)
+    result = audited(declared(kind), source, runs)
     assert result.violation
-    assert result.lower_bound > 1.4 * result.rho
+    assert result.lower_bound > 1.1 * result.rho
+
+
+@pytest.mark.parametrize("kind", [Kind.MIXTURE, Kind.MATCH, Kind.SIZES])
+def test_a_data_set_that_people_join_costs_what_it_declares(kind: Kind) -> None:
+    result = audited(declared(kind, "add_remove"), SystemNoise(), runs=60)
+    assert result.pair_rho == pytest.approx(0.5)
+    assert not result.violation
+    assert result.lower_bound > 0.1
 
 
 def test_a_release_that_people_join_is_audited_with_somebody_or_nobody() -> None:
@@ -107,7 +145,7 @@ def test_a_large_population_is_audited_by_a_small_one_with_the_same_noise() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", PANELS)
+@pytest.mark.parametrize("kind", list(Kind))
 def test_half_the_variance_is_found_in_99_of_100_audits(kind: Kind) -> None:
     study = stream_dp.parse_study(declared(kind))
     release = study.declared("answers")
@@ -116,7 +154,7 @@ def test_half_the_variance_is_found_in_99_of_100_audits(kind: Kind) -> None:
     pair = audited_release.worst_pair()
     size, found = group_size(audited_release, pair), 0
     for _ in range(100):
-        scores = audited_release.scores(pair, size, 150, HalvedNoise(), lambda: None)
+        scores = audited_release.scores(pair, size, 250, HalvedNoise(), lambda: None)
         found += gaussian_bound(scores, ALARM) > audited_release.rho
     assert found >= 99
 
@@ -160,5 +198,12 @@ def test_a_mistake_is_one_line_of_the_audit(
     assert words in line
 
 
-def test_every_kind_is_audited() -> None:
-    assert set(AUDITED) == {KINDS[kind].family for kind in PANELS}
+def test_sizes_from_a_table_of_counts_are_refused_in_one_line() -> None:
+    tables = declared(Kind.SIZES)
+    del tables["releases"][0]["attribute"], tables["study"]["periods"]
+    tables["study"]["periods"] = {"first": 1, "every": "step", "count": 1}
+    tables["releases"][0]["every"] = 1
+    tables["places"]["counted"] = True
+    tables["attributes"] = {}
+    with pytest.raises(UserError, match="measured from a table of counts"):
+        audited(tables, SystemNoise(), runs=50)
