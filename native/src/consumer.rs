@@ -75,6 +75,10 @@ impl Client {
             }
             (library.poll_set_consumer)(client);
             let queue = (library.queue_get_consumer)(client);
+            if queue.is_null() {
+                (library.destroy)(client);
+                return Err(PyValueError::new_err("configuration property \"group.id\""));
+            }
             Ok(Client { library, client, queue, process: std::process::id() })
         }
     }
