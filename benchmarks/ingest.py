@@ -4,7 +4,7 @@
 
 Each topic has 8 partitions and as many reports, keyed by person, whatever its number of people and
 attributes. `bare` is consume(1000) with librdkafka's defaults: the loop only counts the messages
-without an error. `bare, ours` has the settings of stream-dp's reader, the bounds of a fetch among them.
+without an error. `bare, ours` has the settings of stream-dp's reader, the bounds of a fetch too.
 `decoding` is `bare` with msgspec in place of the count. `Python` and `compiled` read to the marker,
 decode, and fold the cells into the population; periods are not closed. Every
 run is a process of its own that measures its CPU, all of its threads. The runs take turns, and the
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka import PARTITIONS, REPORTS, log_at, measured, remove
+from result_file import record
 
 MONTHS = 120  # the horizon: people report in turn until all reports are sent
 
@@ -210,6 +211,8 @@ def main() -> None:
         row = [least[case, name] for name in contenders]
         cells = [f"{number:>12}" for number in case] + [f"{figure:>12.2f}" for figure in row]
         print("".join(cells) + f"{row[0] / row[-1]:>12.2f}")
+        label = f"{case[0]:,} people, {case[1]} attribute{'s' * (case[1] > 1)}"
+        record("kafka-readers", label, *row, row[0] / row[-1])
 
 
 if __name__ == "__main__":
