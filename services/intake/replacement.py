@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.population.report_judging import LONGEST_ID
-from stream_dp.population.tables import TableLayout, id_rule, read_reports
+from stream_dp.population.tables import SentRecords, TableLayout, id_rule, read_reports
 from stream_dp.study import Study
 
 _DIGEST = 16  # bytes of a cell's hash: two cells that share one do not occur
@@ -56,8 +56,8 @@ def cells_of_table(path: Path, study: Study, layout: TableLayout) -> CellSet:
 
 def encoded_withdrawals(
     path: Path, study: Study, layout: TableLayout, cells: CellSet, closed: int
-) -> Iterator[list[tuple[str, bytes]]]:
-    """Reports that clear the cells of an earlier table missing in `cells`, as (id, JSON).
+) -> Iterator[SentRecords]:
+    """Reports that clear the cells of an earlier table missing in `cells`.
 
     closed: the last closed period, of which nothing can be withdrawn.
     """
@@ -72,4 +72,4 @@ def encoded_withdrawals(
             if gone:
                 report = {"person": person, "period": period, "values": gone}
                 reports.append((normal(person), encode(report)))
-        yield reports
+        yield SentRecords.of(reports)

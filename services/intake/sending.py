@@ -9,8 +9,15 @@ from pathlib import Path
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.log.log import Record, memory_bytes
-from stream_dp.population.tables import TableLayout, count_rows, id_rule, read_columns, records_of
+from stream_dp.log.log import RecordColumns, memory_bytes
+from stream_dp.population.tables import (
+    SentRecords,
+    TableLayout,
+    count_rows,
+    id_rule,
+    read_columns,
+    records_of,
+)
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
@@ -57,22 +64,22 @@ def withdraw_cells(
     )
 
 
-def _send(deployment: Deployment, path: Path, batches: Iterable[list[tuple[str, bytes]]]) -> int:
+def _send(deployment: Deployment, path: Path, batches: Iterable[SentRecords]) -> int:
     """Sends reports under the name of a file; returns how many. Raises UserError."""
     with closing(deployment.log()) as log:
         bind(log, deployment.study)
         log.create({REPORTS: deployment.run.partitions})
         count, source = 0, source_header(path)
         for batch in batches:
-            log.append(Record(REPORTS, value, key.encode(), source) for key, value in batch)
+            log.append(RecordColumns(REPORTS, batch.keys, batch.values, source))
             count += len(batch)
     return count
 
 
 def encoded_reports(
     path: Path, study: Study, layout: TableLayout, *, quiet: bool = False
-) -> Iterator[list[tuple[str, bytes]]]:
-    """The records of a table as (id, JSON) in batches, with a progress bar on a terminal.
+) -> Iterator[SentRecords]:
+    """The records of a table, in batches, with a progress bar on a terminal.
 
     A row that makes no report has a record too, which whoever reads it rejects as unreadable.
     """

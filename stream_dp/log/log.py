@@ -6,7 +6,7 @@ markers and dead letters on it. `tests/log/contract.py` tests what every log mus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -73,6 +73,32 @@ class Record:
     headers: Headers = ()
     partition: int | None = None
     time: int | None = None
+
+
+@dataclass(frozen=True)
+class RecordColumns:
+    """Records to be written to a topic, in columns; the log chooses partitions and times.
+
+    keys, values: of equal length.
+    headers: of every record.
+    """
+
+    topic: str
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    headers: Headers = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Record]:
+        for key, value in zip(self.keys, self.values, strict=True):
+            yield Record(self.topic, value, key, self.headers)
+
+    def most_bytes(self) -> int:
+        """Returns a bound on `payload_bytes` of each record."""
+        lengths = (max(map(len, column), default=0) for column in (self.keys, self.values))
+        return sum(lengths) + sum(len(value) for _, value in self.headers)
 
 
 class Stored(NamedTuple):
@@ -219,7 +245,10 @@ class Log(Protocol):
         """
 
     def append(self, records: Iterable[Record]) -> None:
-        """Writes records, durable on return. Needs no role."""
+        """Writes records, durable on return. Needs no role.
+
+        records: may be `RecordColumns`, which an embedded log writes several times as fast.
+        """
 
     def own(self, name: str, topic: str | None = None) -> AbstractContextManager[Writer]:
         """Takes the role `name` until the context ends. Only a single owner can commit.

@@ -33,6 +33,7 @@ from .log import (
     OutOfRange,
     Positions,
     Record,
+    RecordColumns,
     Stored,
     TopicInfo,
     Unavailable,
@@ -43,7 +44,7 @@ from .log import (
 from .mark import mark_path, read_mark, write_mark
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
-from .sqlite_file import open_file, sqlite_errors
+from .sqlite_file import insert_rows, open_file, sqlite_errors
 
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _MOST_PARTITIONS = 100_000
@@ -245,6 +246,9 @@ class SqliteLog:
             self._insert(records)
 
     def _insert(self, records: Iterable[Record]) -> None:
+        if isinstance(records, RecordColumns) and self._is_plain(records):
+            self._insert_columns(records)
+            return
         append_time = round(self._clock() * 1000)
         ends: dict[tuple[str, int], list[int]] = {}
         rows = []
@@ -266,6 +270,33 @@ class SqliteLog:
         self._db.executemany(
             "DELETE FROM records WHERE topic = ? AND partition = ? AND offset < ?", ends_of_latest
         )
+
+    def _is_plain(self, records: RecordColumns) -> bool:
+        """Tells whether records can be written as columns."""
+        unusual = self._seal is not None or records.topic in self._latest
+        return not unusual and records.most_bytes() <= MAX_RECORD
+
+    def _insert_columns(self, records: RecordColumns) -> None:
+        topic, count = records.topic, self._count(records.topic)
+        headers = msgspec.msgpack.encode(records.headers) if records.headers else None
+        append_time = round(self._clock() * 1000)
+        rows: Iterable[int] = range(len(records))
+        partitions: dict[int, list[int]] = {}
+        if count > 1:
+            for row, key in enumerate(records.keys):
+                partitions.setdefault(zlib.crc32(key) % count, []).append(row)
+        for partition, chosen in partitions.items() or [(0, rows)]:
+            keys, values = records.keys, records.values
+            if count > 1:
+                keys, values = [keys[row] for row in chosen], [values[row] for row in chosen]
+            offset, time = self._last_record(topic, partition)
+            insert_rows(
+                self._db,
+                (topic, partition, max(append_time, time), headers),
+                offset + 1,
+                keys,
+                values,
+            )
 
     def _contents(
         self, record: Record, partition: int, offset: int, time: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS ends (
 """
 VERSION = 1
 SEALED_VERSION = 2  # of a file whose records are encrypted
+_ROWS = 64  # in a statement that inserts records
 _MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
 _MAGIC = b"SQLite format 3\0"  # how its files begin
 # Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
@@ -205,3 +207,29 @@ def _check_schema(path: Path, db: sqlite3.Connection) -> None:
     )
     if computed.fetchone() is not None:
         raise LogError(f"{path}: not a log of stream-dp: it has more than plain tables")
+
+
+def insert_rows(
+    db: sqlite3.Connection,
+    shared: tuple[str, int, int, bytes | None],
+    first: int,
+    keys: Sequence[bytes],
+    values: Sequence[bytes],
+) -> None:
+    """Inserts records of a partition with consecutive offsets, many in a statement.
+
+    shared: topic, partition, time and headers of every record. first: the first offset.
+    """
+    for start in range(0, len(keys), _ROWS):
+        several = slice(start, start + _ROWS)
+        columns = [
+            value for row in zip(keys[several], values[several], strict=True) for value in row
+        ]
+        db.execute(_insertion(len(columns) // 2), (*shared, first + start, *columns))
+
+
+@cache
+def _insertion(count: int) -> str:
+    """Writes the statement that inserts this many records."""
+    rows = [f"(?1, ?2, ?5 + {i}, ?3, ?{6 + 2 * i}, ?{7 + 2 * i}, ?4)" for i in range(count)]
+    return "INSERT INTO records VALUES " + ", ".join(rows)

@@ -7,13 +7,14 @@ where `read` says so.
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from contents import by_partition, drain, sent, values
 from contract_owners import OwnersContract
 from contract_reading import ReadingContract
 
-from stream_dp.log.log import MAX_RECORD, Log, LogError, Record
+from stream_dp.log.log import MAX_RECORD, Log, LogError, Record, RecordColumns
 
 Opener = Callable[[], Log]
 Maker = Callable[..., str]
@@ -142,6 +143,29 @@ class LogContract(ReadingContract, OwnersContract):
             (r.value, r.key, r.headers) for r in appended
         ]
         assert all(isinstance(r.headers, tuple) and r.partition == 0 for r in records)
+
+    @pytest.mark.parametrize("partitions", [1, 3])
+    def test_columns_are_written_as_their_records_are(self, log, topic, partitions):
+        keys = [b"p%d" % (i % 50) for i in range(200)]
+        columns = RecordColumns("", keys, [b"%d" % i for i in range(200)], (("source", b"t.csv"),))
+        names = topic(partitions), topic(partitions)
+        both = [replace(columns, topic=name) for name in names]
+        log.append(both[0])
+        log.append(list(both[1]))
+        for name in names:
+            log.append(replace(columns, topic=name, keys=keys[:1], values=[b"more"]))
+        first, second = (
+            [(r.partition, r.key, r.value, r.headers) for r in sorted(drain(log, name)[0])]
+            for name in names
+        )
+        assert first == second
+        assert len(first) == 201
+
+    def test_too_large_a_record_of_columns_is_refused(self, log, topic):
+        name = topic()
+        with pytest.raises(LogError, match="is over"):
+            log.append(RecordColumns(name, [b"a", b"b"], [b"small", bytes(MAX_RECORD)]))
+        assert values(log, name) == []
 
     def test_given_times_are_kept(self, log, topic):
         name = topic()

@@ -6,13 +6,14 @@ the types of columns, a damaged file, and in text a quote that is left open.
 
 from .cell_judging import Judgement, judge_table
 from .column_layout import TableLayout
-from .report_records import id_rule, records_of
+from .report_records import SentRecords, id_rule, records_of
 from .table_files import FileForm, count_rows
 from .table_reading import read_columns, read_reports
 
 __all__ = [
     "FileForm",
     "Judgement",
+    "SentRecords",
     "TableLayout",
     "count_rows",
     "id_rule",

@@ -191,8 +191,7 @@ class _Judge:
             usable[name] = sayable & good
             if self.entries is not None:
                 self.entries.add(persons, rows, numbers, usable=usable[name])
-        periods = None if columns.periods is None else columns.periods.to_pylist()
-        self.repeats.add(persons.to_pylist(), periods, rows, usable)
+        self.repeats.add(persons, columns.periods, rows, usable)
 
     @staticmethod
     def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:

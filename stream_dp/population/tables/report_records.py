@@ -6,18 +6,48 @@ letter. Its record is no report, whatever the row says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stream_dp.study import Study
 
 from ..report_decoding import LARGEST_REPORT
+from ..report_judging import LONGEST_ID
 from .table_reading import ReportColumns, ReportRow, reports_of
 
 _MOST_TEXT = 8000  # characters of a row; in JSON one is at most six bytes
+_PLAIN_KEY = 4 * LONGEST_ID  # characters of a key, whose bytes are not counted in detail
+_ESCAPED = np.zeros(256, bool)  # by byte: whether its character has an escape in JSON
+_ESCAPED[: ord(" ")] = True
+_ESCAPED[[ord('"'), ord("\\")]] = True
 _encode = msgspec.json.Encoder().encode
 SentRecord = tuple[str, bytes]  # key and value
+
+
+@dataclass(frozen=True)
+class SentRecords:
+    """Records of reports, in columns of equal length; iterates over (key, value)."""
+
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+
+    @classmethod
+    def of(cls, records: Sequence[SentRecord]) -> SentRecords:
+        """Makes columns of keys and values."""
+        return cls([key.encode() for key, _ in records], [value for _, value in records])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[SentRecord]:
+        return ((key.decode(), value) for key, value in zip(self.keys, self.values, strict=True))
 
 
 def id_rule(study: Study) -> Callable[[str], str]:
@@ -27,7 +57,7 @@ def id_rule(study: Study) -> Callable[[str], str]:
 
 def records_of(
     columns: ReportColumns, normal: Callable[[str], str], overhead: int
-) -> Iterator[list[SentRecord]]:
+) -> Iterator[SentRecords]:
     """Yields the records of rows, in batches.
 
     The key is the normal form of the id, so that a person's reports are in one partition.
@@ -35,13 +65,97 @@ def records_of(
     overhead: bytes of a record beside its key and its value.
     """
     if columns.unreadable:
-        yield [_row_record(row, text) for row, text in columns.unreadable]
+        yield SentRecords.of([_row_record(row, text) for row, text in columns.unreadable])
+    if (plain := _plain_records(columns, normal, overhead)) is not None:
+        yield from plain
+        return
     for batch in reports_of(columns):
         records = [report_record(report, normal) for report in batch]
         for index, record in enumerate(records):
             if is_too_large(record, overhead):
                 records[index] = _row_record(None, record[1].decode())
-        yield records
+        yield SentRecords.of(records)
+
+
+def _plain_records(
+    columns: ReportColumns, normal: Callable[[str], str], overhead: int
+) -> list[SentRecords] | None:
+    """Encodes rows whose texts need no escape in JSON, column by column.
+
+    Returns the records that `report_record` makes; None if a text needs an escape, or a record may
+    be too large.
+    """
+    persons = pc.fill_null(columns.persons, "")
+    texts = [persons, *columns.values.values()]
+    if columns.periods is not None:
+        texts.append(columns.periods)
+    if not all(map(_is_plain, texts)):
+        return None
+    sources = columns.header.sources
+    if columns.periods is not None:
+        periods = pc.fill_null(columns.periods, "")
+        cells = {sources[name][1]: column for name, column in columns.values.items()}
+        groups = [(periods, cells)]
+    else:
+        groups = [
+            (pa.scalar(sources[name][0]), {sources[name][1]: column})
+            for name, column in columns.values.items()
+        ]
+    batches, room = [], overhead + 4 * _PLAIN_KEY  # a character is at most four bytes
+    for period, cells_of_group in groups:
+        told = pc.invert(
+            reduce(pc.and_, [pc.is_null(column) for column in cells_of_group.values()])
+        )
+        values = _joined_reports(persons, period, cells_of_group).filter(told)
+        people = persons.filter(told)
+        if (pc.max(pc.binary_length(values)).as_py() or 0) + room > LARGEST_REPORT:
+            return None
+        if normal is not str:
+            people = pa.array(list(map(normal, people.to_pylist())), pa.string())
+        if (pc.max(pc.utf8_length(people)).as_py() or 0) > _PLAIN_KEY:
+            return None
+        keys, values = people.cast(pa.large_binary()), values.cast(pa.large_binary())
+        batches.append(SentRecords(keys.to_pylist(), values.to_pylist()))
+    return batches
+
+
+def _joined_reports(persons: pa.Array, period: Any, cells: dict[str, pa.Array]) -> pa.Array:
+    """Returns a report of each row as JSON."""
+    members = [
+        pc.binary_join_element_wise(
+            _large(f',{_encode(attribute).decode()}:"'), _large(column), _large('"'), _large("")
+        )
+        for attribute, column in cells.items()
+    ]
+    told = [pc.fill_null(member, "") for member in members]
+    values = pc.ascii_ltrim(pc.binary_join_element_wise(*told, _large("")), ",")
+    return pc.binary_join_element_wise(
+        _large('{"person":"'),
+        _large(persons),
+        _large('","period":"'),
+        _large(period),
+        _large('","values":{'),
+        values,
+        _large("}}"),
+        _large(""),
+    )
+
+
+def _large(text: Any) -> Any:
+    """Converts text to text with long offsets: the reports of a batch may be over 2 GB."""
+    if isinstance(text, str):
+        return pa.scalar(text, pa.large_string())
+    return text.cast(pa.large_string())
+
+
+def _is_plain(column: pa.Array) -> bool:
+    """Tells whether no text of a column has a character with an escape in JSON."""
+    _, bounds, content = column.buffers()
+    if content is None or not len(column):
+        return True
+    ends = np.frombuffer(bounds, np.int32, len(column) + 1, 4 * column.offset)
+    data = np.frombuffer(content, np.uint8, int(ends[-1] - ends[0]), int(ends[0]))
+    return not bool(_ESCAPED[data].any())
 
 
 def report_record(report: ReportRow, normal: Callable[[str], str]) -> SentRecord:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 
-from .row_batches import TableRows, UnreadableRow, no_rows, text_rows
+from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_rows
 from .text_records import OpenQuoteError, TextRecords
 
 CSV_CHARACTERS = 1 << 20  # read at once
@@ -109,6 +109,10 @@ def _rows(
     yield TableRows(no_rows(schema), np.zeros(0, np.int64))
     width, row = len(header), 1
     while (chunk := records.read(CSV_CHARACTERS)) is not None:
+        if chunk.columns:
+            yield column_rows(schema, chunk.columns, row)
+            row += len(chunk.columns[0])
+            continue
         numbers = range(row, row + len(chunk.cells))
         if chunk.all_have(width):
             yield text_rows(schema, chunk.cells, numbers)

@@ -7,10 +7,15 @@ a program that doubles the quotes inside of cells never writes such a quote.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import IO, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+_LINE_END, _QUOTE = ord("\n"), ord('"')
 MOST_TEXT = 8000  # characters, at most, in the text of a record with too long a cell
 
 
@@ -28,11 +33,16 @@ class ParsedRecords(NamedTuple):
     cells: of each record; None for a record with a cell that is longer than the csv module reads.
     texts: the beginnings of the records without cells, by index.
     over_lines: the indices of the records with several lines.
+    columns: of plain lines, all with the header's number of cells; `cells` is empty then.
     """
 
     cells: Sequence[list[str] | None]
     texts: dict[int, str]
     over_lines: list[int]
+    columns: Sequence[pa.Array] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.cells or self.columns)
 
     def all_have(self, columns: int) -> bool:
         """Tells whether every record is a single line with this number of cells."""
@@ -46,24 +56,67 @@ class TextRecords:
 
     def __init__(self, file: IO[str], separator: str, line: int = 0) -> None:
         self._file, self._separator, self._line = file, separator, line
+        self._width = 0
 
     def first_record(self, line: str) -> list[str] | None:
         """Returns the cells of the record with this first line, which is not blank.
 
         Returns None if a cell is too long. Raises OpenQuoteError.
         """
-        return self._record_by_record([line]).cells[0]
+        cells = self._record_by_record([line]).cells[0]
+        self._width = 0 if cells is None else len(cells)
+        return cells
 
     def read(self, characters: int) -> ParsedRecords | None:
         """Reads the next records, of about `characters` characters. Raises OpenQuoteError.
 
         Returns None at the end.
         """
-        while lines := self._file.readlines(characters):
-            records = self._line_by_line(lines) or self._record_by_record(lines)
-            if records.cells:
+        while text := self._file.read(characters) + self._file.readline():
+            records = self._column_by_column(text)
+            if records is None:
+                lines = io.StringIO(text, newline="\n").readlines()
+                records = self._line_by_line(lines) or self._record_by_record(lines)
+            if records:
                 return records
         return None
+
+    def _column_by_column(self, text: str) -> ParsedRecords | None:
+        """Divides lines at their separators. A quote may begin and end a cell, and be in none.
+
+        Returns None if another quote, a blank line, or another number of cells than the header's is
+        among the lines, or a cell is longer than the csv module reads.
+        """
+        width = self._width
+        if width < 2:
+            return None
+        try:
+            data = text.encode() if text.endswith("\n") else text.encode() + b"\n"
+        except UnicodeEncodeError:
+            return None
+        codes = np.frombuffer(data, np.uint8)
+        line_ends = codes == _LINE_END
+        ends = np.flatnonzero((codes == ord(self._separator)) | line_ends)
+        count = int(np.count_nonzero(line_ends))
+        if len(ends) != count * width or not line_ends[ends[width - 1 :: width]].all():
+            return None
+        starts = np.append(0, ends[:-1] + 1)
+        if (ends - starts).max() > csv.field_size_limit():
+            return None
+        if '"' in text:
+            quote = codes == _QUOTE
+            quoted = quote[starts] & quote[ends - 1] & (ends - starts > 1)
+            if np.count_nonzero(quote) != 2 * np.count_nonzero(quoted):
+                return None
+            starts, ends = starts + quoted, ends - quoted
+        bounds = np.append(np.column_stack([starts, ends]).ravel(), len(data))  # cells, separators
+        pieces = pa.Array.from_buffers(
+            pa.large_string(), 2 * len(ends), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+        )
+        rows = 2 * width * np.arange(count)
+        columns = [pieces.take(pa.array(rows + 2 * k)).cast(pa.string()) for k in range(width)]
+        self._line += count
+        return ParsedRecords([], {}, [], columns)
 
     def _line_by_line(self, lines: list[str]) -> ParsedRecords | None:
         """Parses lines that are a record each.
