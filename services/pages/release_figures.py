@@ -14,6 +14,7 @@ from .charts import wide_and_narrow
 from .curves import Line, Look, Point, curves, extent, figure
 from .fan import pointwise, simultaneous
 from .marks import Chart
+from .query_titles import heading
 from .questions import Question, event_words, questions, totals
 
 SMALL = (360.0, 236.0)
@@ -92,7 +93,8 @@ def about_release(public: PublicLog, declared: Release) -> str:
         clauses.append(f"the patterns of {name} in {span}")
     if has_totals(declared):
         event = event_words(study, declared)
-        clauses.append(f"how many {study.unit}s had {event} in at least so many {every}s so far")
+        verb = "had" if "=" in event else "were"  # a value, or its label
+        clauses.append(f"how many {study.unit}s {verb} {event} in at least so many {every}s so far")
     text = " and ".join(clauses)
     if declared.where:
         ((attribute, value),) = declared.where.items()
@@ -170,7 +172,8 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
         look = look_of(public, count=attempt.count)
         chart = curves([line], shown_periods(public, name), look, SMALL)
         table = numbers_of(line, look)
-        return Figure(question.title, attempt.query, (chart,), (table,), count=attempt.count)
+        title = heading(question.title)
+        return Figure(title, attempt.query, (chart,), (table,), count=attempt.count)
     return None
 
 
@@ -194,7 +197,7 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
         lines,
         shown_periods(public, name),
         totals_look(public),
-        event_words(public.study, declared),
+        heading(event_words(public.study, declared)),
     )
 
 
