@@ -85,9 +85,9 @@ def run(
         for records in batches:
             place.send(records)
             clock.now += 31 * DAY
-            place.run(source=source, tell=lines_to(said))
+            place.run(source=source, tell=lines_to(said), estimates=True)
         clock.now += 31 * DAY
-        assert place.run(source=source, tell=lines_to(said))
+        assert place.run(source=source, tell=lines_to(said), estimates=True)
     (folder / "said").write_text("\n".join(said))
     return place
 
