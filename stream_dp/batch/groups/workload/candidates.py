@@ -26,7 +26,17 @@ from stream_dp.study.group_releases import BatchRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from .exact_counts import exact_answers
-from .queries import COUPLE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries, all_marginals
+from .queries import (
+    COUPLE,
+    FREE,
+    GROUP,
+    HAS_CHILD,
+    PERSON,
+    SPOUSE,
+    Marginal,
+    Queries,
+    all_marginals,
+)
 from .sensitivity import error_sensitivity, squared_sensitivity
 
 MOST_CELLS = 100_000  # of a marginal
@@ -67,11 +77,20 @@ class Workload:
 
     @cached_property
     def further(self) -> tuple[int, ...]:
-        """The candidates after opening and base with queries beyond opening and base."""
+        """The candidates after opening and base with queries beyond opening and base.
+
+        Two couples give the people with a spouse, if both partners have the same columns.
+        """
         first, q = self.opening + self.base, self.queries
         rows = np.concatenate([q.level[:, None], q.group, q.person, q.relative], axis=1)
-        number = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-        new = ~np.isin(number, number[: self.starts[first]])
+        alike = ((q.person == FREE) == (q.relative == FREE)).all(axis=1)
+        measured = rows[: self.starts[first]]
+        spouses = measured[((q.level == COUPLE) & alike)[: len(measured)]]
+        spouses[:, 0] = SPOUSE
+        number = np.unique(np.concatenate([rows, spouses]), axis=0, return_inverse=True)[1]
+        number = number.reshape(-1)
+        covered = np.concatenate([number[: len(measured)], number[len(rows) :]])
+        new = ~np.isin(number[: len(rows)], covered)
         asks = np.logical_or.reduceat(new, self.starts[:-1])
         return tuple((first + np.flatnonzero(asks[first:])).tolist())
 
