@@ -125,8 +125,9 @@ class System:
             questioned = np.flatnonzero(np.diff(block_questions.indptr))
             coordinates = self.blocks[i].coordinates(block_questions[questioned])
             values[questioned] += coordinates @ self.blocks[i].data
-            sums = self.equalities.of_block[i]
-            crossed[:, questioned] += self.blocks[i].spread(sums, coordinates)
+            if crossed.size:
+                sums = self.equalities.of_block[i]
+                crossed[:, questioned] += self.blocks[i].spread(sums, coordinates)
             sparse = coordinates.tocoo()
             rows.append(questioned[sparse.row])
             columns.append(sparse.col + start)
