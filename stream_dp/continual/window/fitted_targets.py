@@ -26,6 +26,7 @@ from stream_dp.study import Strategy
 
 from ..base import Counts
 from ..splits import round_to_sums
+from . import coarse_sums
 from .panel_fit import Absences, PatternMetric, nearest_panel
 from .window_design import WindowDesign
 
@@ -154,7 +155,9 @@ class FittedTargets:
         """
         absences = self.absences(target, totals, coins)
         sums, metric = totals.astype(np.float64), self.metric(t)
-        fitted = nearest_panel(target, sums, metric, absences, coarse=self._residuals)
+        fitted = nearest_panel(
+            target, sums, metric, absences, coarse=self._residuals, runs=coarse_sums.RUN_WEIGHT
+        )
         counts = round_to_sums(fitted.reshape(totals.size, -1), totals, coins).ravel()
         return counts, self._notes(target, fitted, totals, absences)
 

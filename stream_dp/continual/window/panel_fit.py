@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from ..products import power, product
-from .coarse_sums import LEAST_SYMBOLS, CoarseSums, coarse_sums
+from .coarse_sums import LEAST_SYMBOLS, WEIGHT, CoarseSums, coarse_sums
 
 Floats = NDArray[np.float64]
 
@@ -190,19 +190,22 @@ def nearest_panel(
     absences: Absences | None = None,
     *,
     coarse: bool = False,
+    runs: float = WEIGHT,
 ) -> Floats:
     """The histogram of a panel nearest to `target` in the metric of the noise.
 
     target: (q^k,) the estimates, in the order of codes
     sums: (z,) of the rows of target in z equal parts: one at t = k, later one for each overlap
     coarse: whether coarse sums are kept nearer to their estimates (`coarse_sums.py`)
+    runs: the weight of runs among them
     """
     projected = projection_of(sums.astype(np.float64), target.size, absences)
     fitted = projected(target)
     others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
     clipped = fitted[others].min(initial=1.0) <= 0
     if metric.ahead > 0 and clipped:
-        descent = _descent(target, metric, absences, coarse=coarse and metric.q >= LEAST_SYMBOLS)
+        held = held_sums(target, metric, runs) if coarse and metric.q >= LEAST_SYMBOLS else None
+        descent = _descent(target, metric, absences, held)
 
         def after(point: Floats) -> Floats:
             return projected(point - descent(point))
@@ -216,24 +219,23 @@ def nearest_panel(
     return fitted
 
 
-def held_sums(target: Floats, metric: PatternMetric) -> CoarseSums:
+def held_sums(target: Floats, metric: PatternMetric, runs: float = WEIGHT) -> CoarseSums:
     """The coarse sums of a histogram that are kept nearer to `target`, (q^k,)."""
     every = coarse_sums(metric.q, metric.width)
     rare = every.rare_symbols(target, math.sqrt(metric.variance))
-    return coarse_sums(metric.q, metric.width, rare)
+    return coarse_sums(metric.q, metric.width, rare, runs)
 
 
 def _descent(
-    target: Floats, metric: PatternMetric, absences: Absences | None, *, coarse: bool
+    target: Floats, metric: PatternMetric, absences: Absences | None, held: CoarseSums | None
 ) -> Callable[[Floats], Floats]:
     """The gradient of the squared distance at a point over its steepest slope, as a function.
 
-    Parameters are those of `nearest_panel`.
+    Parameters are those of `nearest_panel`, and the coarse sums that are kept.
     """
     unknown = np.arange(target.size) == (-1 if absences is None else absences.pattern)
-    if not coarse:
+    if held is None:
         return lambda point: metric.slope(np.where(unknown, 0.0, point - target)) / metric.most
-    held = held_sums(target, metric)
     most = metric.most + held.most / metric.variance
 
     def descent(point: Floats) -> Floats:
