@@ -56,8 +56,13 @@ class FinalCells:
         report, count = _report_numbers(cells)
         hi, lo = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
         hi[report], lo[report] = cells.hi, cells.lo
+        # A record may have reports of two people: cells of the other one are numbered apart.
+        others = np.flatnonzero((hi[report] != cells.hi) | (lo[report] != cells.lo))
+        report[others] = count + np.arange(len(others))
+        hi = np.concatenate([hi, cells.hi[others]])
+        lo = np.concatenate([lo, cells.lo[others]])
         order, begins = sorted_rows(hi, lo)
-        person_of_report = np.empty(count, np.int64)
+        person_of_report = np.empty(len(hi), np.int64)
         person_of_report[order] = np.cumsum(begins) - 1
         person = person_of_report[report]
         first = order[begins]

@@ -10,7 +10,8 @@ from stream_dp.population.final_cells import FinalCells
 
 # Halves of hashes that several people share.
 PEOPLE = [(1, 1), (1, 2), (2, 1), (2**63, 2), (2**64 - 1, 2**64 - 1), (2**64 - 1, 0)]
-SPACINGS = [1, 40, 10**9]
+# Between records; at 0 a record has reports of several people, like a change that moves a row.
+SPACINGS = [0, 1, 40, 10**9]
 reports = st.lists(
     st.tuples(
         st.sampled_from(PEOPLE),
