@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from result_file import record
 
 from stream_dp.planning.plan import plan_study
 from stream_dp.population import Population
@@ -148,6 +149,8 @@ def main() -> None:
         sizes, measured, exponent = grown(axis, options.times)
         points = "  ".join(f"{value:.3f}" for value in measured)
         shown = "  ".join(f"{size:,}" for size in sizes)
+        ends = (sizes[0], sizes[-1], measured[0], measured[-1])
+        record("axes", axis, *ends, exponent, EXPONENTS[axis])
         print(
             f"{axis:<12}{shown:<34}{points:<34}{exponent:>9.2f}{EXPONENTS[axis]:>6.2f}", flush=True
         )
