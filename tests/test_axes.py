@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "axes.py"
+sys.path.append(str(SCRIPT.parent))  # as when one is run
 SPEC = importlib.util.spec_from_file_location("axes", SCRIPT)
 assert SPEC is not None
 assert SPEC.loader is not None
