@@ -4,7 +4,7 @@ Each measurement's variance follows from public numbers and earlier noisy answer
 two rows, or for a row that comes or goes, is fixed before its noise is drawn, and it is a function
 of the columns in which the rows agree (`agreement_patterns.py`). The filter keeps the sum of these
 costs for every pattern, and a measurement gets the least noise with which no sum exceeds the
-limit. Then the fit is limit-zCDP: `docs/explanation/mechanisms.md`, "The filter of a table", has
+limit. Then the fit is limit-zCDP: `docs/proofs/filter.md` has
 the proof. A selection costs all pairs the same, its worst.
 
 With too many patterns the largest sum is bounded by its bound before and the new measurement's

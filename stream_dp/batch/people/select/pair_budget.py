@@ -1,7 +1,7 @@
 """How a table of people spends rho by default: on all pairs at once, on picked pairs, or on none.
 
 Three public numbers decide: the columns, rho and the number of people, which is public or the first
-noisy answer. The rule and its reasons: `docs/explanation/mechanisms.md`, "Little budget". The
+noisy answer. The rule and its reasons: `docs/mechanisms/selection.md`. The
 constants were chosen on one survey at four budgets (`benchmarks/people_numbers.py`).
 """
 
