@@ -147,10 +147,8 @@ class PublicLog:
         certificate = release.certificate
         declared = self.study.release(certificate.release)
         width = declared.width if has_patterns(declared) else 1
-        tally = self._tallies.get(declared.name)
-        if tally is None:
-            tally = PanelTally(certificate.values, width, panel_events(self.study, declared))
-            self._tallies[declared.name] = tally
+        new = PanelTally(certificate.values, width, panel_events(self.study, declared))
+        tally = self._tallies.setdefault(declared.name, new)
         columns = read_panel(message.parts).columns
         for label, column in zip(certificate.columns, columns, strict=True):
             try:
@@ -387,8 +385,7 @@ class PublicLog:
 
     def periods_of(self, name: str) -> list[str]:
         """The periods of the publications of a release, in order."""
-        certificates = (release.certificate for release in self.published)
-        return [c.period for c in certificates if c.release == name]
+        return [r.certificate.period for r in self.published if r.certificate.release == name]
 
     def published_tables(self, name: str, period: str | None = None) -> PublishedTables:
         """The tables of a data set for answers, by default the latest. Raises UserError."""
