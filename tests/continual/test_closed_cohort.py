@@ -69,7 +69,9 @@ def measured(chosen, counts):
     """All measurements of the noise's rows, period by period."""
     if isinstance(chosen, FixedWindow):
         return [chosen.measure(t, own) for t, own in enumerate(counts, 1)]
-    streams = np.stack(counts, axis=1)
+    streams = np.zeros(chosen.all_entries, np.int64)
+    for t, own in enumerate(counts, 1):
+        streams[chosen.entry_positions(t)] = np.append(own[:t], own[-1])
     return [chosen.measure(streams, t) for t in range(1, chosen.horizon + 1)]
 
 

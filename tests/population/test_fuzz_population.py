@@ -221,6 +221,10 @@ class Colliding(Decoder):
 
     kinds = 1
 
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._compiled = None  # which has hashes of its own
+
     def hashes(self, persons):
         hashed = super().hashes(persons)
         hashed[:, 0] %= self.kinds

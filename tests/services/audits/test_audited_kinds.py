@@ -88,9 +88,6 @@ def audited(tables: dict[str, Any], source: SystemNoise, runs: int) -> AuditResu
 
 # What the worst pair costs of the declared rho, where the charge is an upper bound.
 SHARES = {
-    Kind.MIXTURE: 0.885,  # the worst rows of single columns are not those of the pair
-    Kind.RAP: 0.885,
-    Kind.MATCH: 0.875,
     Kind.MWEM: 0.92,  # a part of rho pays for choices
     Kind.HPD_FIXED: 0.92,
 }
