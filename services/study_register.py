@@ -46,7 +46,7 @@ class Registered(_Line):
 
 
 class RegisteredStudy(_Line):
-    """A study. terms: the hash of its declaration without the description."""
+    """A study. terms: the hash of its declaration without the description and the curator."""
 
     study: Name
     terms: str

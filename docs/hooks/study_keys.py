@@ -20,6 +20,7 @@ from stream_dp.study import (
     Attribute,
     Carry,
     CumulativeRelease,
+    Curator,
     DeclaredPopulation,
     Input,
     JointRelease,
@@ -50,6 +51,11 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         " day after its last.",
     ),
     "`[study.population]`": (DeclaredPopulation, "How many units there are, where that is public."),
+    "`[study.curator]`": (
+        Curator,
+        "Who publishes the releases, and how others may use them. The table is published, and"
+        " metadata beside the releases repeat it.",
+    ),
     "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
     "`number = { ... }`": (Scale, "Which whole numbers are answers, in place of listed `values`."),
     "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
@@ -125,7 +131,16 @@ EXPANDED = {
     "waves": "A table, see below: a release `NAME-VALUE` of each value, with periods of its own.",
 }
 # Keys of a study that are sections of their own.
-_TABLES = {"periods", "population", "attributes", "releases", "groups", "places", "batches"}
+_TABLES = {
+    "periods",
+    "population",
+    "curator",
+    "attributes",
+    "releases",
+    "groups",
+    "places",
+    "batches",
+}
 # What a study file may leave out although the model asks for it.
 _DEFAULTS = {(Run, "log"): "`sqlite:NAME.db`", (Run, "public"): "`sqlite:NAME-public.db`"}
 

@@ -19,7 +19,7 @@ from stream_dp.batch.kinds import require_available
 from stream_dp.population import Population
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.study import DeclaredPopulation
+from stream_dp.study.declared_population import DeclaredPopulation
 
 from ..groups.place_table import PlacesTable
 from ..groups.roster import Members

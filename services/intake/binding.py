@@ -26,7 +26,7 @@ class Binding(msgspec.Struct, frozen=True):
 
     study: the name of the study.
     first: the label of its first period.
-    terms: the hash of the study without its description.
+    terms: the hash of the study without its description and curator.
     begun: whether the releaser has begun the study, so that its terms are fixed.
     """
 

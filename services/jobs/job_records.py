@@ -71,14 +71,14 @@ class JobStudy:
 
     study_hash: str  # of everything that the study declares
     simulated: bool  # whether its noise is seeded
-    terms_hash: str  # of what it declares except its description
+    terms_hash: str  # of what it declares but its description and curator
 
     @classmethod
     def of(cls, study: Study, simulated: bool) -> JobStudy:
         return cls(study.hash, simulated, study.terms_hash)
 
     def admits(self, study: Study) -> bool:
-        """Tells whether a worker with this study may fit the job; the description may differ."""
+        """Whether a worker with this study may fit the job, whoever the curator is."""
         return self.terms_hash == study.terms_hash
 
 

@@ -24,12 +24,12 @@ def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
 
 
 def first_declared(genesis: Entry, study: Study) -> Study:
-    """The study with its first description, the only key that may have changed.
+    """The study with its first description and curator; nothing else may have changed.
 
     Raises Inconsistent with the keys that have changed otherwise.
     """
     first = genesis.declaration
-    study = study.described(first.get("description", ""))
+    study = study.described(first)
     if study.hash != genesis.genesis.study_hash:
         keys = changed_keys(first, msgspec.json.decode(study.canonical()))
         raise Inconsistent(

@@ -36,7 +36,9 @@ KINDS: dict[str, Kind] = {
     "release-awaited": Kind("info", "What is decided waits for its time, or for clocks to agree."),
     "period-published": Kind("info", "The releases of a period are public."),
     "horizon-reached": Kind("info", "Every period is released; the releaser ends."),
-    "description-changed": Kind("warning", "The study file's new description is ignored."),
+    "description-changed": Kind(
+        "warning", "The study file's new description or curator is ignored."
+    ),
     "key-changed": Kind("warning", "Another key signs what is published from now on."),
     "moved": Kind("warning", "The journal goes on in other files, as the operator said."),
     "aggregator-awaited": Kind("info", "A close is ordered, and an aggregator is to answer."),
@@ -75,7 +77,7 @@ class Event:
 HORIZON_REACHED = Event("horizon-reached", "the horizon is reached: every period is released")
 DESCRIPTION_CHANGED = Event(
     "description-changed",
-    "study.description has changed; the first one stays the published one",
+    "study.description or study.curator has changed; the first one stays the published one",
 )
 KEY_CHANGED = Event("key-changed", "published the key that signs from now on")
 MOVED = Event(

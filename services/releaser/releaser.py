@@ -205,7 +205,7 @@ class Releaser:
             at=self.at,
         )
         plan = journal_checks.begun_plan(entries, self.plan.study)
-        if plan.study.description != self.plan.study.description:
+        if plan.study.hash != self.plan.study.hash:
             self.tell(events.DESCRIPTION_CHANGED)
         study, self.plan, self.facts.study = plan.study, plan, plan.study
         publisher = Publisher(

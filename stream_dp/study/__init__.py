@@ -4,6 +4,8 @@ from .alphabet import Alphabet as Alphabet
 from .attribute import Attribute as Attribute
 from .attribute import Carry as Carry
 from .counter_kinds import CounterKind as CounterKind
+from .curator import Curator as Curator
+from .declared_population import DeclaredPopulation as DeclaredPopulation
 from .families import Family as Family
 from .families import Kind as Kind
 from .families import Neighbours as Neighbours
@@ -21,7 +23,6 @@ from .scale import Numbers as Numbers
 from .scale import Scale as Scale
 from .study import MOST_PRESENCE_WIDTH as MOST_PRESENCE_WIDTH
 from .study import CumulativeRelease as CumulativeRelease
-from .study import DeclaredPopulation as DeclaredPopulation
 from .study import JointRelease as JointRelease
 from .study import Release as Release
 from .study import Study as Study

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Literal
@@ -73,6 +74,17 @@ def _unless_off(value: object) -> object:
     if value is not False:
         raise ValueError("must be true or false")
     return False
+
+
+def matching(pattern: str, fault: str) -> Callable[[str], str]:
+    """A check for a whole text: raises ValueError with `fault` unless it matches `pattern`."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(fault)
+        return text
+
+    return check
 
 
 def _no_formula(text: str) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .attribute import Attribute
+from .declared_population import DeclaredPopulation
 from .families import Neighbours
 from .group_releases import Groups
 from .periods import Periods
 from .place_releases import Places
-from .study import DeclaredPopulation, Release, Study, is_panel
+from .study import Release, Study, is_panel
 from .table_releases import DataSetRelease
 
 

@@ -1,7 +1,7 @@
 """The study: the public declarations before the first report is read.
 
 Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`. Once
-releases have begun, only the description may change, and the first one stays published.
+releases have begun, only the description and the curator may change; the first stay published.
 `stream_dp.studyfile` reads study files and reports their faults.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,8 +21,10 @@ from stream_dp.errors import UserError
 from .alphabet import Alphabet, matching_codes
 from .attribute import Attribute
 from .counter_kinds import CounterKind
+from .curator import Curator
+from .declared_population import DeclaredPopulation
 from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Strategy
-from .field_types import Declaration, Flag, Name, Probability, Rho, Symbol
+from .field_types import Declaration, Name, Probability, Rho, Symbol
 from .group_releases import AnyDataSet, Groups
 from .ids import Ids
 from .periods import Periods
@@ -170,18 +172,6 @@ def has_totals(release: Release) -> TypeIs[CumulativeRelease | JointRelease]:
     return release.family is not Family.WINDOW
 
 
-class DeclaredPopulation(Declaration):
-    """Who can be counted: the public number of units, or when the last of them enters."""
-
-    size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
-    """The number of units, public. Required where the relation makes it public, refused under
-    `add_remove`; whoever is beyond it is turned away for good."""
-    closed: Flag = None
-    """`true`: a closed cohort of private size. Who has no accepted answer by the first period that
-    any release covers is turned away for good. Patterns then have less noise than where people may
-    enter late. For `add_remove`; a declared `size` already counts everybody from the start."""
-
-
 class StudyKeys(Declaration):
     """The plain keys of [study]."""
 
@@ -216,6 +206,8 @@ class Study(StudyKeys):
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
     """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
     person of its own."""
+    curator: Curator | None = None
+    """`[study.curator]`: who publishes the releases, for the metadata that others read."""
     attributes: dict[Name, Attribute]
     """`[attributes.NAME]`: the questions that reports answer."""
     releases: tuple[Release, ...]
@@ -390,11 +382,14 @@ class Study(StudyKeys):
 
     @cached_property
     def terms_hash(self) -> str:
-        """The hash of the study without the description, the only key that may change."""
-        return self.described("").hash
+        """The hash of the study without the description and the curator, which may change."""
+        return self.described({}).hash
 
-    def described(self, description: str) -> Study:
-        """The study with a new description."""
-        if description == self.description:
+    def described(self, declaration: Mapping[str, Any]) -> Study:
+        """The study with the description and the curator of another canonical declaration."""
+        words = {"description": declaration.get("description", "")}
+        words |= {"curator": declaration.get("curator")}
+        own = json.loads(self.canonical())
+        if words == {"description": self.description, "curator": own.get("curator")}:
             return self
-        return Study.model_validate({**json.loads(self.canonical()), "description": description})
+        return Study.model_validate(own | words)

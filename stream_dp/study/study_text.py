@@ -22,7 +22,7 @@ def study_text(study: Study) -> str:
     raw = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     head = {key: raw[key] for key in _HEAD if key in raw}
     lines = [*_table("study", head)]
-    for key in ("periods", "population", "ids"):
+    for key in ("periods", "population", "ids", "curator"):
         if key in raw:
             lines += _table(f"study.{key}", raw[key])
     for name, attribute in raw["attributes"].items():

@@ -18,6 +18,7 @@ from stream_dp.json_object import Json
 from stream_dp.study import (
     Attribute,
     CumulativeRelease,
+    Curator,
     DeclaredPopulation,
     JointRelease,
     Release,
@@ -56,6 +57,12 @@ _TABLES = {
     "signing_before",
 }  # of [run]
 _SECTIONS = ("study", "attributes", "groups", "places", "releases", "run")
+_STUDY_TABLES: tuple[tuple[str, type[BaseModel], Json | None], ...] = (
+    ("periods", Periods, None),
+    ("population", DeclaredPopulation, {}),
+    ("ids", Ids, {}),
+    ("curator", Curator, None),
+)  # of [study], with the table of a file that leaves one out
 _SHARED = ("groups", "places", "periods", "population", "unit", "neighbours", "rho")
 _NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
@@ -240,11 +247,11 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
     for key in sorted(raw.keys() - set(_SECTIONS)):
         problems.append(f"{key}: unknown section; known are {', '.join(_SECTIONS)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
-    for key, model in (("periods", Periods), ("population", DeclaredPopulation), ("ids", Ids)):
-        sub = head.pop(key, None if key == "periods" else {})
-        if sub is None:
+    for key, model, absent in _STUDY_TABLES:
+        sub = head.pop(key, absent)
+        if sub is None and key == "periods":
             problems.append(f"study.{key}: is required")
-        else:
+        elif sub is not None:
             if key == "periods" and isinstance(sub, dict):
                 sub = _nest_schedule(sub)
             fields[key] = _section(model, sub, f"study.{key}", problems)
@@ -337,7 +344,7 @@ def _fields(head: Json) -> tuple[Json, list[str]]:
         sound = {key: head[key] for key in head.keys() & StudyKeys.model_fields.keys() - wrong}
         checked = StudyKeys.model_validate({**sample, **sound})
         return {key: value for key, value in checked if key in sound}, [
-            f"{line}, periods, population, ids"
+            f"{line}, {', '.join(key for key, _, _ in _STUDY_TABLES)}"
             if ": unknown key" in line
             else f"{line}: 'add_remove', 'replace_one' or 'replace_in_place'; it decides what is"
             " protected, so there is no default"

@@ -19,7 +19,15 @@ FILES = [
     Path(str(files("stream_dp.services.commands").joinpath("study.toml"))),
 ]
 SCHEDULE = 'count = 12\nclose = "schedule"\nzone = "Europe/Lisbon"\nat = 09:00:00\ngrace = "3d"'
+CURATOR = """[study.curator]
+name = "Office \\"X\\""
+contact = "https://example.org/a?b=c"
+licence = "CC-BY-4.0"
+intended_use = "Teaching é"
+region = "Portugal"
+[attributes.poverty]"""
 CHANGES = [
+    ("[attributes.poverty]", CURATOR),
     ("rho = 0.01", "rho = '1/60'"),
     ("count = 12", SCHEDULE),
     (

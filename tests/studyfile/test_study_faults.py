@@ -77,6 +77,40 @@ def test_an_unknown_key_is_named_with_the_known_ones(faults, after, where, known
     assert known in line
 
 
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ("", "study.curator.name: is required"),
+        ('name = " "', "study.curator.name: must not be empty"),
+        ('name = "a\\u001b[2J"', "study.curator.name: must be a single line of text"),
+        ('name = "a\\nb"', "study.curator.name: must be a single line of text"),
+        ('name = "a"\nregion = 3', "study.curator.region: must be text"),
+        *(
+            (
+                f"name = 'a'\ncontact = '{contact}'",
+                "study.curator.contact: must be a mail address, or https://...",
+            )
+            for contact in ("nobody", "javascript:alert(1)", "a@b c", "https://a b", "https://<a>")
+        ),
+        *(
+            (
+                f"name = 'a'\nlicence = '{licence}'",
+                "study.curator.licence: must be an SPDX id such as CC-BY-4.0, or https://...",
+            )
+            for licence in ("my own", "data:text/html", "ftp://a", "")
+        ),
+        (
+            "name = 'a'\nmail = 'b'",
+            "study.curator.mail: unknown key; known here are name, contact,",
+        ),
+    ],
+)
+def test_a_curator_has_lines_and_addresses(faults, keys, line):
+    table = f"[study.curator]\n{keys}\n[attributes.poverty]"
+    (fault,) = faults(changed("[attributes.poverty]", table))
+    assert fault.startswith(line)
+
+
 def test_sections_that_belong_elsewhere_are_unknown(faults):
     (line,) = faults(TEXT + "\n[budget]\nrho = 1\n")
     assert line.startswith("budget: unknown section")

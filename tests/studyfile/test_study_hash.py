@@ -46,6 +46,7 @@ def test_anything_else_changes_the_hash(read):
         ("count = 12", 'count = 12\nclose = "schedule"\nzone = "UTC"\ngrace = "1d"'),
         ("count = 12", 'count = 12\nclose = "schedule"\nzone = "UTC"\ndelay = "1d"'),
         ("size = 23374", "size = 23375"),
+        ("[attributes.work]", '[study.curator]\nname = "Office"\n[attributes.work]'),
         ("values = [0, 1]", "values = [1, 0]"),
         ("values = [0, 1]", "values = [0, 1, 2]"),
         ("missing = 0", "missing = 1"),

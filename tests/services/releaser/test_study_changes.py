@@ -1,4 +1,4 @@
-"""A study file that changes after the first release: the description may, nothing else."""
+"""A study file that changes after the first release: description and curator may, nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
         capsys.readouterr()
         assert main(["run", str(place.file), "--until-idle"]) == 0
         out = capsys.readouterr().out
-        changed = "study.description has changed; the first one stays the published one\n"
+        changed = "study.description or study.curator has changed; the first one stays the"
         assert (changed in out) == (words != "first words")
         for command in ("verify", "status"):
             assert main([command, str(place.file)]) == 0
@@ -55,6 +55,29 @@ def test_the_description_may_change(folder: Path, capsys: pytest.CaptureFixture[
     assert public.study == first
     assert len({r.certificate.number for r in public.releases}) > CLOSED_PERIODS
     assert {r.certificate.study_hash for r in public.releases} == {first.hash}
+    public.verify()
+
+
+def test_the_curator_may_change(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The public declaration keeps the curator that it began with."""
+    place = StudyFolder(folder / "small")
+    text = place.file.read_text()
+    first = None
+    for records, name in zip(script(), ("First office", "Second office", ""), strict=False):
+        table = f'[study.curator]\nname = "{name}"\nlicence = "CC0-1.0"\n' if name else ""
+        place.file.write_text(text + table)
+        first = first or load_study(place.file)[0]
+        place.send(records)
+        capsys.readouterr()
+        assert main(["run", str(place.file), "--until-idle"]) == 0
+        assert ("study.curator has changed" in capsys.readouterr().out) == (name != "First office")
+        for command in ("verify", "status"):
+            assert main([command, str(place.file)]) == 0
+    with place.public() as log:
+        public = PublicLog(log)
+    assert public.study == first
+    assert public.study.curator is not None
+    assert public.study.curator.name == "First office"
     public.verify()
 
 
