@@ -135,7 +135,7 @@ class PrivacyAnswer(_Typed):
     rho_total: str
     rho_spent: str
     epsilon_spent: str
-    epsilon_total: str | None
+    epsilon_total: str
     delta: str
 
 

@@ -16,7 +16,7 @@ from stream_dp.release.public_reader import AnyPublished
 
 from ..pages.comparison import compared
 from ..pages.fan import LEVELS
-from ..pages.privacy_label import privacy_label
+from ..pages.privacy_label import privacy_label, published_facts
 from ..pages.questions import Question
 from ..pages.record_rows import citation
 from ..pages.release_figures import line_of
@@ -183,18 +183,17 @@ def add_api(application: FastAPI, state: State) -> None:
     @typed("/api/v1/privacy", PrivacyAnswer)
     def privacy(request: Request) -> Response:
         """The privacy label in plain words, and the budget."""
-        label = privacy_label(public)
-        last = public.published[-1].certificate if public.published else None
+        label, facts = privacy_label(public), published_facts(public)
         return answered(
             {
                 "simulated": label.simulated,
                 "label": [{"about": about, "words": text} for about, text in label.rows],
                 "not_protected": list(label.unprotected),
-                "rho_total": str(declared.rho),
-                "rho_spent": "0" if last is None else str(last.rho_spent),
-                "epsilon_spent": "0" if last is None else last.epsilon_spent,
-                "epsilon_total": None if last is None else last.epsilon_total,
-                "delta": str(declared.delta),
+                "rho_total": str(facts.rho_total),
+                "rho_spent": str(facts.rho_spent),
+                "epsilon_spent": facts.epsilon_spent,
+                "epsilon_total": facts.epsilon_total,
+                "delta": str(facts.delta),
             }
         )
 

@@ -10,7 +10,7 @@ from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
-from ..pages.privacy_label import privacy_label
+from ..pages.privacy_label import published_facts
 from ..pages.release_figures import ReleaseFigures, release_figures
 from .follower import End, sha256
 
@@ -42,7 +42,7 @@ class State:
     @property
     def simulated(self) -> bool:
         """Whether the noise is seeded, so that nothing is private."""
-        return privacy_label(self.public).simulated
+        return published_facts(self.public).simulated
 
     @property
     def head(self) -> str:
