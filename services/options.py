@@ -29,8 +29,14 @@ def public_source(parser: argparse.ArgumentParser) -> None:
     pin_options(parser)
 
 
-def group_columns(parser: argparse._ActionsContainer, members: str) -> None:
+def group_columns(parser: argparse._ActionsContainer) -> None:
+    """Adds the columns of groups' keys and of members' numbers."""
     parser.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
+    help_text = "column of numbers within a group: ids are GROUP/NUMBER"
+    parser.add_argument("--member", metavar="COL", help=help_text)
+
+
+def member_group_column(parser: argparse._ActionsContainer, members: str) -> None:
     help_text = f"the same in {members}, where it differs"
     parser.add_argument("--member-group", metavar="COL", help=help_text)
 
@@ -43,14 +49,15 @@ def roster_files(options: argparse.Namespace) -> RosterFiles:
         key=options.group,
         member_key=options.member_group or options.group,
         person=options.person,
+        member=options.member,
     )
 
 
 def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--person", default="person", metavar="COL", help="column of ids")
-    parser.add_argument(
-        "--period", default="period", metavar="COL", help="column of periods (long)"
-    )
+    group_columns(parser)
+    help_text = "column of periods (long), or the period of all rows"
+    parser.add_argument("--period", default="period", metavar="COL", help=help_text)
     parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
     help_text = (
         "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
@@ -71,11 +78,18 @@ def file_form_options(parser: argparse.ArgumentParser) -> None:
     help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
     parser.add_argument("--encoding", metavar="NAME", help=help_text)
     parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
+    help_text = "row of the header, from 1; by default the first that is not blank"
+    parser.add_argument("--header-row", type=int, metavar="N", help=help_text)
 
 
 def file_form(options: argparse.Namespace) -> FileForm:
     """The form of a table's file, by the options of `file_form_options`. Raises UserError."""
-    return FileForm(separator_of(options.separator), options.encoding, options.sheet)
+    return FileForm(
+        separator=separator_of(options.separator),
+        encoding=options.encoding,
+        sheet=options.sheet,
+        header_row=options.header_row,
+    )
 
 
 def layout(options: argparse.Namespace) -> TableLayout:
@@ -101,6 +115,8 @@ def layout(options: argparse.Namespace) -> TableLayout:
         dates=None if options.dates is None else check_date_format(options.dates),
         id_width=options.id_width,
         form=file_form(options),
+        group=options.group,
+        member=options.member,
     )
 
 

@@ -83,6 +83,18 @@ def id_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array
     return cell_text(column, name, damaged)
 
 
+def paired_ids(groups: pa.Array, numbers: pa.Array) -> pa.Array:
+    """Joins groups' keys and members' numbers to ids, GROUP/NUMBER; null where one is empty.
+
+    A number with a '/' gives null, so that two pairs never share an id.
+
+    >>> paired_ids(pa.array(["h1", "h/1", None]), pa.array(["1", "2", "3"])).to_pylist()
+    ['h1/1', 'h/1/2', None]
+    """
+    ids = pc.binary_join_element_wise(groups, numbers, "/")
+    return pc.if_else(pc.match_substring(numbers, "/"), pa.scalar(None, pa.string()), ids)
+
+
 def _as_text(column: pa.Array) -> pa.Array:
     """Converts a column of a readable type to text. Raises ArrowException."""
     if pa.types.is_floating(column.type):

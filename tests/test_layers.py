@@ -304,6 +304,7 @@ EXTRAS = {
         "stream_dp.population.tables.spreadsheets",
         "stream_dp.services.storage.sheet_writer",
     ),
+    "pyreadstat": ("stream_dp.population.tables.labelled_files",),
     "cryptography": (
         "stream_dp.log.signing",
         "stream_dp.log.sealing",
@@ -334,7 +335,7 @@ import sys, importlib
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         extras = "matplotlib jax optax confluent_kafka fastavro openpyxl fastapi uvicorn starlette"
-        extras += " cryptography"
+        extras += " cryptography pyreadstat"
         if name.split(".")[0] in extras.split():
             raise ImportError(f"{name} is not installed")
 sys.meta_path.insert(0, Refuse())

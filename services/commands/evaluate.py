@@ -35,7 +35,7 @@ from ..groups.place_table import PlacesTable
 from ..groups.roster import Members
 from ..groups.roster_files import roster_from_files
 from ..intake.true_panel import true_panel, true_panel_and_members
-from ..options import group_columns, layout, roster_files, study_file, table_columns
+from ..options import layout, member_group_column, roster_files, study_file, table_columns
 from ..process.output import Output
 from ..storage.atomic_files import atomic_folder
 
@@ -82,7 +82,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     groups.add_argument(
         "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
     )
-    group_columns(groups, "--members")
+    member_group_column(groups, "--members")
     help_text = (
         "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
     )

@@ -10,7 +10,7 @@ from stream_dp.errors import UserError
 from ..deployment import Deployment
 from ..groups.roster_files import roster_from_files
 from ..groups.table_topic import send_table
-from ..options import group_columns, roster_files, study_file
+from ..options import group_columns, member_group_column, roster_files, study_file
 from ..process.output import Output
 
 
@@ -18,7 +18,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("groups", type=Path, metavar="GROUPS")
     parser.add_argument("members", type=Path, metavar="MEMBERS")
-    group_columns(parser, "MEMBERS")
+    group_columns(parser)
+    member_group_column(parser, "MEMBERS")
     parser.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
 
 

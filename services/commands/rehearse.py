@@ -70,8 +70,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--groups", type=Path, metavar="FILE", help="table of groups")
     help_text = "table of their members, with the column of ids that reports have"
     parser.add_argument("--members", type=Path, metavar="FILE", help=help_text)
-    help_text = "column of groups' keys, in both tables"
-    parser.add_argument("--group", default="group", metavar="COL", help=help_text)
     parser.set_defaults(member_group=None)
     parser.add_argument("--places", type=Path, metavar="FILE", help="table of places")
     parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")

@@ -30,6 +30,7 @@ class RosterFiles:
     key: the groups' column of keys.
     member_key: the members' column of their groups' keys.
     person: the members' column of ids.
+    member: the members' column of numbers within a group; with it ids are GROUP/NUMBER.
     """
 
     groups: Path
@@ -37,6 +38,7 @@ class RosterFiles:
     key: str
     member_key: str
     person: str
+    member: str | None = None
 
 
 def roster_from_files(study: Study, files: RosterFiles) -> Roster:

@@ -5,13 +5,13 @@ import pytest
 from kit.tables import STUDY, refused
 
 from stream_dp.errors import UserError
-from stream_dp.population.tables import TableLayout, read_reports
+from stream_dp.population.tables import FileForm, TableLayout, read_reports
 
 
 @pytest.mark.parametrize(
     ("content", "layout", "message"),
     [
-        ("id,period,poverty\na,b,1\n", {}, "no column 'person'; name the ids' with --person"),
+        ("id,period,poverty\na,b,1\n", {}, "no column 'person'; name the ids with --person"),
         ("person,month,poverty\na,b,1\n", {}, "no column 'period'; name it with --period"),
         ("person,period\na,b\n", {}, "nothing to send: give a column for an attribute (poverty,"),
         ("person,m1\na,1\n", {"attribute": "poverty"}, "a column for each period, or --columns"),
@@ -95,3 +95,24 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path, read):
     for name in ("table.parquet",):
         with pytest.raises(UserError, match="cannot be read as a table"):
             read("person,period,poverty\nann,2021-01,1\n", name=name)
+
+
+def test_a_table_without_periods_is_asked_for_one_unless_it_is_wide(read):
+    (line,) = refused(read, "person,poverty\na,1\n")
+    assert line.endswith("name it with --period; if all rows are of one period: --period 2021-01")
+    for header in ("person,m1,m2,m3", "person,2021-01,2021-02"):
+        line = refused(read, f"{header}\na,1,1\n")[0]
+        assert line.endswith("if each period has a column: --attribute poverty")
+
+
+def test_a_header_below_other_rows(read):
+    text = "Survey; of 2021\n\nperson;period;poverty\na;2021-01;1\n"
+    assert read(text, form=FileForm(header_row=3)) == [("a", "2021-01", {"poverty": "1"})]
+    assert "it has no header" in refused(read, text, form=FileForm(header_row=9))[0]
+    with pytest.raises(UserError, match="--header-row: write a number"):
+        FileForm(header_row=0)
+
+
+def test_a_mark_of_utf8_before_another_encoding(read):
+    content = b"\xef\xbb\xbfperson;period;poverty\n\xc4;2021-01;1\n"
+    assert read(content, form=FileForm(encoding="latin-1")) == [("Ä", "2021-01", {"poverty": "1"})]

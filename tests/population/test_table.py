@@ -313,3 +313,17 @@ def test_many_rows_come_in_batches_in_order(read, tmp_path):
         len([b for b in read_reports(tmp_path / "table.parquet", STUDY, TableLayout()) if b]) == 3
     )
     assert count_rows(tmp_path / "table.parquet") == count
+
+
+def test_ids_of_two_columns(read):
+    """A member's number with a '/' makes no id, so that no two pairs share one."""
+    content = (
+        "hh,no,period,poverty\n7,1,2021-01,1\na/b,2,2021-01,0\na,b/2,2021-01,1\n8,,2021-01,1\n"
+    )
+    rows = read(content, group="hh", member="no")
+    assert [person for person, _, _ in rows] == ["7/1", "a/b/2", "", ""]
+
+
+def test_one_period_of_all_rows(read):
+    rows = read("person,poverty\na,1\nb,0\n", period="202102")
+    assert rows == [("a", "2021-02", {"poverty": "1"}), ("b", "2021-02", {"poverty": "0"})]

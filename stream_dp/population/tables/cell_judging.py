@@ -169,11 +169,11 @@ class _Judge:
         cells = np.sum(list(present.values()), axis=0)
         judged = sound & (cells > 0)
         judgement.shapes.add(persons.filter(pa.array(judged)), rows[judged], cells[judged])
-        usable = {}
+        usable, id_column = {}, "+".join(self._layout.ids)
         for name, cells_present in present.items():
             judgement.cells += int(cells_present.sum())
             column, attribute = columns.values[name], header.sources[name][1]
-            self._note(self._layout.person, "person", cells_present & ~sound, rows, columns.persons)
+            self._note(id_column, "person", cells_present & ~sound, rows, columns.persons)
             numbers = self._period_numbers(columns, name)
             named, late = numbers > 0, (numbers > 0) & (numbers <= self._closed)
             period_column = name if columns.periods is None else self._layout.period

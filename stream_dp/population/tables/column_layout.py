@@ -18,6 +18,7 @@ from .table_files import FileForm
 IN_ORDER = "..."  # in the target of a pattern: the study's periods, in order
 _ANY = "{}"
 _MOST_NAMES = 12  # in an error
+_LEAST_WIDE = 3  # columns of one pattern that look like periods
 _ALIKE = 0.7  # similarity, from 0 to 1, of a column's name and the name of an attribute
 
 
@@ -28,7 +29,11 @@ class TableLayout:
     A long table has a column for each attribute, a wide table a column for each period.
 
     person: the column of ids.
-    period: the column of periods, of a long table.
+    group: the column of groups' keys, where `member` is given.
+    member: the column of members' numbers within their group; with it ids are GROUP/NUMBER, and
+        `person` has no meaning.
+    period: of a long table, the column of periods; or the period of all rows, where no column has
+        this name.
     attribute: the attribute of all cells of a wide table; None for a long table.
     columns: the study's name by the file's name, if the two differ. `{}` in the file's name stands
         for any text, which `{}` in the study's name repeats; `...` instead of a period names the
@@ -48,11 +53,18 @@ class TableLayout:
     dates: str | None = None
     id_width: int | None = None
     form: FileForm = field(default_factory=FileForm)
+    group: str = "group"
+    member: str | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The column of ids, or the columns of groups' keys and members' numbers."""
+        return (self.person,) if self.member is None else (self.group, self.member)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns that every file must have."""
-        return (self.person,) if self.attribute is not None else (self.person, self.period)
+        """The columns that every file must have, but for the period of all rows."""
+        return self.ids if self.attribute is not None else (*self.ids, self.period)
 
 
 @dataclass(frozen=True)
@@ -62,11 +74,13 @@ class Header:
     sources: by column of the file, its period and attribute; the period is empty in a long table.
     left_out: columns that appear in no report.
     faults: left-out columns that look like a period or an attribute: a line each, with the remedy.
+    period: of all rows of a long table without a column of periods; else empty.
     """
 
     sources: Mapping[str, tuple[str, str]]
     left_out: tuple[str, ...]
     faults: tuple[str, ...]
+    period: str = ""
 
 
 def read_header(
@@ -74,24 +88,28 @@ def read_header(
 ) -> Header:
     """Reads the columns of a table. Raises UserError, with every fault."""
     renamed, problems = _renamed(path=path, names=names, study=study, layout=layout, texts=texts)
-    if layout.person not in names:
-        problems.append(
-            f"{path}: no column '{layout.person}'; name the ids' with --person: there are"
-            f" {_several(names)}"
-        )
+    option = "--person" if layout.member is None else "--group and --member"
+    problems += [
+        f"{path}: no column '{name}'; name the ids with {option}: there are {_several(names)}"
+        for name in layout.ids
+        if name not in names
+    ]
+    all_rows = ""
     unknown = [name for name in layout.values if name not in study.attributes]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
     if layout.attribute is not None:
         if layout.attribute not in study.attributes:
             declared = ", ".join(study.attributes)
             problems.append(f"attribute '{layout.attribute}': not declared; there are {declared}")
-        labels = {n: texts.label(meant) for n, meant in renamed.items() if n != layout.person}
+        labels = {n: texts.label(meant) for n, meant in renamed.items() if n not in layout.ids}
         known_periods = study.periods.numbers
         sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
         hint = "a column for each period, or --columns NAME=PERIOD,..."
     else:
         if layout.period not in names:
-            problems.append(f"{path}: no column '{layout.period}'; name it with --period")
+            all_rows = texts.label(layout.period)
+            if all_rows not in study.periods.numbers:
+                problems.append(_without_period(path, names, study, layout, texts))
         sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
         hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
     used = Counter(sources[n][0] if layout.attribute else renamed[n] for n in names if n in sources)
@@ -109,7 +127,24 @@ def read_header(
         problems = [f"{path}: nothing to send: give {hint}", *faults]
     if problems:
         raise UserError(problems)
-    return Header(sources, tuple(n for n in rest if n), tuple(faults))
+    return Header(sources, tuple(n for n in rest if n), tuple(faults), all_rows)
+
+
+def _without_period(
+    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+) -> str:
+    """Describes a missing column of periods. A wide table is not told of a period of all rows."""
+    line = f"{path}: no column '{layout.period}'; name it with --period"
+    if numbered_columns(names) or any(texts.is_period(name) for name in names):
+        return f"{line}; if each period has a column: --attribute {next(iter(study.attributes))}"
+    return f"{line}; if all rows are of one period: --period {study.periods.labels[0]}"
+
+
+def numbered_columns(names: Sequence[str]) -> str:
+    """Returns the pattern of most columns that end in a number, as `m{}`; empty if few do."""
+    stems = Counter(re.sub(r"\d+$", "", name) for name in names if re.search(r"\d$", name))
+    stem, count = next(iter(stems.most_common(1)), ("", 0))
+    return f"{stem}{_ANY}" if count >= _LEAST_WIDE else ""
 
 
 def _doubtful(

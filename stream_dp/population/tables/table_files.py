@@ -15,7 +15,10 @@ import pyarrow.parquet
 
 from stream_dp.errors import UserError
 
+from .labelled_files import LABELLED, labelled_batches
+from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
+from .sheet_rows import SHEET_ROWS
 from .spreadsheets import sheet_batches
 from .text_files import SEPARATORS, UNPACKING, text_batches
 
@@ -28,7 +31,11 @@ _BYTES = {
     pa.string_view(): pa.binary_view(),
 }
 _PACKED = (".gz", ".zip")
-_KINDS = "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather or .xlsx"
+_SHEETS = {".xlsx": sheet_batches, ".ods": document_batches}
+_KINDS = (
+    "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather, .xlsx, .ods,"
+    " .sav, .dta or .sas7bdat"
+)
 
 
 @dataclass(frozen=True)
@@ -38,13 +45,18 @@ class FileForm:
     separator: between the cells of a text file; None: read from its header.
     encoding: of a text file; None: from its byte-order mark, else UTF-8.
     sheet: of a spreadsheet with several sheets.
+    header_row: of a text file or a spreadsheet, the row of the header, from 1; None: the first
+        row that is not blank.
     """
 
     separator: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    header_row: int | None = None
 
     def __post_init__(self) -> None:
+        if self.header_row is not None and not 0 < self.header_row <= SHEET_ROWS:
+            raise UserError(f"--header-row: write a number from 1 to {SHEET_ROWS:,}")
         if self.separator is not None and (
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
         ):
@@ -66,18 +78,25 @@ def is_text(path: Path) -> bool:
     return _kind(path) in _TEXT
 
 
+def has_rows_above_a_header(path: Path) -> bool:
+    """Tells whether a file of this kind can have other rows above its header."""
+    return is_text(path) or _kind(path) in _SHEETS
+
+
 def read_rows(
-    path: Path, form: FileForm, keys: Collection[str]
+    path: Path, form: FileForm, ids: Collection[str] = (), keys: Collection[str] = ()
 ) -> Generator[TableRows, None, None]:
     """Reads the rows of a table in batches, after a batch without rows for the header.
 
-    keys: the columns of ids and, in a long table, of periods; ids first.
+    ids: the columns of ids. keys: these and, in a long table, the column of periods.
 
     Raises UserError.
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     kind = _kind(path)
+    if form.header_row is not None and not has_rows_above_a_header(path):
+        raise UserError(f"{path}: --header-row: a {kind} file has no rows above its header")
     with readable(path):
         if kind == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
@@ -85,10 +104,12 @@ def read_rows(
                 yield from numbered(chain([no_rows(file.schema_arrow)], batches))
         elif kind in _ARROW:
             yield from numbered(_arrow_batches(path))
-        elif kind == ".xlsx":
-            yield from sheet_batches(path, form.sheet, next(iter(keys)), PARQUET_ROWS)
+        elif kind in _SHEETS:
+            yield from _SHEETS[kind](path, form.sheet, form.header_row, ids)
+        elif kind in LABELLED:
+            yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _TEXT:
-            yield from text_batches(path, form.separator, form.encoding, keys)
+            yield from text_batches(path, form.separator, form.encoding, form.header_row, keys)
         else:
             raise UserError(f"{path}: write tables as {_KINDS}")
 

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.celltext import DAMAGED, cell_text, id_text
+from stream_dp.celltext import DAMAGED, cell_text, id_text, paired_ids
 from stream_dp.errors import UserError
-from stream_dp.study import Study
+from stream_dp.study import Attribute, Study
 
 from .column_layout import Header, TableLayout, read_header
+from .labelled_files import file_labels
 from .period_texts import PeriodTexts, period_column
 from .row_batches import UnreadableRow
 from .table_files import is_text, read_rows
@@ -67,24 +68,33 @@ def read_columns(
     """Reads the rows of a table in batches, the first batch empty. Raises UserError."""
     texts = PeriodTexts(study.periods, layout.dates)
     rewrites = {attribute: _rewrite(values) for attribute, values in layout.values.items()}
+    labels: Mapping[str, Mapping[str, str]] = {}
     header: Header | None = None
-    with closing(read_rows(path, layout.form, layout.keys)) as source:
+    with closing(read_rows(path, layout.form, layout.ids, layout.keys)) as source:
         for table_rows in source:
             batch = table_rows.batch
             if header is None:
+                labels = file_labels(path, layout.form.encoding).values
                 header = read_header(
                     path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
                 )
             values = {}
             for name, (_, attribute) in header.sources.items():
                 column = _text(path, batch, name, _cells)
-                values[name] = (
-                    rewritten(column, rewrites[attribute]) if attribute in rewrites else column
-                )
+                if attribute in rewrites:
+                    column = rewritten(column, rewrites[attribute])
+                if name in labels:
+                    column = rewritten(column, _labelled(study.attributes[attribute], labels[name]))
+                values[name] = column
             periods = None
-            if layout.attribute is None:
+            if header.period:
+                periods = pa.array([header.period] * len(batch), pa.string())
+            elif layout.attribute is None:
                 periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
-            ids = _text(path, batch, layout.person, _lined_ids if is_text(path) else _ids)
+            read_ids = _lined_ids if is_text(path) else _ids
+            ids, *numbers = (_text(path, batch, name, read_ids) for name in layout.ids)
+            for column in numbers:
+                ids = paired_ids(ids, column)
             yield ReportColumns(
                 header=header,
                 rows=table_rows.numbers,
@@ -138,6 +148,13 @@ def rewritten(column: pa.Array, rewrite: Callable[[str], str | None]) -> pa.Arra
 
 def _rewrite(values: Mapping[str, str]) -> Callable[[str], str | None]:
     return lambda text: values.get(text, text) or None
+
+
+def _labelled(attribute: Attribute, labels: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns the rewriting of codes that are not declared to labels that are declared."""
+    declared = {text for text in attribute.codes if isinstance(text, str)}
+    named = {c: label for c, label in labels.items() if c not in declared and label in declared}
+    return lambda text: named.get(text, text)
 
 
 def _padded(ids: pa.Array, width: int | None) -> pa.Array:

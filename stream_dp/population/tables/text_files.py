@@ -68,12 +68,17 @@ def _zipped_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 
 
 def text_batches(
-    path: Path, separator: str | None, encoding: str | None, keys: Collection[str]
+    path: Path,
+    separator: str | None,
+    encoding: str | None,
+    header_row: int | None,
+    keys: Collection[str],
 ) -> Iterator[TableRows]:
     """Reads the rows of a text file, every cell as text, after a batch without rows for the header.
 
     separator: None: read from the header.
     encoding: None: from the file's byte-order mark, else UTF-8.
+    header_row: the line of the header, from 1; None: the first line that is not blank.
     keys: columns that the header must have, which decide its separator.
 
     07 stays 07 and no type is guessed. Bytes outside of the encoding make the cell `DAMAGED`.
@@ -82,8 +87,12 @@ def text_batches(
     """
     encoding = encoding or _marked_encoding(path)
     with opened(path) as file, io.TextIOWrapper(file, encoding, _HANDLER, newline=None) as text:
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8 or codecs.lookup(
+            encoding
+        ).name.startswith("utf"):
+            file.seek(0)
         try:
-            yield from _rows(path, text, separator, encoding, keys)
+            yield from _rows(path, text, separator, encoding, header_row, keys)
         except OpenQuoteError as error:
             raise UserError(
                 f"{path}: cannot be read as a table: the quote that is opened in line {error.line}"
@@ -92,10 +101,18 @@ def text_batches(
 
 
 def _rows(
-    path: Path, file: IO[str], separator: str | None, encoding: str, keys: Collection[str]
+    path: Path,
+    file: IO[str],
+    separator: str | None,
+    encoding: str,
+    header_row: int | None,
+    keys: Collection[str],
 ) -> Iterator[TableRows]:
     lines = ((n, line.lstrip("\ufeff").rstrip("\n")) for n, line in enumerate(file))
-    line_count, first = next(((n, line) for n, line in lines if line), (0, ""))
+    line_count, first = next(
+        ((n, line) for n, line in lines if (line if header_row is None else n == header_row - 1)),
+        (0, ""),
+    )
     _check_header(path, first, encoding)
     separator = separator or _separator(first, keys)
     records = TextRecords(file, separator, line_count)

@@ -1,0 +1,123 @@
+"""Reads files of SPSS, Stata and SAS, and the labels that they give to codes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stream_dp.errors import UserError
+
+from .row_batches import no_rows
+from .sheet_rows import number_text
+
+_CELLS = 1 << 21  # read at once
+_READERS = {
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+}
+LABELLED = tuple(_READERS)
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """The labels in a file.
+
+    columns: by column, its label.
+    values: by column, the labels by code; without codes that the file declares as missing.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def labelled_batches(path: Path, encoding: str | None) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of a file in batches, after a batch without rows for the header.
+
+    A code that the file declares as missing is an empty cell. Each batch is sought from the
+    beginning of the file, so that memory is bounded by a batch. Raises UserError.
+    """
+    read = _reader(path, encoding)
+    names = list(read(metadataonly=True)[1].column_names)
+    if not names:
+        raise UserError(f"{path}: cannot be read as a table: it has no columns")
+    yield no_rows(pa.schema([(name, pa.string()) for name in names]))
+    count, start = max(1, _CELLS // len(names)), 0
+    while True:
+        columns, _ = read(row_offset=start, row_limit=count)
+        arrays = [_array(column) for column in columns.values()]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        if not len(batch):
+            return
+        yield batch
+        start += len(batch)
+
+
+def file_labels(path: Path, encoding: str | None = None) -> FileLabels:
+    """Reads the labels of a file of SPSS or Stata; no labels for other files. Raises UserError."""
+    if path.suffix.lower() not in _READERS:
+        return FileLabels()
+    more = {} if path.suffix.lower() == ".sas7bdat" else {"user_missing": True}
+    _, about = _reader(path, encoding)(metadataonly=True, **more)
+    columns = {n: text for n, text in about.column_names_to_labels.items() if text}
+    values = {}
+    for name, labels in about.variable_value_labels.items():
+        missing = [(r["lo"], r["hi"]) for r in about.missing_ranges.get(name, [])]
+        letters = set(about.missing_user_values.get(name, []))
+        kept = {
+            _code(code): label.strip()
+            for code, label in labels.items()
+            if code not in letters and not any(_within(code, lo, hi) for lo, hi in missing)
+        }
+        if kept:
+            values[name] = kept
+    return FileLabels(columns, values)
+
+
+def _within(code: object, low: object, high: object) -> bool:
+    numbers = all(isinstance(value, (int, float)) for value in (code, low, high))
+    return low <= code <= high if numbers else code == low  # type: ignore[operator]
+
+
+def _code(code: object) -> str:
+    """Converts a code to the text that its cells have."""
+    return number_text(code) if isinstance(code, float) else str(code)
+
+
+def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
+    """Returns pyreadstat's reader of a file. Raises UserError."""
+    try:
+        import pyreadstat
+    except ImportError:
+        raise UserError(f"{path}: needs pyreadstat: pip install 'stream-dp[tables]'") from None
+    reader = getattr(pyreadstat, _READERS[path.suffix.lower()])
+
+    def read(**options: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return reader(str(path), encoding=encoding, output_format="dict", **options)
+        except Exception:  # a damaged file raises whatever its reader stumbles over
+            raise UserError(
+                f"{path}: cannot be read as a {path.suffix} file: save it anew, or name its"
+                " encoding with --encoding"
+            ) from None
+
+    return read
+
+
+def _array(values: Sequence[object]) -> pa.Array:
+    """Makes a column of numbers, dates or texts; an empty text is no cell."""
+    try:
+        column = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError):
+        column = pa.array([None if v is None else str(v) for v in values], pa.string())
+    if pa.types.is_string(column.type):
+        column = pa.array([v or None for v in column.to_pylist()], pa.string())
+    return column
