@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    help_text = "a public log such as sqlite:FILE or kafka://host:port/prefix"
-    help_text += "; with --operator a study file"
-    parser.add_argument("source", metavar="PUBLIC|STUDY.toml", help=help_text)
+    help_text = "public logs such as sqlite:FILE or kafka://host:port/prefix, or a folder of files"
+    help_text += " that end with -public.db; with --operator study files"
+    parser.add_argument("sources", nargs="+", metavar="PUBLIC|STUDY.toml", help=help_text)
     pin_options(parser)
     help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
     parser.add_argument("--operator", action="store_true", help=help_text)
@@ -61,7 +63,7 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
     from ..monitor.operator import operator_monitor
     from ..monitor.operator_facts import Watch
 
-    study = Path(options.source)
+    study = Path(options.sources[0])
     Deployment.load(study)
     host, _port = listen_address(options.listen)
     access = access_for(host, _token(options.token_file), options.proxy_header)
@@ -80,25 +82,36 @@ def _token(path: Path | None) -> str | None:
 
 
 def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str]:
-    """Follows a public log until the end of `stack`."""
+    """Follows public logs until the end of `stack`."""
+    from ..monitor.catalogue import public_catalogue, study_url
     from ..monitor.follower import Follower
     from ..monitor.front import public_monitor
-    from ..monitor.public_process import PublicProcess
+    from ..monitor.public_process import PublicProcess, public_zygote
+    from ..monitor.public_sources import is_folder, public_sources
 
-    source: str = options.source
-    if ":" not in source:
-        raise UserError(
-            f"{source}: name a public log, sqlite:FILE or kafka://host:port/prefix; a study file"
-            " has the confidential log too, which this process must not open"
-        )
-    with suppress(Missing):  # nothing is published yet: the page says so, until something is
-        public_log(source).close()
+    sources = public_sources(options.sources)
+    several = len(options.sources) > 1 or is_folder(options.sources[0])
+    if several and (options.key or options.head):
+        raise UserError("monitor: --key and --head are for one public log")
     listen_address(options.listen)
     url = options.url.rstrip("/")
     if url and not url.startswith(("https://", "http://")):
         raise UserError(f"--url {url}: write it as https://HOST")
-    served = {"key": options.key, "head": options.head, "url": url}
-    follower = Follower(lambda: public_log(source), lambda: PublicProcess(source, **served))
-    follower.start()
-    stack.callback(follower.stop)
-    return public_monitor(follower), f"monitor of {source}"
+    zygote = public_zygote()
+    stack.callback(zygote.stop)
+
+    def followed(source: str, url: str) -> Follower:
+        served = {"key": options.key, "head": options.head, "url": url}
+        begin = partial(PublicProcess, zygote, source, **served)
+        follower = Follower(lambda: public_log(source), begin)
+        follower.start()
+        stack.callback(follower.stop)
+        return follower
+
+    if several:
+        followers = {n: followed(source, study_url(url, n)) for n, source in sources.items()}
+        return public_catalogue(followers, url), f"monitor of {len(followers)} studies"
+    (source,) = sources.values()
+    with suppress(Missing):  # nothing is published yet: the page says so, until something is
+        public_log(source).close()
+    return public_monitor(followed(source, url), urlsplit(url).path), f"monitor of {source}"

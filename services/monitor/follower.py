@@ -11,12 +11,14 @@ from threading import Event, Thread
 from typing import Protocol
 
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.json_object import Json
 from stream_dp.log.log import Damaged, Log, LogError, Missing
 from stream_dp.study.topics import RELEASES
 
 from .forks import Work
 
 FAILED = "the monitor failed on this public log; its operator can say why"
+_READING = ("the public log is being read; look again in a moment",)
 _INTERVAL = 1.0  # seconds between two looks at the log
 _LONGEST_INTERVAL = 10.0  # seconds until the next look at a log that does not answer
 
@@ -79,6 +81,7 @@ class Served(Protocol):
     end: End
     head: str
     releases: int
+    about: Json
 
     @property
     def alive(self) -> bool: ...
@@ -102,7 +105,7 @@ class Follower:
         self._open, self._begin = open_log, begin
         self._stop = Event()
         self.served: Served | None = None
-        self.fault: Sequence[str] = ("the public log is being read; look again in a moment",)
+        self.fault: Sequence[str] = _READING
 
     def look(self) -> None:
         """Reads the log after a change; keeps the fault of an unusable log."""
@@ -132,6 +135,11 @@ class Follower:
     def head(self) -> str | None:
         served = self.served
         return None if served is None else served.head
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether the log was read or refused once."""
+        return self.fault is not _READING
 
     def start(self) -> Thread:
         thread = Thread(target=self._follow, daemon=True, name="public-log")

@@ -1,4 +1,4 @@
-"""Starts a process that answers in forks (`forks.py`), and sends questions to the process."""
+"""Sends questions to a process that answers in forks (`forks.py`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import asyncio
 import json
 import os
 import socket
-import subprocess
-import sys
 from contextlib import suppress
 from threading import Lock
 
 from stream_dp.json_object import Json
 
 from .forks import BEGIN, HEAD, Work
+from .zygote import Zygote
 
 _LARGEST = 64 << 20  # bytes of an answer
-_STOP_TIMEOUT = 1.0  # seconds until a process that does not end is killed
-# A fork uses one processor.
-_THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class Gone(Exception):
@@ -32,28 +28,22 @@ class Failed(Exception):
 class Workers:
     """A process that answers in forks of itself.
 
-    command: arguments of the Python interpreter. The program writes one line of JSON when ready.
+    zygote: forks the process, with the arguments. It writes one line of JSON when ready.
+
+    Raises Lost.
     """
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, zygote: Zygote, *arguments: str) -> None:
         local, remote = socket.socketpair()
         with remote:
-            self._process = subprocess.Popen(
-                # -P: modules are never imported from the current folder.
-                [sys.executable, "-P", *command],
-                stdin=remote.fileno(),
-                stdout=subprocess.PIPE,
-                env={**os.environ, **_THREADS},
-                start_new_session=True,  # a terminal's signals are for this process
-            )
+            self._process, self._output = zygote.forked(arguments, remote.fileno())
         local.setblocking(False)
         self._questions = local
         self._lock = Lock()
 
     def first_line(self) -> Json | None:
         """Waits for the first line of the process, JSON; returns None after a failed start."""
-        assert self._process.stdout is not None
-        with self._process.stdout as output:
+        with self._output as output:
             line = output.readline()
         try:
             message: Json = json.loads(line)
@@ -62,12 +52,8 @@ class Workers:
         return message
 
     @property
-    def pid(self) -> int:
-        return int(self._process.pid)
-
-    @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return self._process.alive
 
     def retire(self) -> None:
         """Refuses new questions; the process ends after the open answers."""
@@ -77,11 +63,7 @@ class Workers:
     def stop(self) -> None:
         """Ends the process."""
         self.retire()
-        try:
-            self._process.wait(_STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.end()
 
     async def ask(self, question: Work, seconds: float) -> Work:
         """The answer to a question. Raises Gone, Failed.

@@ -60,6 +60,8 @@ class _Parent:
     def __init__(self, answer: Callable[[Work], Work]) -> None:
         self._answer = answer
         self._questions = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+        with Path(os.devnull).open() as nothing:  # no fork keeps the questions open
+            os.dup2(nothing.fileno(), sys.stdin.fileno())
         self._forks: dict[int, socket.socket] = {}
         self._poll = select.poll()
         self._ended, wakes = os.pipe()

@@ -7,9 +7,7 @@ health and cached pages at once, under any load.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -18,91 +16,41 @@ from starlette.responses import Response
 from stream_dp.json_object import Json
 
 from ..pages.render import ASSETS, resource
+from .answer_limits import AnswerLimits
 from .follower import Follower, Served
 from .forked_workers import Failed, Gone
 from .forks import Work
 from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
 from .live import Live
-from .memory_limit import answers_at_once, memory_limit
 from .refusals import TOO_MUCH, refusal
+from .request_slots import Full
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
-MOST_BYTES = 64 << 20  # of answers of one state
-MOST_WAITING = 128  # requests whose answers are being computed or wait for it
-MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
 _CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
 _CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
 
 
-def public_monitor(follower: Follower) -> Application:
-    """The public monitor of a followed log, with limits."""
-    front = _Front(follower)
+def public_monitor(
+    follower: Follower, root: str = "", limits: AnswerLimits | None = None
+) -> Application:
+    """The public monitor of a followed log, with limits.
+
+    root: the path that all links begin with; requests come without it.
+    limits: shared with other studies; None for limits of its own.
+    """
+    limits = limits or AnswerLimits()
+    front = _Front(follower, root, limits)
     return Limited(
         front,
         {"GET", "HEAD"},
         forms={"/plan"},
         endless={"/events"},
         single={"/plan"},
+        taken=limits.forms,
         cross_origin=("/api/", "/download/", "/openapi.json"),
         framed=("/embed/",),
         pictures=("/figure/",),
     )
-
-
-class Full(Exception):
-    """Too many requests wait for a slot."""
-
-
-class RequestSlots:
-    """Slots for concurrent requests, with a bound on waiting requests.
-
-    number: requests served at once.
-    limit: requests served or waiting.
-    """
-
-    def __init__(self, number: int, limit: int) -> None:
-        self._free, self._taken, self._limit = asyncio.Semaphore(number), 0, limit
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Waits for a slot. Raises Full."""
-        if self._taken >= self._limit:
-            raise Full
-        self._taken += 1
-        try:
-            async with self._free:
-                yield
-        finally:
-            self._taken -= 1
-
-
-class AnswerCache:
-    """A cache of answers by request, least recently used first out. limit: bytes of all answers."""
-
-    def __init__(self, limit: int = MOST_BYTES) -> None:
-        self._answers: OrderedDict[tuple[str, ...], Work] = OrderedDict()
-        self._bytes, self._limit = 0, limit
-
-    def get(self, key: tuple[str, ...]) -> Work | None:
-        if key in self._answers:
-            self._answers.move_to_end(key)
-        return self._answers.get(key)
-
-    def keep(self, key: tuple[str, ...], answer: Work) -> None:
-        self._drop(key)
-        self._answers[key] = answer
-        self._bytes += _size(key, answer)
-        while self._bytes > self._limit:
-            self._drop(next(iter(self._answers)))
-
-    def _drop(self, key: tuple[str, ...]) -> None:
-        dropped = self._answers.pop(key, None)
-        if dropped is not None:
-            self._bytes -= _size(key, dropped)
-
-
-def _size(key: tuple[str, ...], answer: Work) -> int:
-    return sum(map(len, key)) + len(answer.body) + 1000
 
 
 class _Shared:
@@ -113,14 +61,10 @@ class _Shared:
 
 
 class _Front:
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self._live = Live(self._current)
-        self._cache = AnswerCache()
+    def __init__(self, follower: Follower, root: str, limits: AnswerLimits) -> None:
+        self._follower, self._root, self._limits = follower, root, limits
+        self._live = Live(self._current, limits.viewed)
         self._shared: dict[tuple[str, ...], _Shared] = {}
-        self._computed = RequestSlots(answers_at_once(memory_limit()), MOST_WAITING)
-        self._written = RequestSlots(1, MOST_DOWNLOADS)
-        self._sent = RequestSlots(MOST_DOWNLOADS, MOST_DOWNLOADS)
         self._assets = {path: (resource(path[1:]), media) for path, media in ASSETS.items()}
 
     def _current(self) -> Json | None:
@@ -137,17 +81,17 @@ class _Front:
             return
         try:
             if path.startswith("/download/"):
-                async with self._sent.slot():
+                async with self._limits.sent.slot():
                     response = await self._state_response(scope, receive)
                     await response(scope, receive, send)
                 return
             response = await self._state_response(scope, receive)
         except Full:
-            response = refusal(path, 503, "Not now", ["too much is asked; try again later"])
+            response = self._refusal(path, "Not now", ["too much is asked; try again later"])
         except Failed:
-            response = refusal(path, 503, "This cannot be answered", [TOO_MUCH])
+            response = self._refusal(path, "This cannot be answered", [TOO_MUCH])
         except Gone:
-            response = refusal(path, 503, "Not now", ["the public log is being read; try again"])
+            response = self._refusal(path, "Not now", ["the public log is being read; try again"])
         await response(scope, receive, send)
 
     def _at_once(self, path: str) -> Response | None:
@@ -164,8 +108,11 @@ class _Front:
         if path == "/events":
             return self._live.viewer()
         if not ready:
-            return refusal(path, 503, "This public log cannot be shown", self._follower.fault)
+            return self._refusal(path, "This public log cannot be shown", self._follower.fault)
         return None
+
+    def _refusal(self, path: str, title: str, lines: Sequence[str]) -> Response:
+        return refusal(path, 503, title, lines, self._root)
 
     async def _state_response(self, scope: Message, receive: Receive) -> Response:
         """The response of the served state. Raises Full, Failed, Gone."""
@@ -182,7 +129,7 @@ class _Front:
     async def _answer(self, question: Work) -> Work:
         path = question.data["path"]
         if path.startswith("/download/"):
-            async with self._written.slot():
+            async with self._limits.written.slot():
                 return await self._served().ask(question, DOWNLOAD_DEADLINE)
         if question.data["method"] == "POST":  # one at a time, which `Limited` sees to
             return await self._served().ask(question, DEADLINE)
@@ -196,8 +143,8 @@ class _Front:
 
     async def _share(self, question: Work) -> Work:
         """A cached answer, or an answer computed once for all waiting clients."""
-        key = (self._served().head, question.data["path"], question.data["query"])
-        cached = self._cache.get(key)
+        key = self._key(self._served(), question)
+        cached = self._limits.cache.get(key)
         if cached is not None:
             return cached
         shared = self._shared.get(key)
@@ -213,13 +160,16 @@ class _Front:
                 self._shared.pop(key, None)
 
     async def _compute(self, question: Work) -> Work:
-        async with self._computed.slot():
+        async with self._limits.computed.slot():
             served = self._served()
             answer = await served.ask(question, DEADLINE)
         if answer.data["status"] == 200 and "etag" in dict(answer.data["headers"]):
-            key = (served.head, question.data["path"], question.data["query"])
-            self._cache.keep(key, answer)
+            self._limits.cache.keep(self._key(served, question), answer)
         return answer
+
+    def _key(self, served: Served, question: Work) -> tuple[str, ...]:
+        """What an answer depends on: two studies may have one head, under two addresses."""
+        return (self._root, served.head, question.data["path"], question.data["query"])
 
 
 async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, Work]) -> Work:

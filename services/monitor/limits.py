@@ -59,6 +59,7 @@ class Limited:
     deadline: seconds for an answer, except for downloads.
     endless: paths of streams, without a deadline.
     single: paths whose forms are answered one at a time.
+    taken: those paths of which a form is being answered, shared by several applications.
     cross_origin: beginnings of the paths whose answers and refusals any page may read.
     framed: beginnings of the paths that any page may frame.
     pictures: beginnings of the paths of figures, which any page may show.
@@ -73,13 +74,14 @@ class Limited:
         deadline: float = DEADLINE,
         endless: Collection[str] = (),
         single: Collection[str] = (),
+        taken: set[str] | None = None,
         cross_origin: tuple[str, ...] = (),
         framed: tuple[str, ...] = (),
         pictures: tuple[str, ...] = (),
     ) -> None:
         self._application, self._methods = application, methods
         self._forms, self._endless, self._deadline = forms, endless, deadline
-        self._single, self._taken = single, set[str]()
+        self._single, self._taken = single, set() if taken is None else taken
         self._cross_origin, self._framed = cross_origin, framed
         self._pictures = pictures
 

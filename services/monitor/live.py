@@ -11,6 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from stream_dp.json_object import Json
 
+from .request_slots import Full, RequestSlots
+
 MOST_STREAMS = 256
 _HEARTBEAT = 15.0  # seconds between two comments that keep a connection open
 
@@ -19,11 +21,14 @@ class Live:
     """Streams of heads to a bounded number of viewers, without threads.
 
     current: returns the current data with a `head`; None without a state.
+    slots: for viewers, shared with others; None for slots of its own.
     """
 
-    def __init__(self, current: Callable[[], Json | None]) -> None:
+    def __init__(
+        self, current: Callable[[], Json | None], slots: RequestSlots | None = None
+    ) -> None:
         self._current = current
-        self.viewers = 0
+        self.slots = slots or RequestSlots(MOST_STREAMS, MOST_STREAMS)
 
     def viewer(self) -> Response:
         """A stream of heads, or a refusal beyond `MOST_STREAMS` viewers."""
@@ -53,11 +58,8 @@ class _Stream(StreamingResponse):
         self._live = live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._live.viewers >= MOST_STREAMS:
-            await PlainTextResponse("too many viewers\n", 503)(scope, receive, send)
-            return
-        self._live.viewers += 1  # before anything is awaited, or others would be let in meanwhile
         try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._live.viewers -= 1
+            async with self._live.slots.slot():
+                await super().__call__(scope, receive, send)
+        except Full:
+            await PlainTextResponse("too many viewers\n", 503)(scope, receive, send)

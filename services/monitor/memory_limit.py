@@ -8,7 +8,8 @@ from pathlib import Path
 
 from .forks import MEMORY
 
-_OWN = 1 << 29  # bytes of the process that holds the connections and the one that reads the log
+_OWN = 1 << 29  # bytes of the process that holds the connections and of the first study's
+_STUDY = 48 << 20  # bytes of the process of each further study
 
 
 def memory_limit(
@@ -28,14 +29,16 @@ def memory_limit(
     return min(limits, default=None)
 
 
-def answers_at_once(limit: int | None) -> int:
+def answers_at_once(limit: int | None, studies: int = 1) -> int:
     """How many answers may be computed at once: as many as processors, two at least.
 
     Fewer, but one at least, where the memory has no room for them and a download beside them.
 
     limit: of the memory, in bytes; None for none
+    studies: that are served
     """
     processors = max(2, os.cpu_count() or 1)
     if limit is None:
         return processors
-    return max(1, min(processors, (limit - _OWN) // MEMORY - 1))
+    own = _OWN + (studies - 1) * _STUDY
+    return max(1, min(processors, (limit - own) // MEMORY - 1))

@@ -51,8 +51,10 @@ def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
     )
 
 
-def _page(template: str, status: int = 200, **values: object) -> Response:
-    text = render(template, **{"head": "", **values})
+def _page(
+    template: str, status: int = 200, *, root: str = "", head: str = "", **values: object
+) -> Response:
+    text = render(template, root=root, head=head, **values)
     headers = {"Cache-Control": "no-store"}
     return Response(text, status_code=status, media_type=_HTML, headers=headers)
 

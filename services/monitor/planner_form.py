@@ -25,11 +25,13 @@ def plan_page(
     base: str,
     fields: Mapping[str, str] | None = None,
     *,
+    root: str = "",
     key: str = "",
 ) -> tuple[str, bool]:
     """Renders the form with a study's declaration, and the plan for `fields` or their faults.
 
     base: the template that the page extends.
+    root: the path that the page's links begin with.
     key: the hidden field of an operator's form.
 
     Returns the page and whether the draft could be planned.
@@ -47,6 +49,7 @@ def plan_page(
             faults = error.lines
     text = render(
         "plan.html",
+        root=root,
         base=base,
         head="",
         study=study,

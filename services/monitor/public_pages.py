@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any
@@ -67,9 +68,10 @@ def public_pages(state: State, open_log: Callable[[], Log]) -> Application:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        servers=[{"url": state.root}] if state.root else None,
         redirect_slashes=False,
     )
-    _faults(application)
+    _faults(application, state.root)
     _pages(application, state)
     _figures(application, state)
     _planner(application, state)
@@ -84,14 +86,14 @@ def _page(state: State, body: bytes, status: int = 200) -> Response:
     return response
 
 
-def _faults(application: FastAPI) -> None:
+def _faults(application: FastAPI, root: str) -> None:
     def refused(request: Request, error: Exception) -> Response:
         kind = next(kind for kind in type(error).__mro__ if kind in _FAULTS)
         status, title, line = _FAULTS[kind]
         if isinstance(error, AnyHTTPException):
             status = error.status_code
         lines = error.lines if isinstance(error, UserError) else [line]
-        return refusal(request.url.path, status, title, lines)
+        return refusal(request.url.path, status, title, lines, root)
 
     for kind in _FAULTS:
         application.add_exception_handler(kind, refused)
@@ -142,7 +144,7 @@ def _pages(application: FastAPI, state: State) -> None:
             return _page(state, views.release_page(state, name, words, error.lines), 400)
         count = fields.get("measure") == "count" or query.startswith("total")
         beside = tuple(request.query_params.getlist("beside")[:8])
-        return RedirectResponse(Asked(query, count, beside).address(name), 303)
+        return RedirectResponse(state.root + Asked(query, count, beside).address(name), 303)
 
     @page("/data/{name}")
     def data_set(
@@ -178,7 +180,8 @@ def _pages(application: FastAPI, state: State) -> None:
 
     @page("/api")
     def reference(request: Request) -> Response:
-        text = render("api.html", paths=views.api_paths(application.openapi()), head=state.head)
+        paths = views.api_paths(application.openapi())
+        text = render("api.html", root=state.root, paths=paths, head=state.head)
         return Response(text, media_type=_HTML)
 
 
@@ -209,13 +212,14 @@ def _figures(application: FastAPI, state: State) -> None:
 def _planner(application: FastAPI, state: State) -> None:
     @application.get("/plan", include_in_schema=False)
     def form(request: Request) -> Response:
-        text, _ = plan_page(state.public.study, "site.html")
+        text, _ = plan_page(state.public.study, "site.html", root=state.root)
         return Response(text, media_type=_HTML)
 
     @application.post("/plan", include_in_schema=False)
     async def plan(request: Request) -> Response:
         study, fields = state.public.study, form_fields(await request.body())
-        text, sound = await run_in_threadpool(plan_page, study, "site.html", fields)
+        shown = partial(plan_page, study, "site.html", fields, root=state.root)
+        text, sound = await run_in_threadpool(shown)
         status = 200 if sound else 400
         return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
 

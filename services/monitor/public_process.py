@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from stream_dp.json_object import Json
+
 from .follower import FAILED, End, Fault
 from .forked_workers import Workers
+from .zygote import Lost, Zygote
 
-_PROGRAM = "stream_dp.services.monitor.public_program"
+
+def public_zygote() -> Zygote:
+    """The process of which every process with a state of a public log is a fork."""
+    return Zygote("-m", "stream_dp.services.monitor.public_program")
 
 
 class PublicProcess(Workers):
     """A process with one state of a public log.
 
     key, head: what the log must have, kept elsewhere.
-    url: where the monitor is public.
+    url: where the study's pages are public.
 
     Raises Fault for an unusable log.
     """
 
     def __init__(
-        self, source: str, *, key: str | None = None, head: str | None = None, url: str = ""
+        self,
+        zygote: Zygote,
+        source: str,
+        *,
+        key: str | None = None,
+        head: str | None = None,
+        url: str = "",
     ) -> None:
-        super().__init__("-m", _PROGRAM, source, key or "", head or "", url)
+        try:
+            super().__init__(zygote, source, key or "", head or "", url)
+        except Lost:
+            raise Fault([FAILED], refused=True) from None
         message = self.first_line() or {"fault": [FAILED], "refused": True}
         if "fault" in message:
             self.stop()
@@ -28,3 +43,4 @@ class PublicProcess(Workers):
         self.end = End(**message["end"])
         self.head: str = message["head"]
         self.releases: int = message["releases"]
+        self.about: Json = message["about"]

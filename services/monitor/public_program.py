@@ -1,10 +1,10 @@
-"""The program of a process that reads and checks a public log once, and then answers.
+"""The program of processes that read and check a public log once, and then answer.
 
-    python -m stream_dp.services.monitor.public_program PUBLIC [KEY HEAD URL]
+    python -m stream_dp.services.monitor.public_program
 
-KEY and HEAD are what the log must have, empty for anything. URL is where the monitor is public.
-The program writes a line of JSON with the state or the fault of the log, and then answers questions
-in forks (`forks.py`).
+The program forks for every order (`zygote.py`): PUBLIC KEY HEAD URL. KEY and HEAD are what the log
+must have, empty for anything. URL is where the study's pages are public. The fork writes a line of
+JSON with the state or the fault of the log, and then answers questions in forks (`forks.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import sys
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
+from importlib import import_module
 from typing import Any
+
+import pyarrow as pa
 
 from stream_dp.json_object import Json
 from stream_dp.log.open_public import public_log
@@ -26,7 +29,9 @@ from .forks import answer_in_forks
 from .limits import Application
 from .public_pages import public_pages
 from .public_state import read_state
+from .study_summary import study_summary
 from .views import prepare
+from .zygote import fork_for_orders
 
 
 def _read(source: str, key: str, head: str, url: str) -> tuple[Json, Application | None]:
@@ -41,10 +46,12 @@ def _read(source: str, key: str, head: str, url: str) -> tuple[Json, Application
         return {"fault": list(fault.lines), "refused": fault.refused}, None
     releases = len(state.public.published)
     message = {"end": asdict(state.end), "head": state.head, "releases": releases}
+    message["about"] = study_summary(state).as_dict()
     return message, public_pages(state, lambda: public_log(source))
 
 
-def main(source: str, key: str = "", head: str = "", url: str = "") -> None:
+def serve_state(source: str, key: str, head: str, url: str) -> None:
+    """Reads a log, writes the first line, and answers questions until the end of the input."""
     message, application = _read(source, key, head, url)
     print(json.dumps(message), flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,5 +60,12 @@ def main(source: str, key: str = "", head: str = "", url: str = "") -> None:
         answer_in_forks(answer)
 
 
+def _load() -> None:
+    """Loads what every fork needs, so that the forks share its memory."""
+    import_module("stream_dp.log.sqlite")
+    pa.array([0])  # pyarrow looks for pandas at the first array
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    _load()
+    fork_for_orders(serve_state)

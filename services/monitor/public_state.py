@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Batch, Log, Positions, TopicInfo
@@ -21,7 +22,8 @@ class State:
 
     end: the end of the log.
     verified: a line for each checked property.
-    url: where the monitor is public, such as https://poverty.example.org; empty if nobody said.
+    url: where the study's pages are public, such as https://poverty.example.org; of several studies
+        its path is that of the study's pages; empty if nobody said.
     pages: by path, pages computed in advance.
     """
 
@@ -47,6 +49,11 @@ class State:
     @property
     def head(self) -> str:
         return self.public.head
+
+    @property
+    def root(self) -> str:
+        """The path that all links of the study's pages begin with."""
+        return urlsplit(self.url).path
 
 
 class _Followed:

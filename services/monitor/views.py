@@ -35,7 +35,8 @@ from .query_forms import Asked, address, builder
 
 def rendered(state: State, template: str, **values: object) -> bytes:
     study = state.public.study
-    return render(template, study=study, head=state.head, url=state.url, **values).encode()
+    shown = {"study": study, "head": state.head, "url": state.url, **values}
+    return render(template, root=state.root, **shown).encode()
 
 
 def _published(state: State) -> tuple[list[Release], list[str]]:

@@ -20,7 +20,7 @@
     say("Something new is here; this page shows it.");
   };
   let silent = false;
-  const events = new EventSource("/events");
+  const events = new EventSource(`${document.body.dataset.root}/events`);
   events.addEventListener("head", (event) => {
     const { head, answers } = JSON.parse(event.data);
     if (answers === false) say("The public log does not answer now; this page shows what was read and checked before.");

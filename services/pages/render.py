@@ -15,10 +15,17 @@ from markupsafe import Markup
 
 from ..process.output import visible
 
+STUDIES = "/studies/"  # what the paths of a study begin with, on a monitor of several
 
-def render(template: str, **values: object) -> str:
-    """The text of a file in `templates/`, filled with values."""
-    return _environment().get_template(template).render(values)
+
+def render(template: str, *, root: str = "", **values: object) -> str:
+    """The text of a file in `templates/`, filled with values.
+
+    root: the path that all links of a page begin with, such as /studies/poverty.
+    """
+    outer, among_studies, _ = root.rpartition(STUDIES)
+    front = f"{outer}/" if among_studies else ""
+    return _environment().get_template(template).render(values, root=root, front=front)
 
 
 # By path, the media types of files that pages load.

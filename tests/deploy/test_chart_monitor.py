@@ -52,7 +52,7 @@ def test_its_command_is_the_programs_and_its_port_is_served(tmp_path: Path) -> N
     deployment = monitor(tmp_path)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     options = cli._parser().parse_args(container["args"])
-    assert options.source == REQUIRED["public"]
+    assert options.sources == [REQUIRED["public"]]
     assert not options.operator
     (port,) = container["ports"]
     assert options.listen.endswith(f":{port['containerPort']}")
@@ -80,7 +80,7 @@ def test_who_reaches_it_and_what_it_reaches(tmp_path: Path) -> None:
 def test_compose_runs_it_as_an_analyst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["monitor"]
     options = cli._parser().parse_args(service["command"])
-    assert options.source.startswith("kafka://")
+    assert options.sources[0].startswith("kafka://")
     (volume,) = service["volumes"]
     file, inside, _ = volume.split(":")
     assert service["environment"] == {FILE_VARIABLE: inside}

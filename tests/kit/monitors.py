@@ -27,6 +27,7 @@ from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
 from stream_dp.services.monitor.public_state import read_state
+from stream_dp.services.monitor.study_summary import study_summary
 from stream_dp.services.monitor.views import prepare
 from stream_dp.study.topics import RELEASES
 
@@ -119,12 +120,13 @@ class ServedHere:
 
     alive = True
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[Record], url: str = "") -> None:
         self.records = list(records)
-        state = read_state(self._log())
+        state = read_state(self._log(), url)
         prepare(state)
         self.end, self.head = state.end, state.head
         self.releases = len(state.public.published)
+        self.about = study_summary(state).as_dict()
         self.application = public_pages(state, self._log)
         self.retired = False
 
@@ -138,10 +140,10 @@ class ServedHere:
         self.retired = True
 
 
-def follower_of(records: Sequence[Record]) -> Follower:
+def follower_of(records: Sequence[Record], url: str = "") -> Follower:
     """Has looked once at a log in memory, whose records may change."""
     opened: Callable[[], Any] = lambda: Topic(records)  # noqa: E731
-    follower = Follower(opened, lambda: ServedHere(records))
+    follower = Follower(opened, lambda: ServedHere(records, url))
     follower.look()
     return follower
 

@@ -11,11 +11,13 @@ from kit.monitors import wait_until
 
 from stream_dp.services.monitor.forked_workers import Failed, Gone, Workers
 from stream_dp.services.monitor.forks import Work
+from stream_dp.services.monitor.zygote import Zygote
 
 PROGRAM = """
 import os, signal, subprocess, sys, tempfile
 from pathlib import Path
 from stream_dp.services.monitor.forks import Work, answer_in_forks
+from stream_dp.services.monitor.zygote import fork_for_orders
 
 def answer(question):
     do = question.data["do"]
@@ -37,17 +39,22 @@ def answer(question):
             pass
     return Work({"said": do}, question.body)
 
-print("{}", flush=True)
-answer_in_forks(answer)
+def serve():
+    print("{}", flush=True)
+    answer_in_forks(answer)
+
+fork_for_orders(serve)
 """
 
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    one = Workers("-c", PROGRAM)
+    zygote = Zygote("-c", PROGRAM)
+    one = Workers(zygote)
     assert one.first_line() == {}
     yield one
     one.stop()
+    zygote.stop()
 
 
 def is_running(pid: int) -> bool:

@@ -16,9 +16,10 @@ from stream_dp.log.log import Record
 from stream_dp.log.open_public import public_log
 from stream_dp.services import cli
 from stream_dp.services.monitor import limits
+from stream_dp.services.monitor.answer_limits import AnswerCache
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.front import AnswerCache, public_monitor
+from stream_dp.services.monitor.front import public_monitor
 
 SENT = sound()
 PATHS = (

@@ -1,0 +1,64 @@
+"""The public logs of a monitor's command line, and the name of each study's address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.log import address
+from stream_dp.study.field_types import NAME_PATTERN
+
+MOST_STUDIES = 100  # of one monitor: each takes a process
+_PUBLIC = "-public.db"  # how the names of public logs end; a confidential log may lie beside
+
+
+def is_folder(source: str) -> bool:
+    """Whether an argument is a folder of public logs, not the address of one."""
+    return ":" not in source and Path(source).is_dir()
+
+
+def public_sources(arguments: Sequence[str]) -> dict[str, str]:
+    """The addresses of public logs by the name of their study's address.
+
+    A folder stands for its files that end with -public.db. The name is that of the file without
+    this ending, or the prefix of a cluster's topics. It follows from the address, so that a study
+    has one even if its log cannot be read. Raises UserError.
+    """
+    named: dict[str, str] = {}
+    for source in _addresses(arguments):
+        name = _name(source)
+        if name in named:
+            raise UserError(f"monitor: {named[name]} and {source} are both called '{name}'")
+        named[name] = source
+    if len(named) > MOST_STUDIES:
+        raise UserError(f"monitor: {len(named)} studies; one monitor serves {MOST_STUDIES} at most")
+    return named
+
+
+def _addresses(arguments: Sequence[str]) -> Iterator[str]:
+    for source in arguments:
+        if is_folder(source):
+            files = sorted(Path(source).glob(f"*{_PUBLIC}"))
+            if not files:
+                raise UserError(f"{source}: has no file whose name ends with {_PUBLIC}")
+            yield from (f"sqlite:{file}" for file in files)
+        elif ":" in source:
+            yield source
+        else:
+            raise UserError(
+                f"{source}: name a public log, sqlite:FILE or kafka://host:port/prefix, or a folder"
+                " of public logs; a study file has the confidential log too, which this process"
+                " must not open"
+            )
+
+
+def _name(source: str) -> str:
+    """The name of a source. Raises UserError."""
+    location, prefix = address(source)
+    name = Path(location).name if prefix is None else prefix
+    name = re.sub(r"(-public)?(\.db)?$", "", name, count=1) or name
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise UserError(f"{source}: no address follows from '{name}'; it needs letters and digits")
+    return name
