@@ -126,12 +126,48 @@ class LabelRow(_Typed):
     words: str
 
 
+class SizedGroup(_Typed):
+    """A group of `size` people: its error as a part of the size, and the verdict in words."""
+
+    size: int
+    relative_half_width: float
+    usable: bool
+    words: str
+
+
+class GroupErrorRow(_Typed):
+    """The error of a count of a release, by the size of the group that is counted.
+
+    most: how many people there can be, if declared.
+    usable_from: null if no group is usable.
+    """
+
+    release: str
+    stratum: str
+    query: str
+    most: int | None
+    half_width: float
+    usable_from: int | None
+    groups: list[SizedGroup]
+
+
+class GroupErrorTable(_Typed):
+    """What small groups can learn. usable_at_most: the largest part that is called usable."""
+
+    unit: str
+    rule: str
+    confidence: float
+    usable_at_most: float
+    rows: list[GroupErrorRow]
+
+
 class PrivacyAnswer(_Typed):
     """The privacy label and the budget. Rho is an exact fraction."""
 
     simulated: bool
     label: list[LabelRow]
     not_protected: list[str]
+    group_errors: GroupErrorTable
     rho_total: str
     rho_spent: str
     epsilon_spent: str

@@ -11,6 +11,7 @@ from stream_dp.json_object import Json
 from stream_dp.study import Study
 from stream_dp.study.study_text import study_text
 
+from ..pages.group_chart import group_figure
 from ..pages.plan_figures import plan_figures
 from ..pages.render import render
 from .drafts import MOST_DRAFT, plan_draft
@@ -58,6 +59,7 @@ def plan_page(
         plan=plan,
         faults=faults,
         figures=() if plan is None else plan_figures(plan),
+        groups=None if plan is None else group_figure(plan["group_errors"]),
     )
     return text, not faults
 

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 from stream_dp.answers.answer import Region, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
+from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 
 from ..pages.comparison import compared
@@ -189,6 +190,7 @@ def add_api(application: FastAPI, state: State) -> None:
                 "simulated": label.simulated,
                 "label": [{"about": about, "words": text} for about, text in label.rows],
                 "not_protected": list(label.unprotected),
+                "group_errors": group_table(declared, state.groups),
                 "rho_total": str(facts.rho_total),
                 "rho_spent": str(facts.rho_spent),
                 "epsilon_spent": facts.epsilon_spent,

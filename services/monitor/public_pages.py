@@ -169,7 +169,7 @@ def _pages(application: FastAPI, state: State) -> None:
     def view_at(path: str, view: Callable[[State], bytes]) -> None:
         page(path)(lambda: _page(state, view(state)))
 
-    view_at("/privacy", views.privacy_page)
+    view_at("/privacy", lambda state: state.pages.get("/privacy") or views.privacy_page(state))
     view_at("/verify", views.verify_page)
     view_at("/downloads", views.downloads_page)
 

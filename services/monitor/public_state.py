@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Batch, Log, Positions, TopicInfo
+from stream_dp.planning.group_errors import GroupError
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
+from ..pages.group_chart import published_group_errors
 from ..pages.privacy_label import published_facts
 from ..pages.release_figures import ReleaseFigures, release_figures
 from .follower import End, sha256
@@ -40,6 +43,11 @@ class State:
         if figures is None:
             figures = self._figures[name] = release_figures(self.public, name)
         return figures
+
+    @cached_property
+    def groups(self) -> tuple[GroupError, ...]:
+        """The relative errors of groups of people by their size, computed once."""
+        return published_group_errors(self.public)
 
     @property
     def simulated(self) -> bool:

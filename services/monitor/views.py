@@ -8,10 +8,12 @@ from urllib.parse import urlencode
 from stream_dp.answers.answer import Answer, Region
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
 from ..pages.feasible import for_people
+from ..pages.group_chart import group_figure
 from ..pages.groups_figures import Marginal
 from ..pages.privacy_label import privacy_label
 from ..pages.record_rows import (
@@ -173,6 +175,7 @@ def privacy_page(state: State) -> bytes:
         state,
         "privacy.html",
         label=privacy_label(state.public),
+        groups=group_figure(group_table(state.public.study, state.groups)),
         budget=budget_charts(state.public),
         budget_rows=budget_table(state.public),
     )
@@ -229,6 +232,7 @@ def api_paths(openapi: Json) -> list[Json]:
 
 def prepare(state: State) -> None:
     """Computes the most visited pages in advance."""
+    state.pages["/privacy"] = privacy_page(state)
     state.pages["/"] = index_page(state)
     for declared in _published(state)[0]:
         state.pages[f"/release/{declared.name}"] = release_page(state, declared.name)

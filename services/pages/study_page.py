@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.planning.group_errors import group_table
 from stream_dp.study import Family
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
+from .group_chart import group_figure, published_group_errors
 from .groups_figures import DataSetFigures, data_set_figures
 from .privacy_label import privacy_label
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
@@ -42,6 +44,7 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         certificate=() if last is None else certificate_rows(public, last),
         hashes=HASHES,
         label=privacy_label(public),
+        groups=group_figure(group_table(public.study, published_group_errors(public))),
         verified=public.verify(),
         citation=citation(public),
         head=public.head,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from stream_dp.study import Release, Study, has_patterns, has_totals
+from stream_dp.study import Kind, Release, Study, has_patterns, has_totals
 from stream_dp.study.alphabet import ABSENT
 
 
@@ -39,3 +39,11 @@ def example_queries(study: Study, declared: Release) -> list[str]:
         f"consecutive {min(2, width)} of last {width} {event}",
         *totals,
     ]
+
+
+def telling_queries(study: Study, declared: Release) -> list[str]:
+    """Examples of a release, with events in several periods before patterns."""
+    examples = example_queries(study, declared)
+    if declared.kind is Kind.WINDOW and declared.width == 1:
+        return examples[:1]
+    return sorted(examples, key=lambda query: not query.startswith(("at-least", "total")))

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, islice, zip_longest
 from statistics import NormalDist
 
-from stream_dp.answers.examples import example_queries
+from stream_dp.answers.examples import telling_queries
 from stream_dp.continual.panel_error import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
-from stream_dp.study import Kind, Release, Study
+from stream_dp.study import Study
 
 from .expected import ExpectedError, last_errors
+from .group_errors import LEVEL, GroupError, group_lines, group_table, rule_words
 from .panel_errors import panel_errors
 from .plan import Plan
-from .table_summary import PlannedDataSet, planned_data_set
+from .table_summary import PlannedDataSet, planned_data_set, planned_group_errors
 
 _TYPICAL = 3
-_LEVEL = 0.95
-_HALF_WIDTH = NormalDist().inv_cdf((1 + _LEVEL) / 2)
+_HALF_WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,14 @@ class Summary:
     answers: typical ones, each at the last period of its release.
     data_sets: what each release of data sets will measure.
     panel_errors: by release, the errors to expect of the panel's own answers.
+    groups: by release, the relative errors of groups of people by their size.
     """
 
     plan: Plan
     answers: tuple[ExpectedError, ...]
     data_sets: tuple[PlannedDataSet, ...]
     panel_errors: Mapping[str, tuple[PanelError, ...]]
+    groups: tuple[GroupError, ...]
 
     def as_dict(self) -> dict[str, object]:
         """The plan for machines, with typical answers and the meaning of the budget."""
@@ -48,7 +50,7 @@ class Summary:
                 "period": row.period,
                 "share_half_width": None if row.share is None else _HALF_WIDTH * row.share,
                 "count_half_width": _HALF_WIDTH * row.count,
-                "confidence": _LEVEL,
+                "confidence": LEVEL,
             }
             for row in self.answers
         ]
@@ -56,6 +58,7 @@ class Summary:
             **self.plan.as_dict(),
             "meaning": guess_words(study, self.plan.total),
             "typical_answers": rows,
+            "group_errors": group_table(study, self.groups),
             "panel_errors": {
                 name: [
                     {"query": error.query, "error": error.error, "bias": error.bias}
@@ -84,6 +87,7 @@ class Summary:
             + (f"; {float(spare):.6g} is not planned for)" if spare else ")"),
             f"  {guess_words(study, plan.total)}",
             *self._precision(exact),
+            *self._groups(),
             *self._bias(),
             "",
             "what it costs:",
@@ -121,6 +125,13 @@ class Summary:
             )
         return lines
 
+    def _groups(self) -> list[str]:
+        if not self.groups:
+            return []
+        unit = self.plan.study.unit
+        heading = f"what a small group can learn, by its number of {unit}s:"
+        return ["", heading, f"  {rule_words(unit)}", *group_lines(self.groups)]
+
     def _bias(self) -> list[str]:
         biased = [p for p in self.plan.releases if "panel_bias" in p.facts]
         if not biased:
@@ -144,22 +155,16 @@ def summary(plan: Plan) -> Summary:
     study = plan.study
     answers = tuple(last_errors(study, typical_queries(study)))
     data_sets = tuple(planned_data_set(study, release) for release in study.batches or ())
-    return Summary(plan, answers, data_sets, panel_errors(plan))
+    return Summary(plan, answers, data_sets, panel_errors(plan), planned_group_errors(study))
 
 
 def typical_queries(study: Study) -> list[tuple[str, str]]:
     """Three releases with their queries; several queries of a release if releases are few."""
-    queries = [[(release.name, q) for q in _telling(study, release)] for release in study.releases]
+    queries = [
+        [(release.name, q) for q in telling_queries(study, release)] for release in study.releases
+    ]
     in_turn = chain.from_iterable(zip_longest(*queries))
     return list(islice((query for query in in_turn if query is not None), _TYPICAL))
-
-
-def _telling(study: Study, release: Release) -> Sequence[str]:
-    """Examples of a release, with events in several periods before patterns."""
-    examples = example_queries(study, release)
-    if release.kind is Kind.WINDOW and release.width == 1:
-        return examples[:1]
-    return sorted(examples, key=lambda query: not query.startswith(("at-least", "total")))
 
 
 def _half_width(row: ExpectedError, unit: str) -> str:

@@ -9,8 +9,10 @@ from fractions import Fraction
 from stream_dp.batch.kinds import LOOKED_AT, planned_phases
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.families import TABLES
+from stream_dp.study import DataSetRelease, Family, Study
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, TABLES, Registry
+
+from .group_errors import Count, GroupError, group_error, group_errors, panel_count
 
 
 @dataclass(frozen=True)
@@ -82,3 +84,33 @@ def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
     last = data_sets[-1] if data_sets else release
     first = data_sets[0].rho if data_sets else release.rho
     return PlannedDataSet(study, last, first, len(data_sets), planned_phases(study, last))
+
+
+def planned_group_errors(study: Study) -> tuple[GroupError, ...]:
+    """The relative errors of groups of people, of every release that counts people."""
+    return group_errors(study, _COUNTS)
+
+
+def _table_count(study: Study, release: DataSetRelease) -> GroupError:
+    """The largest error of a value of the columns that are measured first.
+
+    A first phase of one query measures the number of people, which is no group.
+    """
+    phases = planned_data_set(study, release).phases
+    first = next((phase for phase in phases if phase.queries > 1), phases[0])
+    return group_error(study, release, "a value of a measured column", first.most)
+
+
+def no_count(study: Study, release: DataSetRelease) -> None:
+    """Sizes count places, whose error is not one of a number of people."""
+
+
+_COUNTS: Registry[Family, Count] = Registry(
+    "errors of a count of people",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, panel_count),
+        **dict.fromkeys(TABLE_FAMILIES, _table_count),
+        Family.SIZES: no_count,
+    },
+)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from stream_dp.answers.examples import example_queries
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.planning.alternatives import Alternative, alternatives
 from stream_dp.planning.expected import ExpectedError, expected_errors, parsed_query
+from stream_dp.planning.group_errors import (
+    GroupError,
+    group_error,
+    group_lines,
+    group_table,
+    rule_words,
+)
 from stream_dp.planning.horizon import study_over
 from stream_dp.planning.needed import Asked, Goal, NeededBudget, needed_budget
 from stream_dp.privacy.zcdp import epsilon
@@ -43,6 +51,7 @@ class Planned:
             "of": "count" if self.request.count else "share",
             "errors": [self._row(row) for row in self.errors],
         }
+        data["group_errors"] = group_table(study, self.groups)
         if self.needed is not None:
             data["needed"] = {"error": self.request.error, **self.needed.as_dict()}
         if self.request.alternatives:
@@ -60,6 +69,15 @@ class Planned:
                 for alternative in rows
             ]
         return data
+
+    @cached_property
+    def groups(self) -> tuple[GroupError, ...]:
+        """The error of each query's count at its last period, by the size of a group."""
+        last = {(row.release, row.query): row.count for row in self.errors}
+        return tuple(
+            group_error(self.study, self.study.release(name), query, error)
+            for (name, query), error in last.items()
+        )
 
     def _row(self, row: ExpectedError) -> Json:
         """The fields of an expected error, with half-widths."""
@@ -80,6 +98,9 @@ class Planned:
             lines += self._needed(self.needed)
         for release_query, rows in self.compared.items():
             lines += self._alternatives(release_query, rows)
+        unit = self.study.unit
+        lines += ["", f"what a small group can learn, by its number of {unit}s:"]
+        lines += [f"  {rule_words(unit)}", *group_lines(self.groups)]
         return "\n".join(lines)
 
     def _table(self) -> list[str]:

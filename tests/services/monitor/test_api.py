@@ -15,6 +15,8 @@ import pytest
 from kit.monitors import Monitor
 
 from stream_dp.client import PublicLog
+from stream_dp.planning.group_errors import group_table
+from stream_dp.services.pages.group_chart import published_group_errors
 
 QUERIES = [
     ("pairs", "pattern full ?", "2021-03", "share"),
@@ -110,6 +112,7 @@ def test_study_releases_certificates_and_hashes(served: Monitor, public: PublicL
     assert verified["messages"] == [message.hash for message in public.messages]
     privacy = data(served, "/api/v1/privacy")
     assert privacy["rho_spent"] == str(public.published[-1].certificate.rho_spent)
+    assert privacy["group_errors"] == group_table(public.study, published_group_errors(public))
     assert data(served, "/api/v1/queries") == {
         name: public.queries(name) for name in [*(r.name for r in public.study.releases), "homes"]
     }

@@ -200,7 +200,8 @@ def test_a_draft_is_planned_and_changed(served: Monitor, browser: Any, axe: str)
             return bool(page.locator(planned).count())
 
         wait_until(asked)
-        assert page.locator("figure svg[role=img]").count() == 2
+        assert page.locator(".grid figure svg[role=img]").count() == 2
+        assert page.locator("svg[role=img] .unusable").count()
         for width in SIZES:
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width

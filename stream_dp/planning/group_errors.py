@@ -1,0 +1,191 @@
+"""The relative error of a count by the size of the group that is counted, before any data.
+
+The noise of a count does not depend on the people who are counted. So the error that hides one
+person hides a small group too: the same half-width is a larger part of a smaller group. A group
+counts as usable if its 95 % interval is at most `USABLE` of its size, to either side.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+from stream_dp.answers.examples import telling_queries
+from stream_dp.json_object import Json
+from stream_dp.study import DataSetRelease, Family, Release, Study
+from stream_dp.study.families import PANEL_FAMILIES
+from stream_dp.study.study import is_panel
+
+from .expected import last_errors
+
+GROUP_SIZES = (10, 100, 1_000, 10_000)
+USABLE = 0.3
+LEVEL = 0.95
+
+
+Count = Callable[[Study, Any], "GroupError | None"]
+
+
+@dataclass(frozen=True)
+class GroupError:
+    """The error of a release's count of people.
+
+    release: its name.
+    stratum: the fixed attribute and value of its people, as in "region = north"; empty for all
+    query: what is counted, in words.
+    unit: of privacy, such as "person".
+    half_width: of the interval at `LEVEL`, in people.
+    most: how many people there can be, where that is declared.
+    """
+
+    release: str
+    stratum: str
+    query: str
+    unit: str
+    half_width: float
+    most: int | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of groups that there can be."""
+        return tuple(n for n in GROUP_SIZES if self.most is None or n <= self.most)
+
+    @property
+    def least(self) -> int | None:
+        """The size of the smallest usable group; None if there is none."""
+        size = math.ceil(self.half_width / USABLE)
+        return size if self.most is None or size <= self.most else None
+
+    @property
+    def name(self) -> str:
+        """The release and its stratum."""
+        return f"{self.release} ({self.stratum})" if self.stratum else self.release
+
+    def relative(self, size: int) -> float:
+        """The half-width as a part of a group of `size` people."""
+        return self.half_width / size
+
+    def usable(self, size: int) -> bool:
+        return self.relative(size) <= USABLE
+
+    def words(self, size: int) -> str:
+        """The error of a group in words."""
+        verdict = "usable" if self.usable(size) else "not usable"
+        return f"a group of {size:,} {self.unit}s: ± {percent(self.relative(size))}: {verdict}"
+
+    def as_dict(self) -> Json:
+        """For machines."""
+        return {
+            "release": self.release,
+            "stratum": self.stratum,
+            "query": self.query,
+            "most": self.most,
+            "half_width": self.half_width,
+            "usable_from": self.least,
+            "groups": [
+                {
+                    "size": size,
+                    "relative_half_width": self.relative(size),
+                    "usable": self.usable(size),
+                    "words": self.words(size),
+                }
+                for size in self.sizes
+            ],
+        }
+
+
+def percent(part: float) -> str:
+    """A part in percent, with two digits at least."""
+    return f"{100 * part:,.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
+
+
+def least_text(size: int | None) -> str:
+    """The size of the smallest usable group in words."""
+    return "no size" if size is None else f"{size:,}"
+
+
+def rule_words(unit: str) -> str:
+    """What `usable` means."""
+    return (
+        f"The noise of a count is the same for small and large groups of {unit}s. A group is called"
+        f" usable if the {LEVEL:.0%} interval of its count is at most ± {percent(USABLE)}."
+    ).replace("95%", "95 %")
+
+
+def group_errors(study: Study, counts: Mapping[Family, Count]) -> tuple[GroupError, ...]:
+    """The errors of a count of each release, in the order of the study, strata each by itself.
+
+    counts: by family, the row of a release; None if it counts no people
+    """
+    found: dict[str, GroupError | None] = {}
+    rows = []
+    for release in (*study.releases, *(study.batches or ())):
+        shape = _shape(study, release)
+        if shape not in found:
+            found[shape] = counts[release.family](study, release)
+        if (row := found[shape]) is not None:
+            rows.append(replace(row, release=release.name, stratum=stratum_words(study, release)))
+    return tuple(rows)
+
+
+def group_error(
+    study: Study, release: Release | DataSetRelease, query: str, error: float
+) -> GroupError:
+    """The row of a count with this standard error."""
+    rows = release.rows if is_panel(release) else None
+    most = rows if rows is not None else study.size
+    half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
+    words = stratum_words(study, release)
+    return GroupError(release.name, words, query, study.unit, half_width, most)
+
+
+def stratum_words(study: Study, release: Release | DataSetRelease) -> str:
+    """The stratum of a release in words; empty for a release of all people."""
+    return " = ".join(study.strata.get(release.name, ()))
+
+
+def group_lines(rows: Sequence[GroupError]) -> list[str]:
+    """The errors as a table of text."""
+    wide = max((len(f"{row.name}: {row.query}") for row in rows), default=0)
+    lines = [f"  {'':<{wide}}" + "".join(f"{size:>10,}" for size in GROUP_SIZES) + "  usable from"]
+    for row in rows:
+        cells = (f"± {percent(row.relative(n))}" if n in row.sizes else "-" for n in GROUP_SIZES)
+        heading = f"  {f'{row.name}: {row.query}':<{wide}}"
+        lines.append(
+            heading + "".join(f"{cell:>10}" for cell in cells) + f"  {least_text(row.least)}"
+        )
+    return lines
+
+
+def group_table(study: Study, rows: Sequence[GroupError]) -> Json:
+    """The errors for machines, with the rule of usable groups."""
+    return {
+        "unit": study.unit,
+        "rule": rule_words(study.unit),
+        "confidence": LEVEL,
+        "usable_at_most": USABLE,
+        "rows": [row.as_dict() for row in rows],
+    }
+
+
+def _shape(study: Study, release: Release | DataSetRelease) -> str:
+    """A text that two releases share if their errors are the same: two strata, for instance."""
+    together: Sequence[Release | DataSetRelease] = (release,)
+    if release.family in PANEL_FAMILIES:
+        stream = study.release(release.name).stream
+        others = (r for r in study.releases if r.stream == stream and r.name != release.name)
+        together = (release, *others)
+    keys = [r.model_dump(mode="json", exclude={"name", "where"}) for r in together]
+    strata = [sorted(getattr(r, "where", None) or ()) for r in together]
+    return json.dumps([keys, strata], sort_keys=True)
+
+
+def panel_count(study: Study, release: Release) -> GroupError:
+    """The count of a typical query at the last period of a panel."""
+    query = telling_queries(study, release)[0]
+    (error,) = last_errors(study, [(release.name, query)])
+    return group_error(study, release, error.query, error.count)
