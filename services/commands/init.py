@@ -9,20 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stream_dp.planning.needed import Goal, needed_budget
-from stream_dp.population.tables.table_files import read_rows
+from stream_dp.population.tables.labelled_files import file_labels
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
 from stream_dp.study import Study
 from stream_dp.study.study_text import study_text
 
+from ..interview.file_structure import asked_form, form_options, header_names
 from ..interview.interview import Interview, interview
 from ..interview.questions import Questions
 from ..interview.table_header import TableHeader
-from ..interview.value_lists import codebook_values, public_values
+from ..interview.value_lists import codebook_values, labelled_values, public_values
 from ..monitor.planner.plan_request import PlanRequest
 from ..monitor.planner.plan_result import planned
 from ..options import file_form, file_form_options
-from ..process.output import Output
+from ..process.output import Output, printable
 from ..storage.atomic_files import write_new_file
 
 _QUANTILE = PlanRequest().quantile
@@ -34,8 +35,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=help_text)
     help_text = "the study file to write; by default NAME.toml in the current folder"
     parser.add_argument("--out", type=Path, metavar="STUDY.toml", help=help_text)
-    help_text = "a CSV with columns 'column' and 'value': the values to propose"
-    parser.add_argument("--codebook", type=Path, metavar="CSV", help=help_text)
+    help_text = "values to propose: a CSV with columns 'column' and 'value', DDI (.xml), .sav, .dta"
+    parser.add_argument("--codebook", type=Path, metavar="BOOK", help=help_text)
     help_text = "FILE is public or of people whom this study does not protect: propose its values"
     parser.add_argument("--public", action="store_true", help=help_text)
     file_form_options(parser)
@@ -43,14 +44,20 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     file: Path = options.file
-    form = file_form(options)
-    header = TableHeader(tuple(next(read_rows(file, form, [""])).batch.schema.names))
-    values = codebook_values(options.codebook) if options.codebook else {}
+    questions = Questions(_lines(), _show, patient=sys.stdin.isatty())
+    form = asked_form(questions, file, file_form(options))
+    names = header_names(file, form)
+    header = TableHeader(tuple(name for name in names if name and names.count(name) == 1))
+    labels = file_labels(file, form.encoding)
+    values = labelled_values(labels.values)
     if options.public:
-        values = {**public_values(file, form, [""], header.names), **values}
-    patient = sys.stdin.isatty()
+        values |= public_values(file, form, header.names)
+    if options.codebook:
+        values |= codebook_values(options.codebook)
+    for name, label in labels.columns.items():
+        _show(f"{name}: {printable(label)}")
     answers = interview(
-        Questions(_lines(), _show, patient=patient),
+        questions,
         file,
         header,
         values,
@@ -59,7 +66,8 @@ def run(options: argparse.Namespace) -> Output:
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")
     write_new_file(out, study_text(study))
-    sent = shlex.join(["stream-dp", "send", str(out), str(file), *answers.options])
+    words = [str(out), str(file), *form_options(form), *answers.options]
+    sent = shlex.join(["stream-dp", "send", *words])
     text = [
         f"{out} written",
         *promise,

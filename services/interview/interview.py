@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,8 +17,8 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import parse_study
 
-from .questions import NONE, Questions, listed, whole_number
-from .table_header import TableHeader, attribute_names, period_length, study_name
+from .questions import NONE, ONE, Questions, listed, whole_number
+from .table_header import PAIR, TableHeader, attribute_names, period_length, study_name
 from .value_lists import MOST_VALUES
 
 # By length of a period, a label.
@@ -71,8 +71,8 @@ def interview(
     description: of the study, beside the operator's own words.
     """
     draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
-    attributes, wide = _columns(questions, header, draft)
-    periods = _periods(questions, draft, header, wide)
+    attributes, period = _columns(questions, header, draft)
+    periods = _periods(questions, draft, header, period)
     people = _people(questions)
     declared = {
         name: _attribute(questions, column, name, values.get(column, []))
@@ -111,15 +111,23 @@ def _columns(
 ) -> tuple[dict[str, str], str]:
     """Asks for ids, periods and published columns.
 
-    Returns the attributes by column, and the pattern of the periods' columns of a wide table.
+    Returns the attributes by column, and the column of periods: the pattern of these columns in a
+    wide table, and `ONE` if all rows are of one period.
     """
-    person = questions.choose("Column that identifies a person", header.names, header.person)
-    if person != "person":
-        draft.options += ["--person", person]
-    names = [name for name in header.names if name != person]
-    long = header.period or ("" if header.wide else NONE)
+    ids = questions.ask(
+        f"Column that identifies a person; HOUSEHOLD{PAIR}NUMBER for two",
+        lambda answer: _identifying(answer, header.names),
+        header.person,
+    )
+    if len(ids) == 2:
+        draft.options += ["--group", ids[0], "--member", ids[1]]
+    elif ids != ["person"]:
+        draft.options += ["--person", *ids]
+    names = [name for name in header.names if name not in ids]
     period = questions.choose(
-        f"Column of the period; {NONE} if each period has a column", [*names, NONE], long or NONE
+        f"Column of the period; {NONE} if each period has a column, {ONE} if all rows are of one",
+        [*names, NONE, ONE],
+        header.period or (NONE if header.wide else ONE),
     )
     if period == NONE:
         pattern = questions.ask(
@@ -132,7 +140,7 @@ def _columns(
         )
         draft.options += ["--attribute", attribute]
         return {pattern: attribute}, pattern
-    if period != "period":
+    if period not in ("period", ONE):
         draft.options += ["--period", period]
     rest = [name for name in names if name and name != period]
     published = questions.ask(
@@ -142,11 +150,24 @@ def _columns(
     )
     attributes = attribute_names(published)
     draft.columns |= {column: name for column, name in attributes.items() if column != name}
-    return attributes, ""
+    return attributes, period
 
 
-def _periods(questions: Questions, draft: _Draft, header: TableHeader, wide: str) -> dict[str, Any]:
+def _identifying(answer: str, names: Sequence[str]) -> list[str]:
+    """The column of ids, or the columns of groups' keys and members' numbers."""
+    pair = answer.split(PAIR)
+    if answer not in names and len(pair) == 2 and set(pair) <= {*names}:
+        return pair
+    if answer not in names:
+        raise UserError(f"write one of {', '.join(names)}, or two with {PAIR} between them")
+    return [answer]
+
+
+def _periods(
+    questions: Questions, draft: _Draft, header: TableHeader, period: str
+) -> dict[str, Any]:
     """Asks for the length, the first and the number of periods."""
+    wide = period if period not in header.names and period != ONE else ""
     length = questions.choose(
         "Length of a period", list(_EXAMPLES), period_length("month" if wide else header.period)
     )
@@ -165,7 +186,11 @@ def _periods(questions: Questions, draft: _Draft, header: TableHeader, wide: str
             draft.columns |= header.period_columns(wide, periods.labels, steps=steps)
         return periods
 
-    count = questions.ask("Number of periods", read, str(len(columns) or 12)).count
+    declared = questions.ask("Number of periods", read, str(len(columns) or 12))
+    count = declared.count
+    if period == ONE:
+        chosen = questions.choose("Period of all rows", declared.labels, first)
+        draft.options += ["--period", chosen]
     return {"every": length, "first": first, "count": count, "close": "marker"}
 
 

@@ -9,6 +9,7 @@ from stream_dp.errors import UserError
 
 _T = TypeVar("_T")
 NONE = "-"  # the answer 'none of it'
+ONE = "="  # the answer 'one for all rows'
 
 
 class Questions:

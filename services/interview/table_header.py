@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_dp.errors import UserError
+from stream_dp.population.tables.column_layout import numbered_columns
 
 _PERSON = re.compile(
     r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|idcode|key|nr|no|num)?"
 )
+_GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
+_MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
+PAIR = "+"  # between the columns of a group's key and a member's number
 _PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
+_PAIR = (_GROUP, _MEMBER)
 _LENGTHS = {
     "day": ("date", "day"),
     "week": ("week",),
@@ -20,7 +24,6 @@ _LENGTHS = {
     "year": ("year",),
     "step": ("wave", "round"),
 }
-_LEAST_WIDE = 3  # columns of one pattern that look like periods
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,10 @@ class TableHeader:
 
     @property
     def person(self) -> str:
-        """The column that looks like ids; empty if none does."""
+        """The column that looks like ids, or a group's key and a member's number; else empty."""
+        pair = [next((n for n in self.names if p.fullmatch(n.casefold())), "") for p in _PAIR]
+        if all(pair):
+            return PAIR.join(pair)
         named = [n for n in self.names if n and _PERSON.fullmatch(n.casefold())]
         return next(iter(named), "")
 
@@ -44,9 +50,7 @@ class TableHeader:
     @property
     def wide(self) -> str:
         """The pattern of most columns that end in a number, as `m{}`; empty if there is none."""
-        stems = Counter(re.sub(r"\d+$", "", n) for n in self.names if re.search(r"\d$", n))
-        stem, count = next(iter(stems.most_common(1)), ("", 0))
-        return f"{stem}{{}}" if count >= _LEAST_WIDE else ""
+        return numbered_columns(self.names)
 
     def matching(self, pattern: str) -> list[str]:
         """The columns that a pattern with `{}` fits."""

@@ -155,6 +155,22 @@ def _damaged(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_HANDLER, _damaged)
 
 
+def is_decodable(path: Path) -> bool:
+    """Tells whether all bytes of a file are text in the encoding of its mark, or in UTF-8.
+
+    Raises UserError, OSError and `UNPACKING`.
+    """
+    decoder = codecs.getincrementaldecoder(_marked_encoding(path))()
+    with opened(path) as file:
+        try:
+            while chunk := file.read(CSV_CHARACTERS):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeError:
+            return False
+    return True
+
+
 def _marked_encoding(path: Path) -> str:
     """Returns the encoding of the file's byte-order mark, or UTF-8."""
     with opened(path) as file:
