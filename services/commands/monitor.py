@@ -62,11 +62,21 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
     from ..monitor.access import access_for
     from ..monitor.operator import operator_monitor
     from ..monitor.operator_facts import Watch
+    from ..monitor.operator_overview import Overview
+    from ..monitor.operator_studies import operator_studies, study_files
 
     study = Path(options.sources[0])
-    Deployment.load(study)
+    several = len(options.sources) > 1 or study.is_dir()
+    studies = study_files(options.sources)
+    if not several:
+        Deployment.load(study)
     host, _port = listen_address(options.listen)
     access = access_for(host, _token(options.token_file), options.proxy_header)
+    if several:
+        overview = Overview(studies)
+        overview.start()
+        title = f"operator's monitor of {len(studies)} studies"
+        return operator_studies(studies, access, overview), title
     watch = Watch(study)
     watch.start()
     return operator_monitor(study, access, watch), f"operator's monitor of {study}"
@@ -83,11 +93,12 @@ def _token(path: Path | None) -> str | None:
 
 def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str]:
     """Follows public logs until the end of `stack`."""
-    from ..monitor.catalogue import public_catalogue, study_url
+    from ..monitor.catalogue import public_catalogue
     from ..monitor.follower import Follower
     from ..monitor.front import public_monitor
     from ..monitor.public_process import PublicProcess, public_zygote
     from ..monitor.public_sources import is_folder, public_sources
+    from ..monitor.study_addresses import study_url
 
     sources = public_sources(options.sources)
     several = len(options.sources) > 1 or is_folder(options.sources[0])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, LogError, Missing
 from stream_dp.privacy.ledger import Ledger
+from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
 from ..deployment import Deployment
@@ -79,6 +81,8 @@ def run(options: argparse.Namespace) -> Output:
         "begun": bool(entries),
         "moved": refusal is not None,
         "open_period": labels[number] if number < len(labels) else None,
+        "scheduled": study.periods.close != "marker",
+        "due": _due(study, number + 1),
         "waits_for": waits,
         "processes": [process.as_dict() for process in processes],
         "last_closed": labels[number - 1] if number else None,
@@ -119,6 +123,16 @@ def run(options: argparse.Namespace) -> Output:
             f"{sum(cells.rejected.values())} rejected + {cells.pending} pending"
         )
     return Output(data, "\n".join(text))
+
+
+def _due(study: Study, number: int) -> str | None:
+    """When a period can be closed: at its scheduled close, or when it has ended; None for steps."""
+    periods = study.periods
+    if number > periods.count:
+        return None
+    scheduled = periods.close_time(number)
+    moment = periods.release_time(number) if scheduled is None else scheduled
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat()
 
 
 def _damaged(deployment: Deployment, entries: Sequence[Entry]) -> list[str]:

@@ -14,21 +14,17 @@ from starlette.responses import JSONResponse, Response
 
 from stream_dp.json_object import Json
 
-from ..pages.render import ASSETS, STUDIES, render, resource
+from ..pages.render import ASSETS, render, resource
 from .answer_limits import AnswerLimits
 from .follower import Follower
 from .front import READY, public_monitor
 from .limits import Application, Limited, Message, Receive, Send
 from .live import Live
 from .refusals import refusal
+from .study_addresses import StudyAddresses, study_url
 
 _HTML = "text/html; charset=utf-8"
 _LONGEST_SEARCH = 200  # characters
-
-
-def study_url(url: str, name: str) -> str:
-    """Where a study's pages are public. url: of the monitor, or empty."""
-    return f"{url}{STUDIES}{name}"
 
 
 def public_catalogue(followers: Mapping[str, Follower], url: str = "") -> Application:
@@ -36,7 +32,14 @@ def public_catalogue(followers: Mapping[str, Follower], url: str = "") -> Applic
 
     A log that cannot be shown is listed with the reason.
     """
-    return _Catalogue(followers, urlsplit(url).path)
+    root, limits = urlsplit(url).path, AnswerLimits(len(followers))
+    monitors = {
+        name: public_monitor(follower, study_url(root, name), limits)
+        for name, follower in followers.items()
+    }
+    front = _Front(followers, root, limits)
+    limited = Limited(front, {"GET", "HEAD"}, endless={"/events"}, cross_origin=("/api/",))
+    return StudyAddresses(limited, monitors)
 
 
 @dataclass(frozen=True)
@@ -71,34 +74,19 @@ class _Listed:
         }
 
 
-class _Catalogue:
-    def __init__(self, followers: Mapping[str, Follower], root: str) -> None:
+class _Front:
+    def __init__(self, followers: Mapping[str, Follower], root: str, limits: AnswerLimits) -> None:
         self._followers, self._root = dict(sorted(followers.items())), root
-        limits = AnswerLimits(len(followers))
-        self._monitors = {
-            name: public_monitor(follower, study_url(root, name), limits)
-            for name, follower in followers.items()
-        }
         self._live = Live(lambda: {"head": self._head()}, limits.viewed)
         self._assets = {path: (resource(path[1:]), media) for path, media in ASSETS.items()}
-        own = {"endless": {"/events"}, "cross_origin": ("/api/",)}
-        self._own = Limited(self._answered, {"GET", "HEAD"}, **own)  # type: ignore[arg-type]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        path = str(scope.get("path", ""))
-        name, slash, rest = path.removeprefix(STUDIES).partition("/")
-        if path.startswith(STUDIES) and name in self._monitors:
-            await self._monitors[name]({**scope, "path": slash + rest or "/"}, receive, send)
-        else:
-            await self._own(scope, receive, send)
-
-    async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
         await self._response(Request(scope, receive))(scope, receive, send)
 
     def _response(self, request: Request) -> Response:
         path = request.url.path
         if path == "/":
-            return self._front(request.query_params.get("q", "")[:_LONGEST_SEARCH])
+            return self._list(request.query_params.get("q", "")[:_LONGEST_SEARCH])
         if path == "/api/v1/studies":
             return JSONResponse([study.as_dict() for study in self._listed()])
         if path == "/healthz":
@@ -113,7 +101,7 @@ class _Catalogue:
         lines = ["there is no such page; the front page lists the studies"]
         return refusal(path, 404, "Nothing is here", lines, self._root, base="studies_base.html")
 
-    def _front(self, search: str) -> Response:
+    def _list(self, search: str) -> Response:
         listed = list(self._listed())
         words = search.casefold().split()
         text = render(

@@ -33,25 +33,33 @@ _FIRST_FACTS_TIMEOUT = 5.0  # seconds until a page says that the first facts are
 _ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
 
 
-def operator_monitor(study: Path, access: Access, watch: Watch) -> Application:
-    """The operator's application, with limits. study: the study file."""
+def operator_monitor(
+    study: Path, access: Access, watch: Watch, *, root: str = "", forms: set[str] | None = None
+) -> Application:
+    """The operator's application, with limits.
+
+    study: the study file.
+    root: the path that all links begin with; requests come without it.
+    forms: see `Limited.taken`, shared with other studies.
+    """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    _faults(application)
-    _open_pages(application, access)
-    _shown(application, access, watch)
-    _planner(application, access, study)
-    _close(application, access, watch, study)
-    _jobs(application, access, watch, study)
+    handle_faults(application, root)
+    open_pages(application, access, root)
+    _shown(application, access, watch, root)
+    _planner(application, access, study, root)
+    _close(application, access, watch, study, root)
+    _jobs(application, access, watch, study, root)
     return Limited(
         application,
         {"GET", "HEAD", "POST"},
         deadline=COMMAND_TIMEOUT + 30,  # an act is one command, and what the page shows of it
         endless={"/events"},
         single={"/plan"},
+        taken=forms,
     )
 
 
-def _page(
+def confidential_page(
     template: str, status: int = 200, *, root: str = "", head: str = "", **values: object
 ) -> Response:
     text = render(template, root=root, head=head, **values)
@@ -59,27 +67,32 @@ def _page(
     return Response(text, status_code=status, media_type=_HTML, headers=headers)
 
 
-def _problem(status: int, title: str, *lines: str) -> Response:
-    return _page("operator_problem.html", status, title=title, lines=lines)
+def _problem(root: str, status: int, title: str, *lines: str) -> Response:
+    return confidential_page("operator_problem.html", status, root=root, title=title, lines=lines)
 
 
-def _faults(application: FastAPI) -> None:
+def handle_faults(application: FastAPI, root: str) -> None:
+    """Answers with a page whatever goes wrong."""
+
+    def problem(status: int, title: str, *lines: str) -> Response:
+        return _problem(root, status, title, *lines)
+
     @application.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
         if error.status_code == 401:
-            return RedirectResponse("/login", 303)
-        return _problem(error.status_code, "This cannot be done", str(error.detail))
+            return RedirectResponse(f"{root}/login", 303)
+        return problem(error.status_code, "This cannot be done", str(error.detail))
 
     @application.exception_handler(UserError)
     def asked_wrong(request: Request, error: UserError) -> Response:
-        return _problem(400, "This cannot be done", *error.lines)
+        return problem(400, "This cannot be done", *error.lines)
 
     @application.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
-        return _problem(500, "Something went wrong", type(error).__name__)
+        return problem(500, "Something went wrong", type(error).__name__)
 
 
-def _authenticated_user(request: Request, access: Access) -> str:
+def authenticated_user(request: Request, access: Access) -> str:
     user = access.user(request.headers, request.cookies)
     if user is None:
         raise HTTPException(401 if access.token is not None else 403, "you are not let in")
@@ -94,16 +107,18 @@ async def _valid_form(request: Request, access: Access, user: str) -> dict[str, 
     return fields
 
 
-def _open_pages(application: FastAPI, access: Access) -> None:
+def open_pages(application: FastAPI, access: Access, root: str) -> None:
+    """The pages that a stranger sees."""
+
     @application.get("/login")
     def login() -> Response:
-        return _page("login.html", failed=False)
+        return confidential_page("login.html", root=root, failed=False)
 
     @application.post("/login")
     async def logged_in(request: Request) -> Response:
         if not access.is_token(form_fields(await request.body()).get("token", "")):
-            return _page("login.html", 403, failed=True)
-        answer = RedirectResponse("/", 303)
+            return confidential_page("login.html", 403, root=root, failed=True)
+        answer = RedirectResponse(f"{root}/", 303)
         answer.set_cookie(COOKIE, access.session, httponly=True, samesite="strict")
         return answer
 
@@ -120,7 +135,7 @@ def _asset(application: FastAPI, path: str, media: str) -> None:
     application.get(path)(lambda: Response(body, media_type=media))
 
 
-def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
+def _shown(application: FastAPI, access: Access, watch: Watch, root: str) -> None:
     def current() -> Json | None:
         return None if watch.facts is None else {"head": watch.facts.head}
 
@@ -128,49 +143,52 @@ def _shown(application: FastAPI, access: Access, watch: Watch) -> None:
 
     @application.get("/")
     def overview(request: Request) -> Response:
-        _authenticated_user(request, access)
+        authenticated_user(request, access)
         facts = watch.soon(_FIRST_FACTS_TIMEOUT)
         if facts is None:  # the page asks for itself anew, as a new head arrives
-            return _page("operator_first.html", head="none")
+            return confidential_page("operator_first.html", root=root, head="none")
         done = request.query_params.get("done", "")[:200]
-        return _page("operator.html", facts=facts, head=facts.head, done=done)
+        return confidential_page(
+            "operator.html", root=root, facts=facts, head=facts.head, done=done
+        )
 
     @application.get("/events")
     async def events(request: Request) -> Response:
-        _authenticated_user(request, access)
+        authenticated_user(request, access)
         return live.viewer()
 
 
-def _planner(application: FastAPI, access: Access, study: Path) -> None:
+def _planner(application: FastAPI, access: Access, study: Path, root: str) -> None:
     def page(user: str, fields: dict[str, str] | None = None) -> Response:
         declared, key = Deployment.load(study).study, access.form_key(user)
-        text, sound = plan_page(declared, "operator_base.html", fields, key=key)
+        text, sound = plan_page(declared, "operator_base.html", fields, root=root, key=key)
         status = 200 if sound else 400
         return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
 
     @application.get("/plan")
     def form(request: Request) -> Response:
-        return page(_authenticated_user(request, access))
+        return page(authenticated_user(request, access))
 
     @application.post("/plan")
     async def plan(request: Request) -> Response:
-        user = _authenticated_user(request, access)
+        user = authenticated_user(request, access)
         fields = await _valid_form(request, access, user)
         return await run_in_threadpool(page, user, fields)
 
 
-def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
+def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:
     acting = Lock()
 
     @application.get("/close")
     def ask(request: Request) -> Response:
-        user = _authenticated_user(request, access)
+        user = authenticated_user(request, access)
         period = watch.look().status.get("open_period")
         if period is None:
             raise HTTPException(400, "no period is open")
         counted = command("close", study, "--check", "--", period)
-        return _page(
+        return confidential_page(
             "operator_close.html",
+            root=root,
             period=period,
             counted=counted.data,
             lines=() if counted.data else counted.lines,
@@ -179,7 +197,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
 
     @application.post("/close")
     async def close(request: Request) -> Response:
-        user = _authenticated_user(request, access)
+        user = authenticated_user(request, access)
         fields = await _valid_form(request, access, user)
         period = (await run_in_threadpool(watch.look)).status.get("open_period")
         if period is None or fields.get("period") != period:
@@ -193,11 +211,11 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path) -> N
         finally:
             acting.release()
         return await run_in_threadpool(
-            _acted, watch, user, act="close", subject=period, result=result
+            _acted, watch, user, root, act="close", subject=period, result=result
         )
 
 
-def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> None:
+def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:
     def job_of(name: str, act: str) -> Mapping[str, Any]:
         jobs = {job["id"]: job for job in watch.look().status.get("jobs", [])}
         if act not in _ACTS or name not in jobs:
@@ -207,27 +225,34 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path) -> No
 
     @application.get("/job/{name}/{act}")
     def ask(request: Request, name: str, act: str) -> Response:
-        user = _authenticated_user(request, access)
+        user = authenticated_user(request, access)
         job, key = job_of(name, act), access.form_key(user)
-        return _page("operator_job.html", job=job, act=act, words=_ACTS[act], key=key)
+        return confidential_page(
+            "operator_job.html", root=root, job=job, act=act, words=_ACTS[act], key=key
+        )
 
     @application.post("/job/{name}/{act}")
     async def do(request: Request, name: str, act: str) -> Response:
-        user = _authenticated_user(request, access)
+        user = authenticated_user(request, access)
         fields = await _valid_form(request, access, user)
         await run_in_threadpool(job_of, name, act)
         if fields.get("confirm") != "yes":
             raise HTTPException(400, "tick the box to confirm; nothing was done")
         result = await run_in_threadpool(command, "jobs", study, f"--{act}={name}")
-        return await run_in_threadpool(_acted, watch, user, act=act, subject=name, result=result)
+        return await run_in_threadpool(
+            _acted, watch, user, root, act=act, subject=name, result=result
+        )
 
 
-def _acted(watch: Watch, user: str, *, act: str, subject: str, result: CommandResult) -> Response:
+def _acted(
+    watch: Watch, user: str, root: str, *, act: str, subject: str, result: CommandResult
+) -> Response:
     """Logs an act with the outcome, and shows the outcome."""
     outcome = "done" if result.succeeded else "; ".join(result.lines)
     line = {**head("operator-act"), "by": user, "act": act, "what": subject, "outcome": outcome}
+    line |= {"study": root.rpartition("/")[2]} if root else {}
     print(json.dumps(line), file=sys.stderr, flush=True)
     watch.refresh()
     if not result.succeeded:
-        return _problem(409, "This cannot be done", *result.lines)
-    return RedirectResponse(f"/?done={quote(f'{act} {subject}: done')}", 303)
+        return _problem(root, 409, "This cannot be done", *result.lines)
+    return RedirectResponse(f"{root}/?done={quote(f'{act} {subject}: done')}", 303)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from stream_dp.errors import UserError
 from stream_dp.log import address
 from stream_dp.study.field_types import NAME_PATTERN
 
+Source = TypeVar("Source", str, Path)
 MOST_STUDIES = 100  # of one monitor: each takes a process
 _PUBLIC = "-public.db"  # how the names of public logs end; a confidential log may lie beside
 
@@ -26,9 +28,17 @@ def public_sources(arguments: Sequence[str]) -> dict[str, str]:
     this ending, or the prefix of a cluster's topics. It follows from the address, so that a study
     has one even if its log cannot be read. Raises UserError.
     """
-    named: dict[str, str] = {}
-    for source in _addresses(arguments):
-        name = _name(source)
+    return named_once((_name(source), source) for source in _addresses(arguments))
+
+
+def named_once(sources: Iterable[tuple[str, Source]]) -> dict[str, Source]:
+    """Sources by the name of their study's address. Raises UserError for names that cannot be."""
+    named: dict[str, Source] = {}
+    for name, source in sources:
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise UserError(
+                f"{source}: no address follows from '{name}'; it needs letters and digits"
+            )
         if name in named:
             raise UserError(f"monitor: {named[name]} and {source} are both called '{name}'")
         named[name] = source
@@ -55,10 +65,7 @@ def _addresses(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _name(source: str) -> str:
-    """The name of a source. Raises UserError."""
+    """The name of a log: that of its file, or the prefix of its topics."""
     location, prefix = address(source)
     name = Path(location).name if prefix is None else prefix
-    name = re.sub(r"(-public)?(\.db)?$", "", name, count=1) or name
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise UserError(f"{source}: no address follows from '{name}'; it needs letters and digits")
-    return name
+    return re.sub(r"(-public)?(\.db)?$", "", name, count=1) or name

@@ -21,10 +21,11 @@ from stream_dp.log.log import Missing
 from stream_dp.services import cli
 from stream_dp.services.monitor import live
 from stream_dp.services.monitor.answer_limits import MOST_WAITING
-from stream_dp.services.monitor.catalogue import public_catalogue, study_url
+from stream_dp.services.monitor.catalogue import public_catalogue
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_sources import MOST_STUDIES, public_sources
+from stream_dp.services.monitor.study_addresses import study_url
 
 RECORDS = sealed(drafts(sound()))
 URL = "https://statistics.example"
