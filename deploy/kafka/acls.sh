@@ -8,6 +8,7 @@
 #   OPERATORS, WORKERS, AGGREGATORS             principals, several with spaces between them
 #   BATCHES       yes: the study has batch releases, with operators and workers of their jobs
 #   PARTS         yes: periods are closed in parts, by aggregators; operators announce markers
+#   OPERATED      yes: operators have a monitor, which reads what is confidential and closes periods
 #   ESTIMATES     yes: answers have a topic, estimates = true below [run]
 #   KAFKA_ACLS    the tool; kafka-acls.sh
 #
@@ -86,7 +87,18 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$aggregators" "Describe" --group "$private.reader"
     grant "$operators $producers" "Write Describe" --topic "$private.closes"
 fi
+if [ "$side" != public ] && [ "${OPERATED:-no}" = yes ]; then
+    grant "$operators" "Read Write Describe" \
+        --topic "$private.study" --topic "$private.reports"
+    grant "$operators" "Read Describe" --topic "$private.journal" \
+        --topic "$private.dead-letters" --topic "$private.heartbeats"
+    grant "$operators" "Describe" --group "$private.reader"
+fi
 if [ "$side" != confidential ]; then
+    if [ "${OPERATED:-no}" = yes ]; then
+        grant "$operators" "Read Describe" --topic "$public.releases"
+        grant "$operators" "Describe" --group "$public.reader"
+    fi
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$public.releases"
     grant "$releaser" "Write Describe" --transactional-id "$public.publisher"
     grant "$analysts" "Read Describe" --topic "$public.releases"
