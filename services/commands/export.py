@@ -1,95 +1,138 @@
-"""`stream-dp export`: writes a synthetic panel, or the tables of a data set."""
+"""`stream-dp export`: writes the tables of a release, in a folder with their descriptions."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import UserError, write_error
+from stream_dp.errors import UserError
 from stream_dp.panel import Panel
-from stream_dp.release.public_reader import AnyCertificate
+from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
-from stream_dp.study.families import DATA_SET_FAMILIES, Registry
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from ..deployment import open_pinned
+from ..metadata.description import DescribedFile, describe
+from ..metadata.documents import DOCUMENTS, described_series, described_tables
+from ..metadata.release_tables import PANEL, release_table, tables_of
+from ..metadata.series import SERIES, SERIES_MEDIA, has_series, series_table
 from ..options import public_source
 from ..process.output import Output
-from ..storage.atomic_files import atomic_file
-from ..storage.sheet_writer import SheetWriter
+from ..storage.atomic_files import atomic_file, atomic_folder
+from ..storage.table_writer import TABLE_MEDIA, CsvForm, write_tables
+
+_SEPARATORS = {",": ",", ";": ";", "tab": "\t"}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     parser.add_argument("release", metavar="RELEASE")
     help_text = (
-        "a panel: a .parquet, .csv or .xlsx file; a data set: a folder for its Parquet files"
+        "a folder for all tables of the release and their descriptions; a .xlsx file; of a panel"
+        " also a .parquet or .csv file"
     )
     parser.add_argument("out", type=Path, metavar="OUT", help=help_text)
-    parser.add_argument("--period", help="up to this period; the last one by default")
+    help_text = "of a panel, up to this period; of a data set, at this period; the last by default"
+    parser.add_argument("--period", help=help_text)
     form = parser.add_mutually_exclusive_group()
     help_text = "a row for each synthetic person and period, with the dates of the period"
     form.add_argument("--long", action="store_true", help=help_text)
     help_text = "the noisy answers of every period, with their variances, instead of a panel"
     form.add_argument("--measurements", action="store_true", help=help_text)
+    help_text = "of the tables in a folder; parquet by default"
+    parser.add_argument("--format", choices=("parquet", "csv"), help=help_text)
+    help_text = "between the cells of a .csv file: a comma by default; some spreadsheets want ;"
+    parser.add_argument("--separator", choices=tuple(_SEPARATORS), help=help_text)
+    help_text = "begin a .csv file with a byte order mark, by which Excel knows UTF-8"
+    parser.add_argument("--bom", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
     out: Path = options.out
+    is_folder = not out.suffix
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
+        is_selected = certificate.release == options.release
+        if is_folder:  # answers of all periods need the measurements of all releases
+            return is_selected or table == "measurements"
         last = study.periods.numbers.get(options.period, study.periods.count)
-        is_selected = certificate.release == options.release and certificate.number <= last
-        exported_table = "measurements" if options.measurements else "panel"
-        return is_selected and (
-            table == exported_table or study.batch(certificate.release) is not None
-        )
+        exported_table = "measurements" if options.measurements else PANEL
+        is_exported = table == exported_table or study.batch(certificate.release) is not None
+        return is_selected and certificate.number <= last and is_exported
 
     public, _ = open_pinned(options, keep)
-    data_set = public.study.batch(options.release)
-    if data_set is not None:
-        if options.long or options.measurements:
-            option = "--long" if options.long else "--measurements"
-            raise UserError(f"{option}: goes with panels; '{options.release}' is a data set")
-        if out.suffix:
-            raise UserError(f"{out}: this release is a data set: name a folder for its tables")
-        return _EXPORTS[data_set.family](public, options.release, options.period, out)
-    public.study.release(options.release)
-    if out.suffix not in _WRITERS:
-        raise UserError(f"{out}: write it as .parquet, .csv or .xlsx")
+    declared = public.study.batch(options.release) or public.study.release(options.release)
+    is_data_set = declared.family not in PANEL_FAMILIES
+    _check(options, is_data_set)
+    if is_folder:
+        return _export_folder(public, options, declared.family)
+    if is_data_set:
+        names = tables_of(public, options.release)
+        tables = {n: release_table(public, options.release, n, options.period) for n in names}
+        with atomic_file(out) as draft:
+            write_tables(draft, {name: iter([table]) for name, table in tables.items()})
+        rows = {name: table.num_rows for name, table in tables.items()}
+        counted = ", ".join(f"{count} rows of {name}" for name, count in rows.items())
+        return Output({"out": str(out), "rows": rows, "hash": public.head}, f"{out}: {counted}")
+    return _export_file(public, options)
+
+
+def _check(options: argparse.Namespace, is_data_set: bool) -> None:
+    """Raises UserError for options that do not go together."""
+    out: Path = options.out
+    for option in ("long", "measurements"):
+        if getattr(options, option) and (is_data_set or not out.suffix):
+            kind = "a data set" if is_data_set else "written to a folder with all its tables"
+            raise UserError(
+                f"--{option}: goes with a file of a panel; '{options.release}' is {kind}"
+            )
+    for option in ("separator", "bom"):
+        if getattr(options, option) and out.suffix != ".csv":
+            raise UserError(f"--{option}: goes with a .csv file, not with {out}")
+    if options.format and out.suffix:
+        raise UserError(f"--format: goes with a folder; the file {out} has its form in its name")
+    if out.suffix and is_data_set and out.suffix != ".xlsx":
+        raise UserError(
+            f"{out}: this release is a data set: name a folder for its tables, or a .xlsx file"
+        )
+    if out.suffix and out.suffix not in TABLE_MEDIA:
+        raise UserError(f"{out}: write it as .parquet, .csv or .xlsx, or name a folder")
+    if not out.suffix and options.period and not is_data_set:
+        raise UserError("--period: of a panel goes with a file; a folder has all periods")
+
+
+def _export_file(public: PublicLog, options: argparse.Namespace) -> Output:
+    """Writes a panel or its measurements to a file."""
+    out: Path = options.out
+    form = CsvForm(_SEPARATORS[options.separator or ","], options.bom)
     if options.measurements:
         table = public.measurements(options.release, options.period)
-        _write(out, iter([table]))
+        _write(out, {"measurements": iter([table])}, form)
         text = f"{out}: {table.num_rows} noisy answers of {options.release}, with their variances"
         return Output({"out": str(out), "rows": table.num_rows, "hash": public.head}, text)
     bias = public.release_at(options.release, options.period).certificate.panel_bias
     panel = public.panel(options.release, options.period)
-    _write(out, _long(public.study, panel) if options.long else panel.tables())
+    rows = _long(public.study, panel) if options.long else panel.tables()
+    _write(out, {PANEL: rows}, form)
+    data, text = _panel_facts(panel, bias)
+    return Output({"out": str(out), **data}, f"{out}: {text}")
+
+
+def _write(out: Path, tables: Mapping[str, Iterator[pa.Table]], form: CsvForm) -> None:
+    with atomic_file(out) as draft:
+        write_tables(draft, tables, form)
+
+
+def _panel_facts(panel: Panel, bias: str) -> tuple[dict[str, object], str]:
     first, last = panel.periods[0], panel.periods[-1]
-    periods = list(panel.periods)
-    data = {"out": str(out), "rows": panel.rows, "periods": periods, "panel_bias": bias}
-    text = f"{out}: {panel.rows} synthetic rows, {first} to {last}\npanel bias: {bias}"
-    return Output(data, text)
-
-
-_WRITERS = {
-    ".parquet": pa.parquet.ParquetWriter,
-    ".csv": pa.csv.CSVWriter,
-    ".xlsx": SheetWriter,
-}
-
-
-def _write(out: Path, tables: Iterator[pa.Table]) -> None:
-    first_rows = next(tables)
-    with atomic_file(out) as draft, _WRITERS[out.suffix](draft, first_rows.schema) as file:
-        for table in chain([first_rows], tables):
-            file.write_table(table)
+    data = {"rows": panel.rows, "periods": list(panel.periods), "panel_bias": bias}
+    return data, f"{panel.rows} synthetic rows, {first} to {last}\npanel bias: {bias}"
 
 
 def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
@@ -112,71 +155,109 @@ def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:
             )
 
 
-def _export_tables(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    """Writes the tables of a data set: people, and groups of a study with groups."""
+def _export_folder(public: PublicLog, options: argparse.Namespace, family: Family) -> Output:
+    """Writes all tables of a release, their time series and the documents that describe them."""
+    out, name, period = options.out, options.release, options.period
+    suffix = f".{options.format or 'parquet'}"
+    published, data, text = _FACTS[family](public, name, period, out, suffix)
+    about = {b"stream-dp-release": published[-1].message.hash.encode()}
+    tables = tables_of(public, name)
+    with atomic_folder(out) as draft:
+        for table in tables:
+            rows = _rows(public, name, table, period)
+            write_tables(draft / f"{table}{suffix}", {table: rows}, about=about)
+        described = described_tables(
+            public,
+            name,
+            period,
+            lambda table: [_described_file(draft / f"{table}{suffix}", TABLE_MEDIA[suffix])],
+        )
+        if has_series(public, name):
+            # A data set is of one period; a panel has answers of periods before its first release.
+            only = None if family in PANEL_FAMILIES else published[-1].certificate.period
+            file = draft / f"{SERIES}.csv"
+            write_tables(file, {SERIES: iter([series_table(public, name, only)])})
+            described.append(described_series(public, _described_file(file, SERIES_MEDIA)))
+        description = describe(public, described, published, release=name)
+        for file_name, document in DOCUMENTS.items():
+            (draft / file_name).write_bytes(document.write(description))
+    data |= {
+        "out": [str(out / f"{table}{suffix}") for table in tables],
+        "documents": [str(out / file_name) for file_name in DOCUMENTS],
+        "hash": published[-1].message.hash,
+    }
+    return Output(data, f"{text}\n{out}: described in {', '.join(DOCUMENTS)}")
+
+
+def _rows(public: PublicLog, name: str, table: str, period: str | None) -> Iterator[pa.Table]:
+    if table == PANEL:
+        return public.panel(name).tables()
+    return iter([release_table(public, name, table, period)])
+
+
+def _described_file(path: Path, media: str) -> DescribedFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return DescribedFile(path.name, media, path.stat().st_size, digest)
+
+
+_Facts = tuple[Sequence[AnyPublished], dict[str, Any], str]
+
+
+def _facts_of_panel(
+    public: PublicLog, name: str, period: str | None, out: Path, suffix: str
+) -> _Facts:
+    bias = public.release_at(name, None).certificate.panel_bias
+    data, text = _panel_facts(public.panel(name), bias)
+    return public.releases_of(name), data, f"{out / f'{PANEL}{suffix}'}: {text}"
+
+
+def _facts_of_tables(
+    public: PublicLog, name: str, period: str | None, out: Path, suffix: str
+) -> _Facts:
     data_set = public.data_set(name, period)
-    certificate = data_set.certificate
-    tables = dict(zip(sorted(certificate.columns), data_set.tables, strict=True))
-    paths = _write_tables(tables, out, data_set.message.hash)
+    certificate, groups = data_set.certificate, public.study.groups
     data = {
-        "out": [str(path) for path in paths],
         "groups": certificate.groups,
         "people": certificate.people,
         "period": certificate.period,
-        "hash": data_set.message.hash,
     }
-    members = f"{paths[-1]}: {certificate.people} synthetic "
+    members = f"{out / f'people{suffix}'}: {certificate.people} synthetic "
     if not certificate.groups:
-        return Output(data, f"{members}{public.study.unit}s, of {certificate.period}")
-    unit = public.study.groups.unit if public.study.groups is not None else "group"
+        return [data_set], data, f"{members}{public.study.unit}s, of {certificate.period}"
+    unit = groups.unit if groups is not None else "group"
     text = (
-        f"{paths[0]}: {certificate.groups} synthetic {unit}s\n"
+        f"{out / f'groups{suffix}'}: {certificate.groups} synthetic {unit}s\n"
         f"{members}members, of {certificate.period}"
     )
-    return Output(data, text)
+    return [data_set], data, text
 
 
-def _export_sizes(public: PublicLog, name: str, period: str | None, out: Path) -> Output:
-    """Writes `sizes.parquet` and `measurements.parquet`."""
+def _facts_of_sizes(
+    public: PublicLog, name: str, period: str | None, out: Path, suffix: str
+) -> _Facts:
     sizes = public.sizes(name, period)
-    tables = {"sizes": sizes.table, "measurements": sizes.measurements}
-    paths = _write_tables(tables, out, sizes.message.hash)
     certificate = sizes.certificate
     data = {
-        "out": [str(path) for path in paths],
         "rows": certificate.rows,
         "measured": certificate.measured,
         "period": certificate.period,
-        "hash": sizes.message.hash,
     }
     text = (
-        f"{paths[0]}: {certificate.groups} groups by region and size, of {certificate.period}\n"
-        f"{paths[1]}: {certificate.measured} noisy values"
+        f"{out / f'sizes{suffix}'}: {certificate.groups} groups by region and size, of"
+        f" {certificate.period}\n"
+        f"{out / f'measurements{suffix}'}: {certificate.measured} noisy values"
     )
-    return Output(data, text)
+    return [sizes], data, text
 
 
-_EXPORTS: Registry[Family, Callable[[PublicLog, str, str | None, Path], Output]] = Registry(
-    "exports of data sets",
-    DATA_SET_FAMILIES,
+# Of what is exported: the releases, and the facts that the command prints.
+_FACTS: Registry[Family, Callable[[PublicLog, str, str | None, Path, str], _Facts]] = Registry(
+    "facts of exported folders",
+    Family,
     {
-        Family.PEOPLE: _export_tables,
-        Family.HOUSEHOLDS: _export_tables,
-        Family.SIZES: _export_sizes,
+        **dict.fromkeys(PANEL_FAMILIES, _facts_of_panel),
+        **dict.fromkeys(TABLE_FAMILIES, _facts_of_tables),
+        Family.SIZES: _facts_of_sizes,
     },
 )
-
-
-def _write_tables(tables: Mapping[str, pa.Table], out: Path, release: str) -> list[Path]:
-    """Writes tables to a folder as Parquet files, with the hash of their release."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(out, error) from None
-    paths = []
-    for name, table in tables.items():
-        paths.append(out / f"{name}.parquet")
-        with atomic_file(paths[-1]) as draft:
-            about = {b"stream-dp-release": release.encode()}
-            pa.parquet.write_table(table.replace_schema_metadata(about), draft)
-    return paths

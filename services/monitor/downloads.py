@@ -23,9 +23,9 @@ from stream_dp.log import open_log
 from stream_dp.log.log import Log, Record
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
-from stream_dp.study.families import PANEL_FAMILIES, Family, Registry
 from stream_dp.study.topics import RELEASES
 
+from ..metadata.release_tables import PANEL, release_table, tables_of
 from .public_state import State
 
 FORMATS = {
@@ -51,17 +51,16 @@ def write_download(
 ) -> None:
     """Writes a table of a release to a file. Raises UserError, LogError.
 
-    table: one of `tables_of`.
+    table: one of `release_tables.tables_of`.
     form: one of FORMATS.
     period: the last period of a panel, or the period of other tables; None for the latest.
     """
     if table not in tables_of(state.public, name) or form not in FORMATS:
         raise UserError(f"release '{name}': has no table '{table}' as '{form}'")
-    if table == "panel":
+    if table == PANEL:
         tables = _panel(state, open_log, name, period)
     else:  # in the memory of the monitor
-        _, read = _TABLES[_family(state.public, name)]
-        tables = iter([read(state.public, name, table, period)])
+        tables = iter([release_table(state.public, name, table, period)])
     with out.open("wb") as file:
         if form == "json":
             _write_json(file, tables)
@@ -87,49 +86,6 @@ def write_log(open_source: Callable[[], Log], out: Path) -> None:
             )
 
 
-def tables_of(public: PublicLog, name: str) -> tuple[str, ...]:
-    """The names of a release's downloadable tables. Raises UserError."""
-    return _TABLES[_family(public, name)][0]
-
-
-def _family(public: PublicLog, name: str) -> Family:
-    return (public.study.declared(name) or public.study.release(name)).family
-
-
-def _table_of_sizes(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
-    sizes = public.sizes(name, period)
-    return sizes.table if table == "sizes" else sizes.measurements
-
-
-def _table_of_data_set(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
-    data_set = public.data_set(name, period)
-    if table == "measurements":
-        return data_set.measurements
-    return dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))[table]
-
-
-def _table_of_panel(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
-    if period is not None:
-        release = public.release_at(name, period)
-        return release.measurements if table == "measurements" else release.estimates
-    return public.measurements(name) if table == "measurements" else public.estimates(name)
-
-
-# By family: the names of the tables, and a reader of those that are in the monitor's memory.
-_TABLES: Registry[
-    Family, tuple[tuple[str, ...], Callable[[PublicLog, str, str, str | None], pa.Table]]
-] = Registry(
-    "downloads",
-    Family,
-    {
-        **dict.fromkeys(PANEL_FAMILIES, (("panel", "measurements", "estimates"), _table_of_panel)),
-        Family.PEOPLE: (("people", "measurements"), _table_of_data_set),
-        Family.HOUSEHOLDS: (("groups", "people", "measurements"), _table_of_data_set),
-        Family.SIZES: (("sizes", "measurements"), _table_of_sizes),
-    },
-)
-
-
 def _panel(
     state: State, open_log: Callable[[], Log], name: str, period: str | None
 ) -> Iterator[pa.Table]:
@@ -142,9 +98,7 @@ def _panel(
         )
 
     def keep(study: Study, certificate: AnyCertificate, table: str) -> bool:
-        return (
-            certificate.release == name and table == "panel" and certificate.number <= last.number
-        )
+        return certificate.release == name and table == PANEL and certificate.number <= last.number
 
     with closing(open_log()) as log:
         public = PublicLog(log, keep)

@@ -47,7 +47,7 @@ def public_monitor(
         endless={"/events"},
         single={"/plan"},
         taken=limits.forms,
-        cross_origin=("/api/", "/download/", "/openapi.json"),
+        cross_origin=("/api/", "/download/", "/metadata", "/openapi.json"),
         framed=("/embed/",),
         pictures=("/figure/",),
     )

@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any
 
+import pyarrow as pa
+import pyarrow.csv
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, RedirectResponse, Response
@@ -24,12 +26,14 @@ from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, LogError
 
+from ..metadata.series import SERIES_MEDIA, series_table
 from ..pages.render import render
 from . import answer_views, views
 from .downloads import FORMATS, write_download, write_log
 from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
 from .figure_links import FigureLinks
 from .limits import Application
+from .metadata_routes import add_metadata
 from .planner_form import form_fields, plan_page
 from .public_api import (
     Band,
@@ -76,6 +80,7 @@ def public_pages(state: State, open_log: Callable[[], Log]) -> Application:
     _figures(application, state)
     _planner(application, state)
     add_api(application, state)
+    add_metadata(application, state)
     _files(application, state, open_log)
     return application
 
@@ -233,6 +238,16 @@ def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> N
             write_log(open_log, copy)
             file = copy.open("rb")  # without a name it ends with its last reader
         return _sent(file, f"{state.public.study.name}-public.db", "application/vnd.sqlite3")
+
+    @application.get("/download/series.csv")
+    def series() -> Response:
+        """The estimates of all periods with their errors, as SDMX-CSV 2.0."""
+        with ExitStack() as undone:
+            file = undone.enter_context(TemporaryFile())
+            pa.csv.write_csv(series_table(state.public), file)
+            file.flush()
+            undone.pop_all()
+        return _sent(file, f"{state.public.study.name}-series.csv", SERIES_MEDIA)
 
     @application.get("/download/{release}/{table}.{form}")
     def download(release: str, table: str, form: str, period: Optional = None) -> Response:

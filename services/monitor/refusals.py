@@ -24,7 +24,7 @@ def refusal(
     root: the path that the page's links begin with; `path` is without it.
     base: the template that the page extends.
     """
-    if path.startswith(("/api/", "/download/", "/figure/", "/openapi")):
+    if path.startswith(("/api/", "/download/", "/figure/", "/metadata", "/openapi")):
         return JSONResponse({"error": title, "lines": list(lines)}, status_code=status)
     text = render("problem.html", root=root, base=base, title=title, lines=lines, head="")
     return Response(text, status_code=status, media_type="text/html; charset=utf-8")

@@ -12,6 +12,7 @@ from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
+from ..metadata.release_tables import tables_of
 from ..pages.feasible import for_people
 from ..pages.group_chart import group_figure
 from ..pages.groups_figures import Marginal
@@ -28,8 +29,9 @@ from ..pages.release_figures import ReleaseFigures
 from ..pages.render import render
 from ..pages.study_page import any_figures
 from ..pages.two_way import two_way
-from .downloads import FORMATS, tables_of
+from .downloads import FORMATS
 from .figure_links import FigureLinks, figure_citation
+from .metadata_routes import metadata_links
 from .public_api import releases_data
 from .public_state import State
 from .query_forms import Asked, address, builder
@@ -210,6 +212,7 @@ def downloads_page(state: State) -> bytes:
         "downloads.html",
         tables=tables,
         formats=list(FORMATS),
+        metadata=metadata_links(state),
         citation=citation(state.public),
     )
 

@@ -45,7 +45,7 @@ def write_new_file(path: Path, text: str) -> None:
 
 
 # Suffixes of the files that describe the others of a folder.
-_REPORTS = (".txt", ".json")
+_REPORTS = (".txt", ".json", ".jsonld", ".xml")
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yields an empty draft folder; the files move to `folder` at the end of the block.
 
     A new folder appears at once, with all files. In a folder that is there already, files with
-    other names stay, and texts and JSON are absent while the rest is replaced: after a crash no
-    report stands beside figures that are not its own.
+    other names stay, and texts, JSON and XML are absent while the rest is replaced: after a crash
+    no report stands beside figures that are not its own.
 
     Raises UserError for a faulty path, OSError with the path for a full disk.
     """

@@ -27,6 +27,7 @@ def commands(source: str, out: Path) -> Iterator[list[str]]:
         yield ["export", source, name, str(out / "panel.csv")]
     yield ["export", source, "pairs", str(out / "panel.parquet"), "--period", "2021-02"]
     yield ["export", source, "homes", str(out / "homes")]
+    yield ["export", source, "pairs", str(out / "pairs"), "--format", "csv"]
     yield ["export", source, "pairs", str(out / "noisy.csv"), "--measurements"]
     yield ["export", source, "pairs", str(out / "long.csv"), "--long"]
     yield ["estimate", source, "pairs", "pattern full", "--minus", "2021-02"]

@@ -130,6 +130,7 @@ COMMANDS = (
     ["export", "pairs", "pairs.csv"],
     ["export", "pairs", "pairs.parquet"],
     ["export", "working", "working.csv", "--period", "2021-04"],
+    ["export", "pairs", "described"],
 )
 
 
@@ -145,8 +146,8 @@ def public_side(place: StudyFolder, capsys: pytest.CaptureFixture[str]) -> dict[
             assert main([name, "sqlite:small-public.db", *options]) == 0
             out, error = capsys.readouterr()
             seen[" ".join([name, *options])] = out + error
-        for path in Path().glob("*.csv"), Path().glob("*.parquet"):
-            seen |= {file.name: file.read_bytes() for file in path}
+        for pattern in ("*.csv", "*.parquet", "described/*"):
+            seen |= {str(file): file.read_bytes() for file in Path().glob(pattern)}
     finally:
         os.chdir(here)
     return seen

@@ -10,9 +10,11 @@ from kit.studies import attribute, small_study, window
 
 import stream_dp
 from stream_dp.errors import UserError
-from stream_dp.services.commands.export import _long, _write
+from stream_dp.services.commands.export import _long
 from stream_dp.services.intake.fault_report import FaultReport
 from stream_dp.services.storage import sheet_writer
+from stream_dp.services.storage.atomic_files import atomic_file
+from stream_dp.services.storage.table_writer import write_tables
 from stream_dp.study.formulas import is_formula
 
 FORMULAS = ["=1+1", "+1", "@SUM(A1)", "-1+1", "-", "--1", " @x", "\t=x", "\r=x", "\tx", "\uff1dx"]
@@ -73,7 +75,7 @@ def test_no_cell_of_an_exported_table_is_a_formula(tmp_path, kind):
     }
     for name, content in tables.items():
         path = tmp_path / f"{name}.{kind}"
-        _write(path, content)
+        write_tables(path, {name: content})
         cells = cells_of(path)
         assert {"-1", "-2"} & set(cells) or name == "answers"
         assert not any(map(is_formula, cells))
@@ -85,7 +87,7 @@ def test_a_text_in_a_sheet_is_never_run(tmp_path, text):
     if "\r" in text or "\uff1d" in text:
         return
     path = tmp_path / "t.xlsx"
-    _write(path, iter([pa.table({"query": [text]})]))
+    write_tables(path, {"one": iter([pa.table({"query": [text]})])})
     with path.open("rb") as file:
         cell = openpyxl.load_workbook(file).worksheets[0]["A2"]
     assert (cell.data_type, cell.value) == ("s", text)
@@ -95,8 +97,9 @@ def test_a_table_longer_than_a_sheet_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sheet_writer, "MOST_ROWS", 3)
     path = tmp_path / "t.xlsx"
     table = pa.table({"row": range(2)})
-    with pytest.raises(UserError, match=r"a sheet holds 3 rows.* as \.parquet or \.csv"):
-        _write(path, iter([table, table]))
+    with pytest.raises(UserError, match=r"a sheet holds 3 rows, and 'one' has more.* \.csv"):
+        with atomic_file(path) as draft:
+            write_tables(draft, {"one": iter([table, table])})
     assert not [*tmp_path.iterdir()]
 
 

@@ -78,8 +78,9 @@ def exported(capsys: pytest.CaptureFixture[str], file: Path, data_set: DataSet) 
     out, about = file.parent / "out", data_set.certificate
     answer = json_output(capsys, "export", file, about.release, out)
     assert (answer["groups"], answer["people"]) == (about.groups, about.people)
-    assert answer["out"] == [str(out / f"{name}.parquet") for name in ("groups", "people")]
-    groups, people = (pq.read_table(path) for path in answer["out"])
+    names = ("groups", "people", "measurements")
+    assert answer["out"] == [str(out / f"{name}.parquet") for name in names]
+    groups, people, _ = (pq.read_table(path) for path in answer["out"])
     for table in (groups, people):
         assert table.schema.metadata[b"stream-dp-release"].decode() == answer["hash"]
     # Keys tie the two, and sizes agree.

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from kit.commands import json_output, refusal
@@ -83,6 +84,12 @@ def test_from_reports_to_two_tables(
     assert set(people["income"].to_pylist()) <= {"low", "high", "absent"}
     assert "'x' is no column" in refusal(capsys, 2, "estimate", file, "households", "x")
     assert "name a folder" in refusal(capsys, 2, "export", file, "households", "x.csv")
+    sheets = json_output(capsys, "export", file, "households", folder / "homes.xlsx")
+    assert sheets["rows"]["groups"] == 12
+    book = openpyxl.load_workbook(folder / "homes.xlsx")
+    assert book.sheetnames == ["groups", "people", "measurements"]
+    rows = [[cell.value for cell in row] for row in book["people"].iter_rows()]
+    assert rows == [people.column_names, *(list(row.values()) for row in people.to_pylist())]
 
 
 def test_the_certificate_says_what_was_done(homes: HouseholdFolder) -> None:

@@ -70,7 +70,10 @@ def test_from_reports_to_a_table(
     killed_and_again(file, ROUNDS)
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     exported = json_output(capsys, "export", file, "people", out)
-    assert sorted(path.name for path in out.iterdir()) == ["people.parquet"]
+    assert sorted(path.name for path in out.glob("*.parquet")) == [
+        "measurements.parquet",
+        "people.parquet",
+    ]
     json_output(capsys, "verify", file)
     table = pyarrow.parquet.read_table(out / "people.parquet")
     assert exported["people"] == table.num_rows

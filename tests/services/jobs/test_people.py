@@ -85,8 +85,11 @@ def test_from_reports_to_a_table_of_people(
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
 
     exported = json_output(capsys, "export", file, "people", out)
-    assert exported["out"] == [str(out / "people.parquet")]
-    assert sorted(path.name for path in out.iterdir()) == ["people.parquet"]
+    assert exported["out"][0] == str(out / "people.parquet")
+    assert sorted(path.name for path in out.glob("*.parquet")) == [
+        "measurements.parquet",
+        "people.parquet",
+    ]
     table = pyarrow.parquet.read_table(out / "people.parquet")
     assert table.column_names == ["sex", "work"]
     # Noise of the number of people has the variance 1 / (2 * .02 * 8), about 3.

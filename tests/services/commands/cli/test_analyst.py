@@ -67,7 +67,12 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
         (["none", "out.csv"], "release 'none': the study has no such release; it has pairs, month"),
         (["pears", "out"], "release 'pears': the study has no such release; it has pairs, months"),
         (["pairs", "out.xls"], "write it as .parquet, .csv or .xlsx"),
-        (["pairs", "out"], "write it as .parquet, .csv or .xlsx"),
+        (["pairs", "out", "--long"], "--long: goes with a file of a panel"),
+        (["pairs", "out", "--measurements"], "--measurements: goes with a file of a panel"),
+        (["pairs", "out", "--period", "2021-02"], "--period: of a panel goes with a file"),
+        (["pairs", "out", "--bom"], "--bom: goes with a .csv file"),
+        (["pairs", "out.parquet", "--separator", ";"], "--separator: goes with a .csv file"),
+        (["pairs", "out.csv", "--format", "csv"], "--format: goes with a folder"),
         (["pairs", "no/where/out.csv"], "cannot be written"),
         (["pairs", "no/where/out.parquet"], "cannot be written"),
         (["pairs", "out.csv", "--period", "2021-01"], "none at period '2021-01'; it has 2021-02"),
@@ -78,6 +83,32 @@ def test_what_cannot_be_exported(source, stream_dp, tmp_path, monkeypatch, words
     monkeypatch.chdir(tmp_path)
     assert message in stream_dp("export", source, *words, code=2)
     assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize(("name", "sign"), [(",", ","), (";", ";"), ("tab", "\t")])
+def test_csv_for_spreadsheets(source, stream_dp, tmp_path, name, sign):
+    plain, out = tmp_path / "plain.csv", tmp_path / "sheet.csv"
+    stream_dp("export", source, "pairs", plain)
+    stream_dp("export", source, "pairs", out, "--separator", name, "--bom")
+    assert not plain.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert out.read_bytes().startswith(b'\xef\xbb\xbf"row"')
+    with plain.open(newline="") as file, out.open(newline="", encoding="utf-8-sig") as sheet:
+        assert [*csv.reader(file)] == [*csv.reader(sheet, delimiter=sign)]
+
+
+def test_a_folder_has_all_tables_with_their_descriptions(source, as_json, tmp_path):
+    said = as_json("export", source, "pairs", tmp_path / "pairs")
+    tables = {"panel.parquet", "measurements.parquet", "estimates.parquet"}
+    assert {Path(path).name for path in said["out"]} == tables
+    found = {path.name for path in (tmp_path / "pairs").iterdir()}
+    assert found == tables | {Path(path).name for path in said["documents"]} | {"series.csv"}
+    assert said["periods"] == [*MONTHS]
+    panel = pq.read_table(tmp_path / "pairs" / "panel.parquet")
+    assert panel.schema.metadata[b"stream-dp-release"].decode() == said["hash"]
+    as_json("export", source, "pairs", tmp_path / "one.parquet")
+    assert panel.equals(pq.read_table(tmp_path / "one.parquet"))
+    again = as_json("export", source, "pairs", tmp_path / "pairs", "--format", "csv")
+    assert [Path(path).suffix for path in again["out"]] == [".csv"] * 3
 
 
 def test_measurements_and_long_tables(source, stream_dp, as_json, tmp_path):

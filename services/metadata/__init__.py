@@ -1,0 +1,1 @@
+"""Descriptions of published tables for catalogues: Croissant, DCAT-AP, Frictionless, DDI, SDMX."""
