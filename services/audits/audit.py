@@ -21,7 +21,7 @@ from .rho_bounds import TwoScores, counted_bound, gaussian_bound
 from .scored_runs import AuditedRelease, Progress
 from .sizes_runs import SizesRuns
 
-RUNS, LEAST_RUNS = 800, 50  # in each world
+RUNS, LEAST_RUNS = 1000, 50  # in each world
 CONFIDENCE = 0.95
 ALARM = 1e-4  # the probability that a release without a fault is reported as a violation
 _APART = 4.0  # standard deviations that the worlds are to be apart
@@ -118,6 +118,46 @@ AUDITED: Registry[Family, Callable[..., AuditedRelease]] = Registry(
 )
 
 
+@dataclass(frozen=True)
+class PreparedAudit:
+    """A declared release whose worst pair is known.
+
+    size: the number of people in whom the worlds differ.
+    """
+
+    study: Study
+    release: Release | DataSetRelease
+    audited: AuditedRelease
+    pair: WorstPair
+    size: int
+
+    @staticmethod
+    def of(study: Study, release: Release | DataSetRelease) -> PreparedAudit:
+        """Searches the worst pair. Raises UserError for a release that cannot be audited."""
+        audited = AUDITED[release.family](study, release)
+        pair = audited.worst_pair()
+        if pair.rho <= 0:
+            raise UserError(f"audit: no simulated person changes what '{release.name}' publishes")
+        return PreparedAudit(study, release, audited, pair, group_size(audited, pair))
+
+    def run(self, source: NoiseSource, runs: int, progress: Progress = lambda: None) -> AuditResult:
+        """Runs both worlds.
+
+        source: the product's noise; it is drawn for simulated people alone.
+        runs: in each world.
+        progress: called after a run in both worlds.
+        """
+        return AuditResult(
+            study=self.study.name,
+            release=self.release.name,
+            kind=self.release.kind,
+            subject=self.audited.subject,
+            rho=self.audited.rho,
+            pair_rho=self.pair.rho,
+            scores=self.audited.scores(self.pair, self.size, runs, source, progress),
+        )
+
+
 def audit(
     study: Study,
     release: Release | DataSetRelease,
@@ -126,30 +166,13 @@ def audit(
     runs: int = RUNS,
     progress: Progress = lambda: None,
 ) -> AuditResult:
-    """Audits a declared release on simulated people.
+    """Audits a declared release on simulated people; see `PreparedAudit.run`.
 
-    source: the product's noise; it is drawn for simulated people alone.
-    runs: in each world.
-    progress: called after a run in both worlds.
-
-    Raises UserError for a release that cannot be audited.
+    Raises UserError for a release that cannot be audited, and for too few runs.
     """
     if runs < LEAST_RUNS:
         raise UserError(f"--runs: at least {LEAST_RUNS} runs tell anything; write a larger number")
-    audited = AUDITED[release.family](study, release)
-    pair = audited.worst_pair()
-    if pair.rho <= 0:
-        raise UserError(f"audit: no simulated person changes what '{release.name}' publishes")
-    size = group_size(audited, pair)
-    return AuditResult(
-        study=study.name,
-        release=release.name,
-        kind=release.kind,
-        subject=audited.subject,
-        rho=audited.rho,
-        pair_rho=pair.rho,
-        scores=audited.scores(pair, size, runs, source, progress),
-    )
+    return PreparedAudit.of(study, release).run(source, runs, progress)
 
 
 def group_size(audited: AuditedRelease, pair: WorstPair) -> int:
