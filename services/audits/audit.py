@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+import msgspec
+
+from stream_dp import __version__
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.privacy.noise import NoiseSource
+from stream_dp.release.audit_statement import AuditStatement
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 
@@ -32,14 +36,15 @@ ASSUMPTION = "scores are normal, with one variance for both worlds"
 class AuditResult:
     """The result of an audit.
 
-    study, release, kind: their names.
+    study: the declaration.
+    release, kind: their names.
     subject: the audited part of the release, in words.
     rho: the declared cost.
     pair_rho: what the worst pair costs by the declared variances.
     scores: of all runs.
     """
 
-    study: str
+    study: Study
     release: str
     kind: str
     subject: str
@@ -63,21 +68,29 @@ class AuditResult:
         bounds = gaussian_bound(self.scores, ALARM), counted_bound(self.scores, ALARM)
         return max(bounds) > self.rho
 
+    @property
+    def statement(self) -> AuditStatement:
+        """What is stated in public."""
+        return AuditStatement(
+            study=self.study.name,
+            release=self.release,
+            kind=self.kind,
+            audited=self.subject,
+            rho_declared=float(self.rho),
+            rho_lower_bound=self.lower_bound,
+            rho_lower_bound_counted=self.counted_bound,
+            confidence=CONFIDENCE,
+            assumption=ASSUMPTION,
+            runs=len(self.scores.first),
+            violation=self.violation,
+            code_version=__version__,
+        )
+
     def as_dict(self) -> Json:
         return {
-            "study": self.study,
-            "release": self.release,
-            "kind": self.kind,
-            "audited": self.subject,
-            "rho_declared": float(self.rho),
+            **msgspec.to_builtins(self.statement),
             "rho_of_pair": self.pair_rho,
-            "rho_lower_bound": self.lower_bound,
-            "rho_lower_bound_counted": self.counted_bound,
-            "confidence": CONFIDENCE,
-            "assumption": ASSUMPTION,
-            "runs": len(self.scores.first),
             "people": self.scores.size,
-            "violation": self.violation,
             "violation_confidence": 1 - ALARM,
         }
 
@@ -91,7 +104,7 @@ class AuditResult:
         )
         return "\n".join(
             [
-                f"audit of {self.release} ({self.kind}) in {self.study}: {self.subject}",
+                f"audit of {self.release} ({self.kind}) in {self.study.name}: {self.subject}",
                 f"  declared rho:               {rho:.6g}",
                 f"  rho of the worst pair:      {self.pair_rho:.6g}, by the declared variances",
                 f"  rho is at least:            {self.lower_bound:.6g}"
@@ -148,7 +161,7 @@ class PreparedAudit:
         progress: called after a run in both worlds.
         """
         return AuditResult(
-            study=self.study.name,
+            study=self.study,
             release=self.release.name,
             kind=self.release.kind,
             subject=self.audited.subject,

@@ -6,6 +6,7 @@ No log is opened: the noise of an audit hides nobody, and no data is read.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -16,6 +17,7 @@ from ..audits.audit import LEAST_RUNS, RUNS, audit
 from ..deployment import Deployment
 from ..options import study_file
 from ..process.output import VIOLATION, Output
+from ..storage.atomic_files import write_new_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -23,10 +25,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", metavar="RELEASE", help="a release that the study declares")
     help_text = f"runs in each of the two worlds, at least {LEAST_RUNS}; {RUNS} by default"
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=help_text)
+    help_text = "write the result as a statement that the key of [run.signing] signs"
+    parser.add_argument("--statement", type=Path, metavar="FILE", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
-    study = Deployment.load(options.study).study
+    deployment, file = Deployment.load(options.study), options.statement
+    study, signer = deployment.study, None
+    if file is not None:
+        signer = deployment.signing_key("signing")
+        if signer is None:
+            raise UserError(f"--statement {file}: name the study's key as [run.signing]")
+        if file.exists():
+            raise UserError(f"--statement {file}: is there already; name a new file")
     release = study.declared(options.release)
     if release is None:
         names = ", ".join(r.name for r in (*study.releases, *(study.batches or ())))
@@ -37,4 +48,6 @@ def run(options: argparse.Namespace) -> Output:
             bar.update()
 
         result = audit(study, release, SystemNoise(), runs=options.runs, progress=progress)
+    if signer is not None:
+        write_new_file(file, signer.attest(result.statement.payload(study)) + "\n")
     return Output(result.as_dict(), result.text(), VIOLATION if result.violation else 0)

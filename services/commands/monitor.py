@@ -16,7 +16,7 @@ from stream_dp.log.open_public import public_log
 
 from ..process.addresses import listen_address
 from ..process.output import Output, say
-from ..process.pin_options import pin_options
+from ..process.pin_options import pin_options, statement_option
 
 if TYPE_CHECKING:
     from ..monitor.limits import Application
@@ -27,6 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     help_text += " that end with -public.db; with --operator study files"
     parser.add_argument("sources", nargs="+", metavar="PUBLIC|STUDY.toml", help=help_text)
     pin_options(parser)
+    statement_option(parser)
     help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
     parser.add_argument("--operator", action="store_true", help=help_text)
     help_text = "operator: a file with a token that clients give; needed beyond the loopback"
@@ -43,8 +44,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     if not options.operator and (options.token_file or options.proxy_header):
         raise UserError("monitor: --token-file and --proxy-header are for --operator")
-    if options.operator and (options.key or options.head):
-        raise UserError("monitor: --key and --head are for a public log")
+    if options.operator and (options.key or options.head or options.statement):
+        raise UserError("monitor: --key, --head and --statement are for a public log")
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise UserError("monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'")
     from ..monitor.serving import serve
@@ -102,8 +103,8 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
 
     sources = public_sources(options.sources)
     several = len(options.sources) > 1 or is_folder(options.sources[0])
-    if several and (options.key or options.head):
-        raise UserError("monitor: --key and --head are for one public log")
+    if several and (options.key or options.head or options.statement):
+        raise UserError("monitor: --key, --head and --statement are for one public log")
     listen_address(options.listen)
     url = options.url.rstrip("/")
     if url and not url.startswith(("https://", "http://")):
@@ -113,7 +114,7 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
 
     def followed(source: str, url: str) -> Follower:
         served = {"key": options.key, "head": options.head, "url": url}
-        begin = partial(PublicProcess, zygote, source, **served)
+        begin = partial(PublicProcess, zygote, source, statements=options.statement, **served)
         follower = Follower(lambda: public_log(source), begin)
         follower.start()
         stack.callback(follower.stop)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, Info, write_to_textfile
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge, Info, write_to_textfile
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged
+from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import keep_none
 from stream_dp.study.topics import REPORTS
 
@@ -22,6 +24,7 @@ from ..journal import journal, journal_checks
 from ..journal.witness import check_witness
 from ..options import public_source
 from ..process.output import INCONSISTENT, Output, failure
+from ..process.pin_options import statement_option
 
 _KEY = "key: the one that was kept elsewhere"
 _HEAD = "head: the hash that was kept elsewhere is in the chain"
@@ -38,6 +41,7 @@ class Check:
 
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
+    statement_option(parser)
     help_text = "go on after a check that fails, and say of each whether it holds"
     parser.add_argument("--all", action="store_true", help=help_text)
     help_text = "write the verdict for Prometheus' textfile collector, a failure's too"
@@ -111,10 +115,17 @@ def _steps(
         )
     if options.head is not None:
         yield "head", lambda: _known_head(public, options.head, deployment)
+    for path in options.statement:
+        yield "audit", partial(_audit_statement, public, path)
     if deployment is not None:
         yield "journal", lambda: _against_journal(deployment, public)
         if deployment.run.witness is not None:
             yield "witness", lambda: _against_witness(deployment, public)
+
+
+def _audit_statement(public: PublicLog, path: Path) -> list[str]:
+    """The line of a signed statement of an audit. Raises UserError, Inconsistent."""
+    return [f"audit: {read_audit_statement(path, public.study, public.signatures.keys).words}"]
 
 
 def _required(public: PublicLog, line: str, **pin: str) -> list[str]:

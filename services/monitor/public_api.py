@@ -17,7 +17,7 @@ from stream_dp.release.public_reader import AnyPublished
 
 from ..pages.comparison import compared
 from ..pages.fan import LEVELS
-from ..pages.privacy_label import privacy_label, published_facts
+from ..pages.privacy_label import published_facts
 from ..pages.questions import Question
 from ..pages.record_rows import citation
 from ..pages.release_figures import line_of
@@ -184,7 +184,7 @@ def add_api(application: FastAPI, state: State) -> None:
     @typed("/api/v1/privacy", PrivacyAnswer)
     def privacy(request: Request) -> Response:
         """The privacy label in plain words, and the budget."""
-        label, facts = privacy_label(public), published_facts(public)
+        label, facts = state.label, published_facts(public)
         return answered(
             {
                 "simulated": label.simulated,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from stream_dp.json_object import Json
 
 from .follower import FAILED, End, Fault
@@ -19,6 +22,7 @@ class PublicProcess(Workers):
 
     key, head: what the log must have, kept elsewhere.
     url: where the study's pages are public.
+    statements: files of signed statements of audits.
 
     Raises Fault for an unusable log.
     """
@@ -31,9 +35,10 @@ class PublicProcess(Workers):
         key: str | None = None,
         head: str | None = None,
         url: str = "",
+        statements: Sequence[Path] = (),
     ) -> None:
         try:
-            super().__init__(zygote, source, key or "", head or "", url)
+            super().__init__(zygote, source, key or "", head or "", url, *map(str, statements))
         except Lost:
             raise Fault([FAILED], refused=True) from None
         message = self.first_line() or {"fault": [FAILED], "refused": True}

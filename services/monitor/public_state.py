@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Batch, Log, Positions, TopicInfo
 from stream_dp.planning.group_errors import GroupError
+from stream_dp.release.audit_statement import AuditStatement, read_audit_statement
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
 from ..pages.group_chart import published_group_errors
-from ..pages.privacy_label import published_facts
+from ..pages.privacy_label import Label, privacy_label, published_facts
 from ..pages.release_figures import ReleaseFigures, release_figures
 from .follower import End, sha256
 
@@ -27,6 +30,7 @@ class State:
     verified: a line for each checked property.
     url: where the study's pages are public, such as https://poverty.example.org; of several studies
         its path is that of the study's pages; empty if nobody said.
+    audits: the signed statements of audits.
     pages: by path, pages computed in advance.
     """
 
@@ -34,6 +38,7 @@ class State:
     end: End
     verified: tuple[str, ...]
     url: str = ""
+    audits: tuple[AuditStatement, ...] = ()
     pages: dict[str, bytes] = field(default_factory=dict)
     _figures: dict[str, ReleaseFigures] = field(default_factory=dict)
 
@@ -53,6 +58,11 @@ class State:
     def simulated(self) -> bool:
         """Whether the noise is seeded, so that nothing is private."""
         return published_facts(self.public).simulated
+
+    @property
+    def label(self) -> Label:
+        """The privacy label."""
+        return privacy_label(self.public, self.audits)
 
     @property
     def head(self) -> str:
@@ -88,10 +98,17 @@ def keep_all_but_panels(study: Study, certificate: AnyCertificate, table: str) -
     return table != "panel"
 
 
-def read_state(log: Log, url: str = "") -> State:
-    """Reads and checks a public log. url: see `State`. Raises UserError, LogError."""
+def read_state(log: Log, url: str = "", statements: Sequence[str] = ()) -> State:
+    """Reads and checks a public log, and files of signed statements.
+
+    url: see `State`.
+
+    Raises UserError, Inconsistent, LogError.
+    """
     followed = _Followed(log)
     public = PublicLog(followed, keep_all_but_panels, count_panels=True)  # type: ignore[arg-type]
     verified = tuple(public.verify())
     end = End(log.describe(RELEASES).identity, followed.next, sha256(followed.last))
-    return State(public, end, verified, url)
+    keys = public.signatures.keys
+    audits = tuple(read_audit_statement(Path(file), public.study, keys) for file in statements)
+    return State(public, end, verified, url, audits)

@@ -16,7 +16,6 @@ from ..metadata.release_tables import tables_of
 from ..pages.feasible import for_people
 from ..pages.group_chart import group_figure
 from ..pages.groups_figures import Marginal
-from ..pages.privacy_label import privacy_label
 from ..pages.record_rows import (
     HASHES,
     budget_charts,
@@ -73,7 +72,7 @@ def index_page(state: State) -> bytes:
         preview=preview,
         data_sets=[any_figures(public, name, None) for name in data_sets],
         latest=latest,
-        label=privacy_label(public),
+        label=state.label,
         citation=citation(public),
         verified=state.verified,
     )
@@ -176,7 +175,7 @@ def privacy_page(state: State) -> bytes:
     return rendered(
         state,
         "privacy.html",
-        label=privacy_label(state.public),
+        label=state.label,
         groups=group_figure(group_table(state.public.study, state.groups)),
         budget=budget_charts(state.public),
         budget_rows=budget_table(state.public),

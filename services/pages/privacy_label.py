@@ -5,9 +5,11 @@ The headings are the unit of privacy, the parameters, the protection and its lim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_dp.client import PublicLog
+from stream_dp.release.audit_statement import AuditStatement
 from stream_dp.release.certificate import guess_words
 from stream_dp.release.privacy_facts import PrivacyFacts, privacy_facts
 
@@ -32,8 +34,11 @@ def published_facts(public: PublicLog) -> PrivacyFacts:
     return privacy_facts(public.study, [release.certificate for release in public.published])
 
 
-def privacy_label(public: PublicLog) -> Label:
-    """The label of all releases of a study, published and planned."""
+def privacy_label(public: PublicLog, audits: Sequence[AuditStatement] = ()) -> Label:
+    """The label of all releases of a study, published and planned.
+
+    audits: signed statements about its releases, checked.
+    """
     study, facts = public.study, published_facts(public)
     delta = power(facts.delta)
     rows = (
@@ -60,5 +65,6 @@ def privacy_label(public: PublicLog) -> Label:
             "is published. Whoever has only what is published, whatever else they know and however "
             "they compute, is inside the guarantee.",
         ),
+        *(("Audited", audit.words) for audit in audits),
     )
     return Label(facts.simulated, rows, facts.not_protected)

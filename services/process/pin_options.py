@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def pin_options(parser: argparse.ArgumentParser) -> None:
@@ -11,3 +12,11 @@ def pin_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="KEY", help=help_text)
     help_text = "the hash of a message that the log must have, kept elsewhere"
     parser.add_argument("--head", metavar="HASH", help=help_text)
+
+
+def statement_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the signed statements of audits."""
+    help_text = "a signed statement of an audit, whose signature is checked; may be repeated"
+    parser.add_argument(
+        "--statement", type=Path, action="append", default=[], metavar="FILE", help=help_text
+    )

@@ -14,10 +14,12 @@ import hashlib
 import importlib.util
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -76,19 +78,26 @@ class SigningKey:
 
     def sign(self, manifest: bytes) -> str:
         """Attests a manifest. Returns the DSSE envelope in JSON."""
-        payload = statement(manifest)
+        return self.attest(statement(manifest))
+
+    def attest(self, payload: bytes) -> str:
+        """Signs a statement of `in_toto`. Returns the DSSE envelope in JSON."""
         return _envelope(payload, self.public, self._private.sign(_encoded(payload)))
 
 
 def statement(manifest: bytes) -> bytes:
     """The in-toto statement about a manifest."""
-    digest = hashlib.sha256(manifest).hexdigest()
+    return in_toto("manifest", hashlib.sha256(manifest).hexdigest(), {})
+
+
+def in_toto(subject: str, digest: str, predicate: Json) -> bytes:
+    """The in-toto statement about a subject with this SHA-256."""
     return _json(
         {
             "_type": "https://in-toto.io/Statement/v1",
-            "subject": [{"name": "manifest", "digest": {"sha256": digest}}],
-            "predicateType": "urn:stream-dp:manifest:v1",
-            "predicate": {},
+            "subject": [{"name": subject, "digest": {"sha256": digest}}],
+            "predicateType": f"urn:stream-dp:{subject}:v1",
+            "predicate": predicate,
         }
     )
 
@@ -110,13 +119,26 @@ def _json(value: object) -> bytes:
 
 def is_signed(key: str, manifest: bytes, envelope: str) -> bool:
     """Tells whether an envelope is the attestation of the manifest with this public key."""
+    return is_attested(key, statement(manifest), envelope)
+
+
+def attested_statement(keys: Iterable[str], envelope: str) -> bytes | None:
+    """The statement in an envelope; None unless one of the public keys signed it."""
+    try:
+        payload = base64.b64decode(json.loads(envelope)["payload"], validate=True)
+    except (ValueError, TypeError, LookupError, RecursionError, binascii.Error):
+        return None
+    return payload if any(is_attested(key, payload, envelope) for key in keys) else None
+
+
+def is_attested(key: str, payload: bytes, envelope: str) -> bool:
+    """Tells whether an envelope is that of a statement, signed with this public key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     match = _KEY.fullmatch(key)
     if match is None:
         return False
-    payload = statement(manifest)
     try:
         raw = base64.b64decode(json.loads(envelope)["signatures"][0]["sig"], validate=True)
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(match[1])).verify(raw, _encoded(payload))

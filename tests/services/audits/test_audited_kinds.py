@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.audited_studies import audited_study
 from kit.commands import refusal
-from kit.kinds_of_releases import study_of
 
 import stream_dp
 from stream_dp.errors import UserError
@@ -19,7 +19,7 @@ from stream_dp.privacy.noise import Draw, NoiseSource, SeededNoise, SystemNoise
 from stream_dp.services.audits.audit import RUNS, PreparedAudit
 from stream_dp.services.cli import main
 from stream_dp.services.commands import audit as command
-from stream_dp.study.families import KINDS, Family, Kind
+from stream_dp.study.families import Kind
 
 STUDY = """
 [study]
@@ -61,25 +61,6 @@ class WeakNoise(SystemNoise):
         return self.source.draw([(variance * self.share, size) for variance, size in demand])
 
 
-def declared(kind: Kind, relation: str | None = None, rho: str = "1/2") -> dict[str, Any]:
-    """A small study with one release of a kind, at a usual budget."""
-    tables: dict[str, Any] = study_of(kind)
-    release = tables["releases"][0]
-    tables["study"] |= {"rho": rho}
-    release |= {"rho": rho}
-    if KINDS[kind].family is Family.PEOPLE:
-        for key in ("first", "rounds", "per_round"):
-            release.pop(key, None)
-        release["every"] = 2
-    if KINDS[kind].family is Family.SIZES:
-        release["largest"] = 8  # room for four people alike
-    if relation is not None:
-        tables["study"]["neighbours"] = relation
-    if relation == "add_remove":
-        del tables["study"]["population"]
-    return tables
-
-
 def prepared(tables: dict[str, Any]) -> PreparedAudit:
     study = stream_dp.parse_study(tables)
     release = study.declared("answers")
@@ -90,7 +71,7 @@ def prepared(tables: dict[str, Any]) -> PreparedAudit:
 @cache
 def prepared_kind(kind: Kind) -> PreparedAudit:
     """The audit of a kind's release; its fits are compiled once."""
-    return prepared(declared(kind))
+    return prepared(audited_study(kind))
 
 
 # The worst pair's share of the declared rho, where a part of rho pays for choices.
@@ -125,21 +106,21 @@ def test_too_little_noise_is_a_violation(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.MIXTURE, Kind.MATCH, Kind.SIZES])
 def test_a_data_set_that_people_join_costs_what_it_declares(kind: Kind) -> None:
-    result = prepared(declared(kind, "add_remove")).run(SeededNoise(3), 25)
+    result = prepared(audited_study(kind, "add_remove")).run(SeededNoise(3), 25)
     assert result.pair_rho == pytest.approx(0.5)
     assert not result.violation
     assert result.lower_bound > 0.15
 
 
 def test_a_release_that_people_join_is_audited_with_somebody_or_nobody() -> None:
-    result = prepared(declared(Kind.WINDOW, "add_remove")).run(SeededNoise(4), 200)
+    result = prepared(audited_study(Kind.WINDOW, "add_remove")).run(SeededNoise(4), 200)
     assert result.pair_rho == pytest.approx(0.5)
     assert not result.violation
     assert result.lower_bound > 0.35
 
 
 def test_a_large_population_is_audited_by_a_small_one_with_the_same_noise() -> None:
-    tables = declared(Kind.WINDOW, rho="1/1000")
+    tables = audited_study(Kind.WINDOW, rho="1/1000")
     tables["study"]["population"]["size"] = 10**7
     result = prepared(tables).run(SeededNoise(5), 200)
     assert result.scores.size > 50
@@ -203,7 +184,7 @@ def test_a_mistake_is_one_line_of_the_audit(
 
 
 def test_sizes_from_a_table_of_counts_are_refused_in_one_line() -> None:
-    tables = declared(Kind.SIZES)
+    tables = audited_study(Kind.SIZES)
     del tables["releases"][0]["attribute"], tables["study"]["periods"]
     tables["study"]["periods"] = {"first": 1, "every": "step", "count": 1}
     tables["releases"][0]["every"] = 1
