@@ -15,6 +15,7 @@ from ..deployment import Deployment
 from ..groups.table_topic import study_with_places
 from ..intake.known_reports import known_reports
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
+from ..intake.shown_texts import ShownTexts
 from ..intake.table_judging import (
     JudgedTable,
     JudgedTables,
@@ -37,6 +38,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
     help_text = "send nothing where a cell would not count, or ids look otherwise than those before"
     parser.add_argument("--strict", action="store_true", help=help_text)
+    help_text = "list texts that would not count, with their numbers, on a terminal alone"
+    parser.add_argument("--show-texts", action="store_true", help=help_text)
     help_text = "FILE replaces this earlier one: cells that it lacks are cleared"
     parser.add_argument("--replace", type=Path, metavar="EARLIER", help=help_text)
 
@@ -56,15 +59,20 @@ def run(options: argparse.Namespace) -> Output:
     known_cells = known_reports(deployment)
     if earlier is not None:
         judge_tables(study, [earlier], columns, known=known_cells)
-    judged = judge_tables(
-        study,
-        files,
-        columns,
-        known=known_cells,
-        strict=options.strict,
-        empty=earlier is not None,
-        reported=True,
-    )
+    texts = ShownTexts(wanted=options.show_texts and not options.json)
+    try:
+        judged = judge_tables(
+            study,
+            files,
+            columns,
+            known=known_cells,
+            strict=options.strict,
+            empty=earlier is not None,
+            reported=True,
+            tell=texts.add if texts.shows else None,
+        )
+    finally:
+        texts.show()
     if not judged.tables:
         judged.require_all()
     data, text = _judged(judged, study, known_cells.readable)

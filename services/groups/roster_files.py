@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.data.hierarchy_files import read_table
 from stream_dp.batch.data.hierarchy_tables import id_column, text_column
+from stream_dp.celltext import paired_ids
 from stream_dp.errors import UserError
 from stream_dp.population.report_judging import LONGEST_ID
 from stream_dp.study import Study
@@ -40,6 +41,11 @@ class RosterFiles:
     person: str
     member: str | None = None
 
+    @property
+    def id_column(self) -> str:
+        """The members' column of ids, or of numbers within a group."""
+        return self.person if self.member is None else self.member
+
 
 def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     """The table of groups, sorted by key, with its members, sorted by group and id.
@@ -50,13 +56,15 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     assert declared is not None
     roles = declared.roles
     groups = read_table(files.groups, [files.key, *declared.attributes])
-    member_columns = [files.person, files.member_key, *([roles.column] if roles else [])]
+    member_columns = [files.id_column, files.member_key, *([roles.column] if roles else [])]
     members = read_table(files.members, member_columns)
     keys = _column(files.groups, id_column, groups, files.key)
     member_keys, ids = (
         _column(files.members, id_column, members, name)
-        for name in (files.member_key, files.person)
+        for name in (files.member_key, files.id_column)
     )
+    if files.member is not None:
+        ids = paired_ids(member_keys, ids)
     normal_ids = _normal_ids(study, ids)
     faults = _id_faults(files, keys, member_keys, normal_ids)
     if faults:
@@ -108,13 +116,13 @@ def _id_faults(
         for path, name, column in (
             (files.groups, files.key, keys),
             (files.members, files.member_key, member_keys),
-            (files.members, files.person, ids),
+            (files.members, files.id_column, ids),
         )
         if column.null_count
     ]
     for path, name, column in (
         (files.groups, files.key, keys),
-        (files.members, files.person, ids),
+        (files.members, files.id_column, ids),
     ):
         if (repeated := _repeated(column)).any():
             faults.append(f"{path}: a value of '{name}' stands there twice, {_first(repeated)}")

@@ -14,8 +14,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
-from stream_dp.population.rejection_reasons import REASONS
+from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
+from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 
@@ -77,6 +78,7 @@ def judge_tables(
     strict: bool = False,
     empty: bool = False,
     reported: bool = False,
+    tell: FaultListener | None = None,
 ) -> JudgedTables:
     """Judges tables against the study, in order, with the ids of earlier tables.
 
@@ -86,6 +88,7 @@ def judge_tables(
     strict: whether no table may have a faulty cell, or an id of a strange shape.
     empty: whether a table may be without values.
     reported: whether a report of the faulty cells is written beside each table.
+    tell: also called for each faulty cell.
 
     Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
     faulty although `strict`.
@@ -106,7 +109,7 @@ def judge_tables(
                 closed=known.closed,
                 known_shapes=shapes,
                 overhead=record_overhead(path),
-                tell=report.add if reported else None,
+                tell=_together(report.add if reported else None, tell),
                 progress=bar.update,
             )
             if judgement.header.faults:
@@ -122,6 +125,17 @@ def judge_tables(
             refused[path] = _nothing(path, judgement, study)
         shapes.merge(judgement.shapes)
     return JudgedTables(tables, refused)
+
+
+def _together(*listeners: FaultListener | None) -> FaultListener | None:
+    """Returns a listener that calls these ones; None for none."""
+    called = [listener for listener in listeners if listener is not None]
+
+    def tell(row: int, column: str, reason: Reason, text: str) -> None:
+        for listener in called:
+            listener(row, column, reason, text)
+
+    return tell if called else None
 
 
 def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:

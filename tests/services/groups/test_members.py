@@ -4,6 +4,7 @@ theirs are."""
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,19 @@ def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     assert panel["work"][members.slots].sum() == 8
     with pytest.raises(UserError, match="4 of 4 members of groups are not in it"):
         true_panel_and_members(study(), truth, TableLayout(), roster)
+
+
+def test_members_are_named_by_their_group_and_number(tmp_path: Path) -> None:
+    """As `send --group home --member person` names them."""
+    files = home_files(*written(tmp_path, ["1", "1", "1", "2"]))
+    roster = roster_from_files(study(), replace(files, member="person"))
+    assert roster.persons == ["1/1", "1/2", "2/1", "3/1"]
+    files = home_files(*written(tmp_path, ["1", "1", "1", "1"]))
+    with pytest.raises(UserError, match="'person' stands there twice, the first in row 4"):
+        roster_from_files(study(), replace(files, member="person"))
+    files = home_files(*written(tmp_path, ["1", "1", "1", "a/2"]))
+    with pytest.raises(UserError, match="1 rows without 'person'"):
+        roster_from_files(study(), replace(files, member="person"))
 
 
 def test_a_key_is_the_same_for_every_spelling(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import pytest
 from kit.studies import study_toml, window
 from trial import write
 
+from stream_dp.services import cli
+
 # send
 
 
@@ -123,3 +125,28 @@ def test_send_says_which_cells_a_later_row_replaces(study, stream_dp):
     words = stream_dp("send", study, table, "--check")
     assert f"{table}: 2 cells repeat an earlier one of the same person and period" in words
     assert "the first in row 3 below the header: the last one counts" in words
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_texts_that_would_not_count_are_shown_on_a_terminal_alone(
+    terminal, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(
+        study_toml(
+            name="shown",
+            rho=1,
+            periods={"first": "2021-01", "every": "month", "count": 1},
+            size=9,
+            attributes={"work": {"values": ["no", "yes"], "missing": "no"}},
+            releases=[{"name": "w", "kind": "window", "attribute": "work", "width": 1, "rho": 1}],
+        )
+    )
+    rows = ["a,2021-01,maybe", "b,2021-01,maybe", "c,Jan 21,no", ",2021-01,no"]
+    (tmp_path / "t.csv").write_text("\n".join(["person,period,work", *rows]) + "\n")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    assert cli.main(["send", "s.toml", "t.csv", "--check", "--show-texts"]) == 2
+    shown, refused = capsys.readouterr()
+    lines = ["        1 cells  period: Jan 21", "        2 cells  work: maybe"]
+    assert sorted(shown.splitlines()) == (lines if terminal else [])
+    assert "maybe" not in refused
