@@ -38,7 +38,7 @@ def test_columns_names_those_of_ids_and_periods_too(study, stream_dp, as_json):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--person", "id"], "no column 'id'; name the ids' with --person"),
+        (["--person", "id"], "no column 'id'; name the ids with --person"),
         (["--period", "month"], "no column 'month'; name it with --period"),
         (["--attribute", "age"], "attribute 'age': not declared; there are poverty, work"),
         (["--attribute", "poverty"], "a column for each period, or --columns NAME=PERIOD"),
