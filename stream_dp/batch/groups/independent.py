@@ -23,8 +23,10 @@ from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.method_titles import kind_title
 
 from ..data.domain import Domain, Hierarchy
+from ..rounds.phases import CHARGES
 from ..synthesizer import FitContext, begun_rounds
 from .workload.candidates import one_way_marginals
+from .workload.groups_plan import attains_all
 from .workload.sensitivity import squared_sensitivity
 
 Counts = NDArray[np.int64]
@@ -56,7 +58,10 @@ class Independent:
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
-        return {"negative_counts": int(sum((c < 0).sum() for c in self.counts))}
+        return {
+            "charge": CHARGES[attains_all(self.domain)],
+            "negative_counts": int(sum((c < 0).sum() for c in self.counts)),
+        }
 
     @property
     def measurements(self) -> Measurements:

@@ -177,6 +177,8 @@ class Everything:
     candidates: their numbers.
     weights: by candidate, the variance of its noise, up to a common factor.
     before: the filter that earlier phases leave; None: the phase is charged by itself.
+    attained: without a filter, whether one pair of neighbours attains the charges of all candidates
+        and of earlier phases.
     Raises ValueError unless all are positive.
     """
 
@@ -184,6 +186,7 @@ class Everything:
     candidates: tuple[int, ...]
     weights: tuple[Fraction, ...]
     before: PrivacyFilter | None = None
+    attained: bool = False
 
     def __post_init__(self) -> None:
         if self.rho <= 0 or not self.candidates or min(self.weights) <= 0:
@@ -223,7 +226,7 @@ class Everything:
     @property
     def exact(self) -> bool:
         """Whether the charges up to this phase are proved to be the maximum over all pairs."""
-        return self.before is not None and self.charged.exact
+        return self.attained if self.before is None else self.charged.exact
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> None:
         """The phase after this round: none."""

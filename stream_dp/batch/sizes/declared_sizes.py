@@ -33,9 +33,10 @@ class PlannedLevel(PlannedPhase):
     @property
     def text(self) -> str:
         """In words."""
+        bound = "" if self.charge == CHARGES[True] else f"; charged by an {self.charge}"
         return (
             f"{self.title}; standard deviation of an entry {self.least:.2f}; omniscient error"
-            f" {self.least:.2f} for each size that occurs"
+            f" {self.least:.2f} for each size that occurs{bound}"
         )
 
 
@@ -76,10 +77,21 @@ def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ..
             picked=1,
             least=level.variance**0.5,
             most=level.variance**0.5,
-            charge=CHARGES[False],
+            charge=CHARGES[is_exact(release, study.neighbours)],
         )
         for name, level in zip(names, levels, strict=True)
     )
+
+
+def is_exact(release: SizesRelease, neighbours: str) -> bool:
+    """Whether the levels together are charged the exact maximum over all pairs of neighbours.
+
+    A person who leaves a place of one and joins another place of one attains the charge of every
+    level, if sizes up to 2 are told apart. With `largest = 1` that place stays at the cap. Then the
+    maximum is the larger of half of the charge and the charge of the levels below the root.
+    Double-geometric noise is charged at most 1e-12 of its cost too much.
+    """
+    return release.epsilon is None and (release.largest > 1 or neighbours == "add_remove")
 
 
 def fit_release(

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from kit.divergences import log_moment
 
+from stream_dp.batch.sizes.declared_sizes import is_exact
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.sizes_plan import LevelPlan
 from stream_dp.privacy.noise import geometric_variance
 from stream_dp.privacy.zcdp import rho_within
+from stream_dp.study import SizesRelease
 from stream_dp.study.size_changes import WORST_CHANGES, squared_change
 
 REGION = (0, 0, 0, 1, 1)  # of each group
@@ -187,3 +189,23 @@ def test_a_whole_tree_costs_what_its_levels_were_given(relation, mix):
             cost = sum(int(c @ c) / (2 * p) for c, p in zip(changes, parameters, strict=True))
             worst = max(worst, cost)
     assert worst == sum(level.rho for level in levels)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("cap", [1, 2])
+@pytest.mark.parametrize("shares", [(1, 1), (1, 3)])
+@pytest.mark.parametrize("method", METHODS)
+def test_the_charge_is_exact_where_the_plan_says_so(relation, cap, shares, method):
+    """Of a tree with two levels. A cap of 1 hides one of the two changes of a move."""
+    levels = [LevelPlan(relation, method, Fraction(share)) for share in shares]
+    worst = Fraction(0)
+    for sizes in inputs(2):
+        for other in neighbours(sizes, relation):
+            changes = tree_changes((method, method), sizes, other, cap)
+            costs = (c @ c / (2 * x.parameter) for c, x in zip(changes, levels, strict=True))
+            worst = max(worst, sum(map(Fraction, costs)))
+    release = SizesRelease(name="s", kind="sizes", rho=1, largest=cap, every=1)
+    charged = Fraction(sum(shares))
+    assert is_exact(release, relation) == (worst == charged)
+    if not is_exact(release, relation):
+        assert worst == max(charged / 2, Fraction(shares[1]))

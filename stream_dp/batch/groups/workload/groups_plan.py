@@ -23,7 +23,7 @@ from stream_dp.study import Study
 from stream_dp.study.group_releases import RELATIONS, BatchRelease
 from stream_dp.study.method_titles import kind_title
 
-from ...data.domain import Hierarchy
+from ...data.domain import Domain, Hierarchy
 from ...planned_phases import PlannedPhase, counted_phases
 from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phases import SELECTION, Everything, Phase, Rounds
@@ -120,10 +120,21 @@ def _split(share: Fraction, first: bool, second: bool) -> tuple[Fraction, Fracti
 
 
 def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) -> Everything:
-    """Measures all candidates at equal cost; free ones have the noise of the cheapest."""
+    """Measures all candidates at equal cost; free ones have the noise of the cheapest.
+
+    One pair of neighbours attains all charges if there are no roles: a group of one, whose member
+    changes every attribute. With roles the role stays as it is, and no person has the largest
+    change of every marginal: the charge is an upper bound.
+    """
     squared = [workload.squared[i] for i in candidates]
     smallest = min(s for s in squared if s)
-    return Everything(rho, candidates, tuple(Fraction(s or smallest) for s in squared))
+    weights = tuple(Fraction(s or smallest) for s in squared)
+    return Everything(rho, candidates, weights, attained=attains_all(workload.domain))
+
+
+def attains_all(domain: Domain) -> bool:
+    """Whether one pair of neighbours has the largest change of every marginal."""
+    return domain.roles is None and min(domain.person_values) > 1
 
 
 def fit_workload(
