@@ -100,6 +100,8 @@ def run_study(
     """
     if checked_study(study).periods.close != "marker":
         raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
+    if study.gate is not None:
+        raise UserError("run_study: [study.gate] waits for an operator; leave it out in a script")
     require_available(batch.kind for batch in study.batches or ())
     noise = noise_source(simulation_seed)
     log, public = MemoryLog(timed=(REPORTS, CLOCK)), MemoryLog()

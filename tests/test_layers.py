@@ -150,7 +150,7 @@ FOLDERS = {
     "planning.plan": (
         [
             *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
-            "notebook_html",
+            *("notebook_html", "planning.gate_plan"),
         ],
         False,
     ),

@@ -22,6 +22,7 @@ from stream_dp.study import (
     CumulativeRelease,
     Curator,
     DeclaredPopulation,
+    Gate,
     Input,
     JointRelease,
     MatchRelease,
@@ -55,6 +56,12 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         Curator,
         "Who publishes the releases, and how others may use them. The table is published, and"
         " metadata beside the releases repeat it.",
+    ),
+    "`[study.gate]`": (
+        Gate,
+        "For unattended studies: a period in which few people of earlier periods answer is [held"
+        " for the operator](../how-to/operations.md#a-held-period). `stream-dp check` states how"
+        " often the gate errs.",
     ),
     "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
     "`number = { ... }`": (Scale, "Which whole numbers are answers, in place of listed `values`."),
@@ -135,6 +142,7 @@ _TABLES = {
     "periods",
     "population",
     "curator",
+    "gate",
     "attributes",
     "releases",
     "groups",

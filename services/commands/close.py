@@ -6,14 +6,17 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import LogError
+from stream_dp.log.log import LogError, Missing
 from stream_dp.study.periods import duration_seconds
 
 from ..deployment import Deployment
 from ..intake.markers import send_close_markers
 from ..intake.rejections import rejections_data, rejections_text, totals
+from ..journal import journal
+from ..journal.gate_entries import open_gate
 from ..options import study_file
 from ..process.output import BAD_INPUT, Output, say
 from ..releaser.preview import PeriodPreview, Preview, preview
@@ -26,6 +29,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help=help_text)
     help_text = "close without counting and without asking, whatever the periods hold"
     parser.add_argument("--yes", action="store_true", help=help_text)
+    help_text = "close the period that [study.gate] holds, with all reports up to now"
+    parser.add_argument("--despite-gate", action="store_true", help=help_text)
     help_text = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
     parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=help_text)
 
@@ -33,7 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     periods = deployment.study.periods
-    if periods.close != "marker":
+    if periods.close != "marker" and deployment.study.gate is None:
         raise UserError("close: this study closes by its schedule, not by markers")
     number = periods.numbers.get(options.period)
     if number is None:
@@ -42,6 +47,7 @@ def run(options: argparse.Namespace) -> Output:
             f" {periods.labels[-1]}"
         )
     deployment.check_bound()
+    _check_gate(deployment, number, options)
     if options.check:
         counted = preview(deployment, number)
         doubts = _doubts(deployment, counted)
@@ -53,9 +59,28 @@ def run(options: argparse.Namespace) -> Output:
         if not options.json:
             say(f"{options.period} is still open: its markers are written in {options.after} s")
         time.sleep(options.after)
-    send_close_markers(deployment, number)
+    send_close_markers(deployment, number, despite_gate=options.despite_gate)
     text = f"{options.period} is closed to reports from here on; 'stream-dp run' releases it"
     return Output({"closed": options.period}, text)
+
+
+def _check_gate(deployment: Deployment, number: int, options: argparse.Namespace) -> None:
+    """Raises UserError for a held period without `--despite-gate`, and the other way round."""
+    study, held = deployment.study, 0
+    if study.gate is not None:
+        with suppress(Missing), closing(deployment.log(readonly=True)) as log:
+            gate = open_gate(journal.read_heads(log))
+            held = gate.gated or 0 if gate is not None and gate.gate.held else 0
+    if options.despite_gate and number != held:
+        raise UserError(f"close: {options.period} is not held by [study.gate]")
+    if held and not options.despite_gate:
+        label = study.periods.labels[held - 1]
+        raise UserError(
+            f"close: {label} is held by [study.gate]; look at 'stream-dp close {options.study}"
+            f" {label} --despite-gate --check', and close it without --check"
+        )
+    if not held and study.periods.close != "marker":
+        raise UserError("close: this study closes by its schedule, and no period of it is held")
 
 
 def _duration(text: str) -> int:

@@ -47,6 +47,8 @@ from ..intake.rejections import (
 )
 from ..intake.sending import encoded_reports, require_plain_reports
 from ..intake.table_judging import judge_tables, strange_ids
+from ..journal import journal
+from ..journal.gate_entries import is_held
 from ..options import check_mapped_values, layout, roster_files, study_file, table_columns
 from ..pages.study_page import study_page
 from ..process.output import Output
@@ -146,13 +148,13 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
             clock=lambda: time.time() + shift,
         )
         with _timed(seconds, "closing, deciding and publishing every period"):
-            done = releaser.run(until_idle=True)
+            done = _run(releaser, log)
         if not done and left_out is None:
             with _timed(seconds, "data sets"):
                 fit_data_sets(
                     study=study, log=log, snapshots=snapshots, noise=noise, caller="rehearse"
                 )
-                releaser.run(until_idle=True)
+                _run(releaser, log)
     rejected, placing = no_rejections(), Placing(keyed_study, None)
     for letter in following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first)):
         for reason, counts in placing.places(letter, cells_of(letter)):
@@ -164,6 +166,16 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         seconds=seconds,
         left_out=left_out,
     )
+
+
+def _run(releaser: Releaser, log: MemoryLog) -> bool:
+    """Runs until there is nothing to do; whether the horizon has ended. Closes held periods."""
+    while not (done := releaser.run(until_idle=True)):
+        entries = journal.read_heads(log)
+        if not is_held(entries):
+            break
+        log.append([close_marker(entries[-1].number + 1, 0, despite_gate=True)])
+    return done
 
 
 def _declared_roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
@@ -213,6 +225,13 @@ def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
     seconds[step] = time.monotonic() - start
 
 
+def _held(public: PublicLog) -> list[str]:
+    """The periods with releases that the gate has held."""
+    certificates = (release.certificate for release in public.published)
+    held = (c.period for c in certificates if c.gate is not None and c.gate.held)
+    return list(dict.fromkeys(held))
+
+
 def _text(rehearsal: _Rehearsal) -> str:
     public = rehearsal.public
     lines = [_WARNING]
@@ -237,6 +256,8 @@ def _text(rehearsal: _Rehearsal) -> str:
             lines.append(
                 f"{release.certificate.release} at {release.certificate.period}: a data set"
             )
+    if held := _held(public):
+        lines.append(f"the gate holds {', '.join(held)} for the operator")
     if rehearsal.left_out is not None:
         lines.append(f"data sets of groups are left out: {rehearsal.left_out}")
     lines += [f"{seconds:9.2f} s  {step}" for step, seconds in rehearsal.seconds.items()]
@@ -272,6 +293,7 @@ def _data(rehearsal: _Rehearsal, out: Path | None) -> dict[str, object]:
             {"release": r.certificate.release, "period": r.certificate.period}
             for r in rehearsal.public.published
         ],
+        "held": _held(rehearsal.public),
         "left_out": rehearsal.left_out,
         "seconds": rehearsal.seconds,
         "out": None if out is None else str(out),

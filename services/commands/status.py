@@ -18,6 +18,7 @@ from ..groups.table_topic import has_table
 from ..intake.markers import has_close_markers
 from ..jobs.job_states import job_states
 from ..journal import journal, journal_checks
+from ..journal.gate_entries import is_held
 from ..journal.journal import Entry
 from ..options import study_file
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
@@ -39,6 +40,7 @@ def run(options: argparse.Namespace) -> Output:
     entries: list[journal.Entry] = []
     ledger: Ledger | None = None
     close_sent: bool | None = False
+    held = False
     refusal: str | None = None
     beats: dict[Process, ReceivedHeartbeat] = {}
     try:
@@ -48,7 +50,8 @@ def run(options: argparse.Namespace) -> Output:
             if entries:
                 plan = journal_checks.begun_plan(entries, study)
                 ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
-            if study.periods.close == "marker":
+            held = is_held(entries)
+            if study.periods.close == "marker" or held:
                 close_sent = has_close_markers(log, study, entries, _MARKER_SEARCH_TIME)
             refusal = _file_refusal(deployment, entries, log)
             heartbeats = Heartbeats(log)
@@ -63,7 +66,9 @@ def run(options: argparse.Namespace) -> Output:
     waits = "nothing: the horizon is reached"
     if number < len(labels):
         waits = f"stream-dp close {options.study} {labels[number]}"
-        if study.periods.close != "marker":
+        if held:
+            waits = f"the operator, for [study.gate] holds it: {waits} --despite-gate"
+        if study.periods.close != "marker" and not held:
             waits = "its scheduled close"
         elif close_sent is None:
             waits += ", unless that was given among what is not read yet"
@@ -83,6 +88,7 @@ def run(options: argparse.Namespace) -> Output:
         "open_period": labels[number] if number < len(labels) else None,
         "scheduled": study.periods.close != "marker",
         "due": _due(study, number + 1),
+        "held": held,
         "waits_for": waits,
         "processes": [process.as_dict() for process in processes],
         "last_closed": labels[number - 1] if number else None,

@@ -16,20 +16,27 @@ from stream_dp.study import Study
 from stream_dp.study.topics import CLOSES, REPORTS
 
 from ..deployment import Deployment
+from ..journal.gate_entries import open_gate
 from ..journal.journal import Entry, closes
 from .binding import bind
 from .following import READ_AT_ONCE, following
 
 MARKER = "stream-dp-close"
 MARKED_STUDY = "stream-dp-study"  # the header that names the study of a marker
+DESPITE_GATE = "stream-dp-despite-gate"  # the header of a marker that closes a held period
 
 
-def close_marker(number: int, partition: int, study: Study | None = None) -> Record:
+def close_marker(
+    number: int, partition: int, study: Study | None = None, *, despite_gate: bool = False
+) -> Record:
     """The marker that closes every period up to `number`, for one partition.
 
     study: which the marker names, so that it closes a period of no other study.
+    despite_gate: whether it closes period `number` where the gate holds that period.
     """
     headers: Headers = ((MARKER, str(number).encode()),)
+    if despite_gate:
+        headers += ((DESPITE_GATE, b"1"),)
     if study is not None:
         headers += ((MARKED_STUDY, study_mark(study)),)
     return Record(REPORTS, None, headers=headers, partition=partition)
@@ -85,24 +92,43 @@ class FoundMarkers:
     marks: by partition, the last period that a marker closes.
     marked: by partition, when that marker was appended, in milliseconds.
     foreign: the name of another study whose marker was found since the last close; else empty.
+    held: the period that a gate holds, which only markers despite the gate close; else 0.
+    despite: the partitions where such a marker was found.
     """
 
     reader: MarkerReader
     marks: dict[int, int]
     marked: dict[int, int] = field(default_factory=dict)
     foreign: str = ""
+    held: int = 0
+    despite: set[int] = field(default_factory=set)
 
     @classmethod
     def at(cls, study: Study, entry: Entry) -> FoundMarkers:
         """Returns the markers below the cut of a journal entry that closes a period."""
         return cls(MarkerReader.of(study), entry.marks, entry.marked)
 
+    @classmethod
+    def at_gate(cls, study: Study, gate: Entry) -> FoundMarkers:
+        """Returns the markers below the cut of the input that a gate counted."""
+        counted = gate.gate.counted
+        found = cls(MarkerReader.of(study), dict(counted.marks), dict(counted.marked))
+        if gate.gate.held and gate.gated is not None:
+            found.hold(gate.gated)
+        return found
+
+    def hold(self, number: int) -> None:
+        """Notes that the gate holds a period."""
+        self.held, self.despite = number, set()
+
     def missing(self, number: int) -> list[int]:
-        """Returns the partitions without a marker for period `number` or later."""
+        """Returns the partitions without a marker that closes period `number`."""
+        if number == self.held:
+            return [partition for partition in self.marks if partition not in self.despite]
         return [partition for partition, mark in self.marks.items() if mark < number]
 
     def find(self, records: Sequence[Stored], number: int) -> Positions:
-        """Finds the first marker for period `number` or later in the other partitions.
+        """Finds the first marker that closes period `number` in the other partitions.
 
         records: the next ones of their partitions.
 
@@ -113,11 +139,21 @@ class FoundMarkers:
         for row in columns.empty():
             record = columns[row]
             self.foreign = self.reader.foreign(record) or self.foreign
-            closed = self.reader.closed_by(record)
-            if closed >= number > self.marks[record.partition]:
-                self.marks[record.partition] = closed
-                self.marked[record.partition] = record.time
-                cuts[record.partition] = record.offset + 1
+            closed, partition = self.reader.closed_by(record), record.partition
+            if not closed or partition in cuts or partition not in self.missing(number):
+                continue
+            if number == self.held:
+                # Markers without the word are kept for later periods.
+                self.marks[partition] = max(self.marks[partition], closed)
+                if closed != number or record.header(DESPITE_GATE) != b"1":
+                    continue
+                self.despite.add(partition)
+            elif closed >= number:
+                self.marks[partition] = closed
+            else:
+                continue
+            self.marked[partition] = record.time
+            cuts[partition] = record.offset + 1
         return cuts
 
 
@@ -144,10 +180,10 @@ def has_close_markers(
     number = 1 if last is None else last.number + 1
     marks = dict.fromkeys(info.first, 0) if last is None else last.marks
     markers = FoundMarkers(MarkerReader.of(study), marks)
-    waiting = {
-        p: info.first[p] if last is None else max(info.first[p], last.cut[p])
-        for p in markers.missing(number)
-    }
+    begin = info.first if last is None else last.cut
+    if (gate := open_gate(entries)) is not None:
+        markers, begin = FoundMarkers.at_gate(study, gate), gate.gate.counted.cut
+    waiting = {p: max(info.first[p], begin[p]) for p in markers.missing(number)}
     ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
     while waiting:
         try:
@@ -169,10 +205,12 @@ def hides_records(log: Log, partitions: Iterable[int]) -> bool:
     return any(stable[p] < ends[p] for p in partitions)
 
 
-def send_close_markers(deployment: Deployment, number: int) -> None:
+def send_close_markers(deployment: Deployment, number: int, *, despite_gate: bool = False) -> None:
     """Sends markers that close every period up to `number` to all partitions.
 
     Where periods are closed in parts, a record before them says where to look for them.
+
+    despite_gate: whether they close the period that the gate holds.
     """
     in_parts = deployment.run.engine != "here"
     study = deployment.study
@@ -182,7 +220,7 @@ def send_close_markers(deployment: Deployment, number: int) -> None:
         if in_parts:
             announce_markers(log, number)
         partitions = range(log.describe(REPORTS).partitions)
-        log.append(close_marker(number, partition, study) for partition in partitions)
+        log.append(close_marker(number, p, study, despite_gate=despite_gate) for p in partitions)
 
 
 class Announced(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 Entry 0 (genesis) binds the study to its input. It holds the key of the hash of ids, and the study's
 design: the mechanisms' computations in floats, once for every machine. Every other entry closes a
-period, publishes the result of a batch job, names another key of signatures, or notes new files of
-the logs. An entry holds the exact records to be published, signatures included, so that publishing,
-at once or after a crash, only copies them.
+period, has the gate of the next one, publishes the result of a batch job, names another key of
+signatures, or notes new files of the logs. An entry holds the exact records to be published,
+signatures included, so that publishing, at once or after a crash, only copies them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ..jobs.job_records import Job, SnapshotFile
 from .journal_heads import (
     ChargeHead,
     CloseHead,
+    GateHead,
     GenesisHead,
     Head,
     JobHead,
@@ -133,7 +134,19 @@ class Entry:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        return tuple(Charge(c.release, self.number, Fraction(c.rho)) for c in self.head.charges)
+        period = self.gated or self.number
+        return tuple(Charge(c.release, period, Fraction(c.rho)) for c in self.head.charges)
+
+    @property
+    def gated(self) -> int | None:
+        """The period whose gate the entry has; None for other entries."""
+        return self.number + 1 if isinstance(self.head, GateHead) else None
+
+    @property
+    def gate(self) -> GateHead:
+        """The head of an entry with a gate."""
+        assert isinstance(self.head, GateHead)
+        return self.head
 
     @property
     def published(self) -> list[str]:
@@ -322,14 +335,21 @@ def read_heads(log: Log) -> list[Entry]:
 
 
 def _in_order(entries: list[Entry]) -> list[Entry]:
-    """The entries. Raises Inconsistent unless each closes the next period or ends a job."""
+    """The entries. Raises Inconsistent unless each closes the next period or ends a job.
+
+    Before the close of a period there is at most one gate of it.
+    """
     begun: set[str] = set()
-    closed = -1
+    closed, gated = -1, 0
     for index, entry in enumerate(entries):
         result_of = entry.result_of
         if isinstance(entry.head, PlacedHead | KeyHead):
             continue
-        if result_of is None:
+        if isinstance(entry.head, GateHead):
+            if entry.number != closed or gated > closed:
+                raise Inconsistent(f"journal: entry {index} has the gate of period {entry.gated}")
+            gated = closed + 1
+        elif result_of is None:
             closed += 1
             if entry.number != closed:
                 raise Inconsistent(f"journal: entry {index} closes period {entry.number}")
@@ -344,19 +364,6 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 def closes(entries: Sequence[Entry]) -> list[Entry]:
     """Genesis, and the entries that close a period: entry n closes period n."""
     return [entry for entry in entries if entry.closes]
-
-
-def certified_charges(entry: Entry, study: Study) -> tuple[Charge, ...]:
-    """The charges that certificates count after the entry's publication.
-
-    The charge of a data set is in the close that begins its job, but counts only with the job's
-    result: an abandoned job publishes nothing.
-    """
-    if not isinstance(entry.head, ResultHead):
-        return tuple(c for c in entry.charges if study.batch(c.release) is None)
-    batch = study.batch(entry.head.release)
-    assert batch is not None
-    return (Charge(batch.name, entry.number, study.schedule(batch)[entry.number].rho),)
 
 
 def outstanding(entries: Sequence[Entry]) -> list[Job]:

@@ -13,9 +13,11 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
+from stream_dp.study.period_gate import gate_charges
 from stream_dp.study.topics import RELEASES
 
-from .journal import Entry, closes
+from .gate_entries import gates
+from .journal import Entry
 
 
 def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
@@ -58,11 +60,17 @@ def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> L
             f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
             f" {first.partitions}; the number cannot change during a study"
         )
-    ledger = plan.ledger()
-    for entry in closes(entries)[1:]:
-        if entry.charges != plan.charges(entry.number):
+    ledger, drawn = plan.ledger(), gates(entries)
+    for entry in entries[1:]:
+        number = entry.gated or entry.number
+        planned = () if entry.gated is None else gate_charges(plan.study, ledger, number)
+        if entry.closes:
+            planned = plan.charges(number)
+            if plan.study.gate is not None and number not in drawn:
+                raise Inconsistent(f"journal: period {number} was closed without its gate")
+        if entry.charges != planned:
             raise Inconsistent(
-                f"journal: period {entry.number} was charged otherwise than the plan says; run the"
+                f"journal: period {number} was charged otherwise than the plan says; run the"
                 " version of stream-dp that wrote it"
             )
         ledger = ledger.charge(*entry.charges)

@@ -18,7 +18,7 @@ from stream_dp.privacy.ledger import Charge
 
 from ..jobs.job_records import Job, SnapshotFile
 
-GENESIS, CLOSE, RESULT, PLACED, KEY = "genesis", "close", "result", "placed", "key"
+GENESIS, CLOSE, RESULT, PLACED, KEY, GATE = "genesis", "close", "result", "placed", "key", "gate"
 
 
 class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,7 +119,28 @@ class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
     signer: str
 
 
-Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead | KeyHead
+class CountedInput(msgspec.Struct, frozen=True):
+    """The input that the gate of a period counts.
+
+    cut: by partition, the position where it ends.
+    marks: by partition, the last period that a marker below the cut closes.
+    marked: by partition, the append time of that marker, in milliseconds.
+    """
+
+    cut: dict[int, int]
+    marks: dict[int, int]
+    marked: dict[int, int]
+
+
+class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
+    """The head of an entry with the gate of the period after `number`, the last closed one."""
+
+    counted: CountedInput
+    people: int  # the noisy count
+    held: bool
+
+
+Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead | KeyHead | GateHead
 
 
 def head_of(message: Message) -> Head:

@@ -17,6 +17,8 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.log.log import LogError, Missing
 from stream_dp.planning.plan import Plan
+from stream_dp.privacy.ledger import Charge
+from stream_dp.study.period_gate import GATE, period_gate
 
 from ..deployment import Deployment
 from ..journal import journal, journal_checks
@@ -89,8 +91,12 @@ def _plan(plan: Plan, last: str | None) -> tuple[tuple[str, str, str], ...]:
     """The planned charge of each period, and whether the charge was made."""
     periods, rows = plan.study.periods, []
     closed = 0 if last is None else periods.numbers[last]
+    gate = period_gate(plan.study)
+    gates = () if gate is None else (Charge(GATE, 0, gate.rho),)
     for number, label in enumerate(periods.labels, 1):
-        charges = "; ".join(f"{c.release} {float(c.rho):.6g}" for c in plan.charges(number))
+        charges = "; ".join(
+            f"{c.release} {float(c.rho):.6g}" for c in (*gates, *plan.charges(number))
+        )
         rows.append((label, charges or "none", "charged" if number <= closed else "planned"))
     return tuple(rows)
 
@@ -107,7 +113,7 @@ def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, s
         (
             entry.message.index,
             type(entry.head).__name__.removesuffix("Head").lower(),
-            study.periods.labels[entry.number - 1] if entry.number else "-",
+            study.periods.labels[number - 1] if (number := entry.gated or entry.number) else "-",
             entry.message.hash,
         )
         for entry in entries[-_LATEST:][::-1]

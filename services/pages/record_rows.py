@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from stream_dp.client import PublicLog
+from stream_dp.release.certificate import Certificate
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.release.published_panels import PanelCertificate
 from stream_dp.release.published_tables import BatchCertificate
 from stream_dp.release.sizes_certificate import SizesCertificate
 from stream_dp.study import Family
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.period_gate import GATE, period_gate
 
 from .charts import budget, wide_and_narrow
 from .marks import Chart
@@ -69,6 +71,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
             "eps so far",
             f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta {delta}",
         ),
+        *_gate_rows(certificate),
         ("Noise", noise),
         ("Synthetic rows", size),
         (notes_heading, notes or "none"),
@@ -76,6 +79,15 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
         ("Its hash", release.message.hash),
         ("The one before", release.message.previous),
     )
+
+
+def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    gate, unit = certificate.gate, certificate.unit
+    if gate is None:
+        return ()
+    decision = "held, and closed by an operator" if gate.held else "closed by itself"
+    count = f"{gate.people:,} {unit}s of earlier periods answer, by a noisy count"
+    return (("Gate", f"{decision}: {count}; at least {gate.least:,} close a period"),)
 
 
 def _panel_rows(certificate: PanelCertificate) -> tuple[str, str, str]:
@@ -144,6 +156,9 @@ def budget_charts(public: PublicLog) -> tuple[Chart, ...]:
             if release.certificate.release == name:
                 charges[numbers[release.certificate.period] - 1] += float(release.certificate.rho)
         spent[name] = charges
+    if (gate := period_gate(public.study)) is not None:
+        last = max((release.certificate.number for release in public.published), default=0)
+        spent[GATE] = [float(gate.rho) * (n <= last) for n in range(1, len(labels) + 1)]
     epsilons = [""] * len(labels)
     for release in public.published:
         certificate = release.certificate

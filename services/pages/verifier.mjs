@@ -2,6 +2,7 @@
 // stream-dp is used. Under Node: `node verifier.mjs FILE [--key KEY] [--head HASH]`; in a page: see the end.
 
 const START = "0".repeat(64);
+const GATE = Symbol("the gate's charges");
 const SEEDED = "SEEDED SIMULATION: repeatable, NOT PRIVATE";
 const FAR = 2 ** 50, MOST = 1e15; // above these a number counts neither places nor people
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -429,7 +430,8 @@ function declaration(first) {
   const named = (list) => isList((r) => isObject(r) && isText(r.name) && isText(r.kind) && fraction(r.rho))(list);
   const sound = first.head.type === "stream-dp.study" && first.parts.every(([name]) => /^plan(\/[^/]*)?$/.test(name)) && isObject(study)
     && isText(study.name) && isText(study.unit) && ["add_remove", "replace_one", "replace_in_place"].includes(study.neighbours) && isObject(study.attributes)
-    && fraction(study.rho) && fraction(study.delta) && isObject(study.periods) && isWhole(study.periods.count) && named(study.releases) && named(study.batches ?? []);
+    && fraction(study.rho) && fraction(study.delta) && isObject(study.periods) && isWhole(study.periods.count) && named(study.releases) && named(study.batches ?? [])
+    && (study.gate === undefined || (isObject(study.gate) && fraction(study.gate.rho) && fraction(study.gate.least) && isWhole(study.gate.expected ?? study.population?.size)));
   try {
     const numbers = new Map(labels(study.periods).map((label, i) => [label, i + 1]));
     if (sound && numbers.size === study.periods.count) return { study, numbers, declared: new Map([...study.releases, ...(study.batches ?? [])].map((r) => [r.name, r])) };
@@ -493,10 +495,26 @@ function released(message, { study, numbers, declared }, plan) {
     const holds = name === "rho_total" || name === "delta" ? compare(fraction(head[name]), fraction(value)) === 0 : value !== undefined && same(head[name], value);
     if (!holds) refuse(index, `its certificate's ${name} is not what the study declares`);
   }
+  if (!isGate(head.gate, gateOf(study))) refuse(index, "its certificate's gate is not what the study declares");
   let fault;
   try { fault = CHECKS[type](head, parts, { study, numbers, declared: release, stated }); } catch (error) { fault = error.message; }
   if (fault) refuse(index, `${head.release} at ${head.period}: ${fault}`);
   return { index, certificate: head };
+}
+
+/** The gate of a study's periods, as a certificate states it, but for the count and what follows; null without. */
+function gateOf(study) {
+  if (!study.gate) return null;
+  const rho = fraction(study.gate.rho), share = fraction(study.gate.least), expected = BigInt(study.gate.expected ?? study.population?.size ?? 0);
+  const [n, d] = [rho[0], rho[1] * BigInt(study.periods.count)];
+  return { rho: [n, d], variance: [d, 2n * n], least: Number((share[0] * expected + share[1] - 1n) / share[1]) };
+}
+
+/** Whether a certificate's gate is the study's. */
+function isGate(stated, gate) {
+  if (!gate || !stated) return !gate && !stated;
+  return isObject(stated) && Number.isSafeInteger(stated.people) && stated.least === gate.least && stated.held === stated.people < gate.least
+    && ["rho", "variance"].every((name) => fraction(stated[name]) && compare(fraction(stated[name]), gate[name]) === 0);
 }
 
 /** The budget, the statements and the growth of panels. Returns lines. */
@@ -506,15 +524,23 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
   const spent = () => {
     const strata = new Map(), plain = [];
     for (const [name, rho] of costs) {
-      const [stratum] = Object.entries(declared.get(name).where ?? {});
+      const [stratum] = Object.entries(declared.get(name)?.where ?? {});
       if (!stratum) { plain.push(rho); continue; }
       const values = strata.get(stratum[0]) ?? strata.set(stratum[0], new Map()).get(stratum[0]);
       values.set(String(stratum[1]), add(values.get(String(stratum[1])) ?? [0n, 1n], rho));
     }
     return total([...plain, ...[...strata.values()].map((values) => [...values.values()].reduce((a, b) => (compare(a, b) > 0 ? a : b)))]);
   };
+  const gate = gateOf(study), gates = new Map();
+  let gated = 0;
   for (const one of releases) {
     const c = one.certificate;
+    if (gates.has(c.number) && !same(gates.get(c.number), c.gate)) why(one, "its gate is not that of another certificate of its period");
+    if (gate) {
+      gates.set(c.number, c.gate);
+      gated = Math.max(gated, c.number);
+      costs.set(GATE, [gate.rho[0] * BigInt(gated), gate.rho[1]]);
+    }
     costs.set(c.release, add(costs.get(c.release) ?? [0n, 1n], fraction(c.rho)));
     if (compare(spent(), whole) > 0) why(one, "over the budget");
     if (c.study_hash !== plan.hash) why(one, "of another study");

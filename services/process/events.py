@@ -30,6 +30,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "close-awaited": Kind("info", "The open period waits for `stream-dp close`."),
     "time-awaited": Kind("info", "The open period waits for its time, or for clocks to agree."),
+    "period-held": Kind("warning", "The gate holds the open period for the operator's decision."),
     "sender-awaited": Kind("warning", "The open period waits for a sender's open transaction."),
     "role-lost": Kind("warning", "Another releaser has this one's role; it waits for its end."),
     "period-closed": Kind("info", "A period is closed and its releases are decided."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -12,7 +12,8 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
-from ..journal.journal import ClosedInput
+from ..journal.journal import ClosedInput, Entry
+from ..journal.journal_heads import CountedInput
 from ..process.events import Event
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
@@ -71,13 +72,18 @@ class Ending:
             return Event("time-awaited", f"{label} closes {moment}", label)
         return self.log.cut(REPORTS, time)
 
-    def marker_awaited(self, number: int, *, obstructed: bool, foreign: str) -> Event:
+    def marker_awaited(
+        self, number: int, *, obstructed: bool, foreign: str, held: bool = False
+    ) -> Event:
         """The event that a period awaits before its marker.
 
+        held: whether the gate holds the period.
         obstructed: whether a sender's open transaction hides records.
         foreign: the name of another study whose marker was refused; else empty.
         """
         label = self.periods.labels[number - 1]
+        if held:
+            return held_event(self.file, label)
         if obstructed:
             message = f"{label} waits for a sender's open transaction: what was sent after it"
             message += " began, a stream-dp close among it, is read when it ends"
@@ -94,6 +100,12 @@ class Ending:
         return Event("sender-awaited", message, label)
 
 
+def held_event(file: str, label: str) -> Event:
+    """The event that a held period awaits. file: the study file."""
+    message = f"{label} is held by [study.gate]: send what is missing, then decide:"
+    return Event("period-held", f"{message} stream-dp close {file} {label} --despite-gate", label)
+
+
 @dataclass
 class Here:
     """The input is read, and the population of everybody closed, in this process.
@@ -106,7 +118,14 @@ class Here:
     snapshots: Snapshots
     facts: Facts
     at: Callable[[str], None]
+    gate: InitVar[Entry | None] = None
     _cut: Positions | None = field(default=None, init=False)  # of the open period, once it is known
+
+    def __post_init__(self, gate: Entry | None) -> None:
+        if gate is not None:
+            self.inputs.read_to_gate(self.ending.study, gate)
+            if not gate.gate.held:
+                self._cut = dict(gate.gate.counted.cut)
 
     @property
     def marked(self) -> Mapping[int, int]:
@@ -117,14 +136,18 @@ class Here:
         return False
 
     def advance(self, number: int, wait: float) -> Event | bool:
-        if self.ending.scheduled(number):
-            return self._to_time(number, wait)
         inputs = self.inputs
+        held = inputs.markers.held == number
+        if self.ending.scheduled(number) and not held:
+            return self._to_time(number, wait)
         if inputs.markers.missing(number):
             idle = inputs.fold_to_marker(number, wait)
             if inputs.markers.missing(number):
                 waits = self.ending.marker_awaited(
-                    number, obstructed=inputs.obstructed, foreign=inputs.markers.foreign
+                    number,
+                    obstructed=inputs.obstructed,
+                    foreign=inputs.markers.foreign,
+                    held=held,
                 )
                 return idle and waits
         self._cut = dict(inputs.positions)
@@ -138,8 +161,24 @@ class Here:
                 time = self.ending.periods.close_time(number)
                 assert time is not None
                 return self.inputs.fold_before(time, wait) and cut
-            self._cut = cut
+            # The operator may have closed the last period after this one's time.
+            self._cut = {p: max(o, self.inputs.positions[p]) for p, o in cut.items()}
         return self.inputs.fold_to(self._cut, wait) or self.ending.senders_awaited(number)
+
+    def counted(self) -> CountedInput:
+        """The input of the period that can close."""
+        assert self._cut is not None
+        markers = self.inputs.markers
+        return CountedInput(dict(self._cut), dict(markers.marks), dict(markers.marked))
+
+    def returning(self) -> int:
+        """Counts, once the period can close, the people whom its gate counts."""
+        return self.inputs.population.returning()
+
+    def hold(self, number: int) -> None:
+        """Keeps the period open until the operator closes it despite its gate."""
+        self._cut = None
+        self.inputs.markers.hold(number)
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
         inputs, accepted = self.inputs, self.inputs.population.accounting.accepted

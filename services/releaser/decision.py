@@ -18,16 +18,21 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
-from stream_dp.privacy.ledger import Ledger
+from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.privacy.noise import Draw, NoiseSource
+from stream_dp.release.certificate import GateStatement
 from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
 from stream_dp.study import Release, Study
+from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 from stream_dp.study.topics import RELEASES
 
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import Job, Result
 from ..journal import journal
+from ..journal.certified_charges import certified
+from ..journal.gate_entries import gate_entry
 from ..journal.journal import ClosedInput, Entry
+from ..journal.journal_heads import CountedInput, GateHead
 from ..journal.journal_parts import study_records
 
 _ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
@@ -63,7 +68,7 @@ class ChainEnd:
         hashes = [digest for entry in entries for digest in entry.published]
         ledger = plan.ledger()
         for entry in entries:
-            ledger = ledger.charge(*journal.certified_charges(entry, plan.study))
+            ledger = certified(ledger, entry, plan.study)
         return cls(entries[-1], len(hashes) - 1, hashes[-1], ledger)
 
 
@@ -119,6 +124,30 @@ def draw_noise(
     ]
 
 
+def decide_gate(
+    study: Study, end: ChainEnd, number: int, *, people: int, draw: Draw, counted: CountedInput
+) -> ChainEnd:
+    """Decides the entry with the gate of the open period: the new end of the chain.
+
+    The ledger must already have accepted its charge.
+
+    number: the period.
+    people: the true count. draw: its noise.
+    """
+    gate = period_gate(study)
+    assert gate is not None
+    noisy = people + int(draw.noise[0][0])
+    entry = gate_entry(
+        end.entry.message,
+        number,
+        counted,
+        charge=Charge(GATE, number, gate.rho),
+        people=noisy,
+        held=gate.holds(noisy),
+    )
+    return replace(end, entry=Entry(entry))
+
+
 def decide(
     plan: Plan,
     end: ChainEnd,
@@ -126,6 +155,7 @@ def decide(
     *,
     draws: Sequence[Draw],
     closed_input: ClosedInput,
+    gate: GateHead | None = None,
     simulated: bool,
     signer: SigningKey | None = None,
 ) -> tuple[ChainEnd, tuple[ReleaseState, ...]]:
@@ -136,6 +166,7 @@ def decide(
     end: the end of the chain before the entry.
     states: the states of the continual releases, in the study's order.
     draws: by release, the period's noise.
+    gate: of the period; None in a study without.
     simulated: whether the noise is seeded.
     signer: signs the public messages.
     """
@@ -155,6 +186,7 @@ def decide(
         ledger = ledger if charge is None else ledger.charge(charge)
         if step is None:
             continue
+        ledger = ledger.charge(*gate_charges(study, ledger, number))
         cost = Fraction(0) if charge is None else charge.rho
         certificate = panel_certificate(
             study,
@@ -166,7 +198,7 @@ def decide(
             rho=cost,
             spent=ledger.spent,
             simulated=simulated,
-        )
+        ).model_copy(update={"gate": _stated(study, gate)})
         index += 1
         message = build_message(
             index,
@@ -198,10 +230,13 @@ def decide_result(
     result: Result,
     end: ChainEnd,
     *,
+    gate: GateHead | None = None,
     simulated: bool,
     signer: SigningKey | None = None,
 ) -> ChainEnd:
     """Decides the entry that publishes a job's result: the new end of the chain.
+
+    gate: of the job's period; None in a study without.
 
     Raises UserError for data that are no result of this job. Nothing is decided then, and the same
     data are refused each time.
@@ -215,16 +250,20 @@ def decide_result(
         raise UserError("a result does not say how it was fitted")
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
-    ledger = end.certified.charge(job.charge)
+    ledger = end.certified.charge(*gate_charges(study, end.certified, job.period), job.charge)
     try:
-        certificate = JOB_FAMILIES[declared.family].certificate(
-            study,
-            declared,
-            result.parts,
-            provenance,
-            number=job.period,
-            rho=Fraction(job.rho),
-            spent=ledger.spent,
+        certificate = (
+            JOB_FAMILIES[declared.family]
+            .certificate(
+                study,
+                declared,
+                result.parts,
+                provenance,
+                number=job.period,
+                rho=Fraction(job.rho),
+                spent=ledger.spent,
+            )
+            .model_copy(update={"gate": _stated(study, gate)})
         )
         fields = certificate.model_dump(mode="json")
         message = build_message(end.index + 1, end.hash, fields, result.parts)
@@ -235,6 +274,15 @@ def decide_result(
         end.entry.message, job, digest=result.hash, public=public, hashes=[message.hash]
     )
     return ChainEnd(Entry(entry), message.index, message.hash, ledger)
+
+
+def _stated(study: Study, gate: GateHead | None) -> GateStatement | None:
+    """The gate of a period in a certificate."""
+    declared = period_gate(study)
+    if declared is None:
+        return None
+    assert gate is not None
+    return GateStatement.of(declared, gate.people)
 
 
 def _records(

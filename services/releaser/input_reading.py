@@ -18,6 +18,7 @@ from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder, ReadAs
+from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import refuse_cells, refuse_records
@@ -122,6 +123,11 @@ class Inputs:
         self._decoder.repeat(entry.read_as)
         self.fold_to(entry.cut, replay=True)
 
+    def read_to_gate(self, study: Study, gate: Entry) -> None:
+        """Reads the input again that the gate of the open period counted. Raises Inconsistent."""
+        self.fold_to(gate.gate.counted.cut, replay=True)
+        self.markers = FoundMarkers.at_gate(study, gate)
+
     def _beyond(self, cut: Positions) -> bool:
         """Whether a cut is beyond the end of the topic."""
         ends = self._log.cut(REPORTS, NEVER)
@@ -204,7 +210,7 @@ class Inputs:
 
     def close_period(self) -> ReadAs | None:
         """How the closing period's records were read; None for plain reports."""
-        self.markers.foreign = ""
+        self.markers.foreign, self.markers.held = "", 0
         return self._decoder.close_period()
 
     def refuse(self, refused: Cells, reason: Reason) -> None:

@@ -65,6 +65,7 @@ class ConfidentialMetrics(Collector):
                 facts.close_due,
             ),
             "open_period": ("The period that is open.", facts.open_period),
+            "period_held": ("1 while the gate holds the period for the operator.", facts.held),
             "cells_pending": ("Cells that wait for their period's close.", cells.pending),
             "closed_period_accepted_cells": (
                 "Cells accepted in the last period that was closed.",

@@ -27,6 +27,7 @@ from ..intake.markers import FoundMarkers
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..intake.schema_source import decoder_maker, shape_reader
 from ..journal import journal
+from ..journal.gate_entries import open_gate
 from ..journal.genesis import genesis
 from ..journal.journal import Entry
 from .input_reading import Inputs
@@ -104,6 +105,8 @@ def preview(deployment: Deployment, number: int) -> Preview:
         closes = journal.closes(entries) or [_unbegun(study, log)]
         copy = _Copy(log, Placing(study, shape_reader(deployment)))
         inputs, last_closed = _at_last_cut(deployment, cast(Log, copy), closes)
+        if (gate := open_gate(entries)) is not None:
+            inputs.read_to_gate(study, gate)
         copy.rejected = no_rejections()  # those of earlier periods are not this close's
         periods, unread = [], sum(copy.ends[p] - o for p, o in inputs.positions.items())
         with tqdm(total=unread, desc="counting", unit=" reports", disable=None, leave=False) as bar:

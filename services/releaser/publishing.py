@@ -11,7 +11,8 @@ from stream_dp.log.message import Message
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 
-from ..journal.journal import Entry, certified_charges
+from ..journal.certified_charges import certified, certified_charges
+from ..journal.journal import Entry
 from ..process.events import KEY_CHANGED, Event, Tell
 from .answer_topic import AnswerTopic
 from .clocks import Clocks
@@ -56,7 +57,7 @@ class Publisher:
 
     def _show(self, entry: Entry, index: int) -> None:
         """Sets the public facts to the facts of an entry. index: of the entry's last message."""
-        self.certified = self.certified.charge(*certified_charges(entry, self.study))
+        self.certified = certified(self.certified, entry, self.study)
         self.facts.released = max(entry.number, self.facts.released or 0)
         self.facts.marked = {}
         if index > self.facts.published.index:

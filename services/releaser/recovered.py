@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from stream_dp.privacy.ledger import Ledger
 
 from ..aggregator.manifests import keep_files
+from ..journal.journal_heads import GateHead
 from ..process.heartbeats import Pulse
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
@@ -26,6 +27,7 @@ class Recovered:
     states: of the continual releases after the last close.
     population_files: names of the population's snapshots on disk, the newest last.
     jobs: the batch jobs; None without batch releases.
+    gates: by period, the gate that the journal holds.
     pulse: the heartbeats of this process; they notice another process in its role.
     lookout: for missing processes.
     """
@@ -39,6 +41,7 @@ class Recovered:
     snapshots: Snapshots
     population_files: list[str]
     jobs: Jobs | None
+    gates: dict[int, GateHead]
     pulse: Pulse
     lookout: Lookout
 

@@ -2,7 +2,7 @@
 
 The steps of a period, by the numbers of docs/index.md:
 
-1. Read the input up to the period's cut.
+1. Read the input up to the period's cut, past the gate if the study has one.
 2. Close the population at the cut.
 3. Write a snapshot of it, and one for each batch job that the close begins.
 4. Charge the ledger.
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from stream_dp.errors import UserError
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Fenced, Log, Writer
 from stream_dp.log.message import Message
@@ -37,6 +38,7 @@ from ..groups.place_table import PlacesTable
 from ..groups.roster import Members, Roster
 from ..jobs.job_records import Job, Result
 from ..journal import journal, journal_checks
+from ..journal.gate_entries import gates, open_gate
 from ..journal.journal import Entry
 from ..journal.witness import Sight, owned_witness
 from ..process import events
@@ -53,12 +55,11 @@ from .decision import ChainEnd
 from .lookout import Lookout
 from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
 from .parts_input import Aggregation, InParts
+from .period_reading import POLL, SOON, PeriodReading
 from .publishing import Publisher
 from .recovered import Recovered
 from .released import released_panels
 from .releaser_facts import Facts
-
-_POLL, _SOON = 0.5, 0.1  # seconds between checks, in general and while only jobs are waited for
 
 
 @dataclass
@@ -143,10 +144,14 @@ class Releaser:
             self.facts.recovered = True
             self.at("recovered")
             plan, periods = self.plan, self.plan.study.periods
+            reading = PeriodReading(
+                *(plan.study, self.source, self.facts, self.tell, self.at, self.stop),
+                meanwhile=self._publish_results,
+            )
             for number in range(run.number, periods.count + 1):
                 self.facts.open_period = number
-                # 1. Read the input up to the period's cut.
-                if not self._read_to_cut(number, run, until_idle):
+                # 1. Read the input up to the period's cut, past the gate if the study has one.
+                if not reading.to_close(number, run, until_idle):
                     return False
                 self.facts.marked = dict(run.period_input.marked)
                 self.at("cut")
@@ -164,6 +169,7 @@ class Releaser:
                     run.states,
                     draws=draws,
                     closed_input=closed_input,
+                    gate=run.gates.get(number),
                     simulated=self.source.simulated,
                     signer=self.signer,
                 )
@@ -216,7 +222,7 @@ class Releaser:
             tell=self.tell,
             at=self.at,
             stop=self.stop,
-            poll=_POLL,
+            poll=POLL,
             certified=self.plan.ledger(),
             meanwhile=pulse.require,
             answers=AnswerTopic(study, self.public, public) if self.estimates else None,
@@ -240,7 +246,9 @@ class Releaser:
         closes = journal.closes(entries)
         snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
         snapshots.prepare()
-        period_input, members = self._period_input(closes, groups, snapshots, stack)
+        period_input, members = self._period_input(
+            closes, open_gate(entries), groups, snapshots, stack
+        )
         panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
@@ -252,6 +260,7 @@ class Releaser:
             snapshots=snapshots,
             population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
             jobs=None,
+            gates={number: entry.gate for number, entry in gates(entries).items()},
             pulse=pulse,
             lookout=Lookout(self.log, self.facts),
         )
@@ -299,6 +308,7 @@ class Releaser:
         def decide(job: Job, result: Result) -> ChainEnd:
             return decision.decide_result(
                 *(self.plan.study, job, result, run.journal.end),
+                gate=run.gates.get(job.period),
                 simulated=self.source.simulated,
                 signer=self.signer,
             )
@@ -325,19 +335,22 @@ class Releaser:
                 reported = jobs
             run.keep_working()
             idle = until_idle and not run.jobs.busy
-            if idle or self.stop.wait(_SOON if until_idle else _POLL):
+            if idle or self.stop.wait(SOON if until_idle else POLL):
                 return False
         return True
 
     def _period_input(
         self,
         closes: list[Entry],
+        gate: Entry | None,
         groups: Roster | PlacesTable | None,
         snapshots: Snapshots,
         stack: ExitStack,
     ) -> tuple[PeriodInput, Members | PlacesTable | None]:
-        """The input at the last cut, and the members of groups or the places."""
+        """The input at the last cut or the open gate's, and the members of groups or the places."""
         study = self.plan.study
+        if study.gate is not None and self.aggregation is not None:
+            raise UserError("run.engine: the releaser itself closes a study with [study.gate]")
         ending = Ending(study, self.log, self._clocks, self.file)
         if self.aggregation is None:
             inputs, members = recovery.recovered_inputs(
@@ -347,7 +360,7 @@ class Releaser:
                 at=self.at,
                 decoder_of=self.decoder,
             )
-            return Here(inputs, ending, snapshots, self.facts, self.at), members
+            return Here(inputs, ending, snapshots, self.facts, self.at, gate), members
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
         return InParts(
@@ -372,29 +385,3 @@ class Releaser:
         writer.commit(journal.journal_records(entry, self.plan.study))
         entries.append(Entry(entry))
         self.at(step)
-
-    def _read_to_cut(self, number: int, run: Recovered, until_idle: bool) -> bool:
-        """Reads until period `number` can close; False if asked to stop before that."""
-        reported: Event | None = None
-        while not self.stop.is_set():
-            run.watch()
-            self._publish_results(run)
-            wait = 0 if until_idle or reported is None else _POLL
-            waits = run.period_input.advance(number, wait)
-            if waits is True:
-                self.facts.wait(None)
-                return True
-            if isinstance(waits, Event):
-                self.facts.wait(waits, run.period_input.marked)
-                if reported != waits:
-                    self.tell(waits)
-                    reported = waits
-                if until_idle and (
-                    run.period_input.busy or (run.jobs is not None and run.jobs.busy)
-                ):
-                    self.stop.wait(_SOON)
-                elif until_idle:
-                    if run.jobs is not None and (jobs := run.jobs.left()):
-                        self.tell(outstanding(f"batch jobs that are outstanding: {jobs}"))
-                    return False
-        return False

@@ -157,12 +157,17 @@ class Facts:
             self.waiting = Waiting(event.name, event.message, since)
 
     @property
+    def held(self) -> bool:
+        """Whether the gate holds the open period."""
+        return self.waiting is not None and self.waiting.event == "period-held"
+
+    @property
     def close_due(self) -> float | None:
         """The time from which the open period can be closed, in Unix seconds.
 
         None if the period waits for the operator.
         """
-        if not 0 < self.open_period <= self.study.periods.count or self.paused:
+        if not 0 < self.open_period <= self.study.periods.count or self.paused or self.held:
             return None
         time = self.study.periods.close_time(self.open_period)
         ordered = self.waiting is not None and self.waiting.event == "aggregator-awaited"

@@ -41,6 +41,9 @@ from stream_dp.study import (
 )
 from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
+from stream_dp.study.period_gate import GATE, gate_charges
+
+from .gate_plan import gate_facts, gate_warnings, gate_words
 
 _MOST_DEVIATION = 10**6
 _MOST_ROWS = 2 * 10**8
@@ -131,13 +134,16 @@ class Plan:
         ledger = self.ledger()
         try:
             for number in range(1, self.study.periods.count + 1):
-                ledger = ledger.charge(*self.charges(number))
+                gates = gate_charges(self.study, ledger, number)
+                ledger = ledger.charge(*gates, *self.charges(number))
         except BudgetExceeded as error:
             raise UserError(f"releases: {error}") from None
 
     @property
     def total(self) -> Fraction:
         costs = {p.release.name: sum(p.charges, Fraction(0)) for p in self.releases}
+        if self.study.gate is not None:
+            costs[GATE] = self.study.gate.rho
         return composed_cost(self.study.strata, costs)
 
     def ledger(self) -> Ledger:
@@ -145,7 +151,7 @@ class Plan:
         return Ledger(self.study.rho, self.study.strata)
 
     def charges(self, period: int) -> tuple[Charge, ...]:
-        """The charges of a period (from 1), in the order of the study's releases."""
+        """The charges of a period's close, from 1, in the order of the study's releases."""
         return tuple(
             Charge(p.release.name, period, p.charges[period - 1])
             for p in self.releases
@@ -168,7 +174,7 @@ class Plan:
                 " that probability the eps is not kept; take far less than 1 in the number of"
                 " people, such as 1e-6"
             )
-        return tuple(lines)
+        return *lines, *gate_warnings(study)
 
     def as_dict(self) -> Json:
         study = self.study
@@ -180,6 +186,7 @@ class Plan:
             "guarantee": relation_words(study),
             "invariants": invariants_words(study),
             "periods": list(study.periods.labels),
+            **({} if study.gate is None else {"gate": gate_facts(study)}),
             "releases": [
                 {
                     "name": p.release.name,
@@ -236,6 +243,7 @@ class Plan:
             ]
         spare = study.rho - self.total
         lines += [
+            *gate_words(study),
             "",
             f"total rho: {self.total} = {float(self.total):.6g} of {float(study.rho):.6g} declared"
             + (f"; {float(spare):.6g} is not planned for" if spare else ""),

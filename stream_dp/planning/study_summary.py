@@ -15,6 +15,7 @@ from stream_dp.release.certificate import guess_words, invariants_words, relatio
 from stream_dp.study import Study
 
 from .expected import ExpectedError, last_errors
+from .gate_plan import gate_words
 from .group_errors import LEVEL, GroupError, group_lines, group_table, rule_words
 from .panel_errors import panel_errors
 from .plan import Plan
@@ -96,6 +97,7 @@ class Summary:
                 f"{p.facts['mechanism']}"
                 for p in plan.releases
             ),
+            *([] if exact else gate_words(study)),
             "",
             plan.text() if exact else "every charge as a fraction, all parameters: --exact",
         ]

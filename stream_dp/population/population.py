@@ -144,6 +144,20 @@ class Population:
                 answers += int(np.count_nonzero(final.columns[index].coded))
         return int(np.count_nonzero(final.coded())), answers
 
+    def returning(self) -> int:
+        """Counts the people with an answer for the next period who had a place before it.
+
+        For the first period, everybody with an answer who gets a place counts.
+        """
+        waiting = self.waiting.all()
+        final = FinalCells.of(waiting.take(waiting.period == self.period + 1))
+        answering, known = final.coded(), self.index.find(final.hi, final.lo) >= 0
+        count = int(np.count_nonzero(answering & known))
+        if self.period:
+            return count
+        newcomers = int(np.count_nonzero(answering & ~known))
+        return count + (newcomers if self._room is None else min(newcomers, self._room))
+
     def close(self, room: int | None = None) -> ClosedPeriod:
         """Closes the next period: merges its cells, admits newcomers, updates all people's symbols.
 

@@ -16,6 +16,7 @@ from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.period_gate import PeriodGate
 
 SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
@@ -60,6 +61,34 @@ Epsilon = Annotated[str, Field(pattern=r"^[0-9]{1,30}(\.[0-9]{1,12})?$")]
 WholeNumber = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 
 
+class GateStatement(BaseModel):
+    """The gate of a period: the noisy count that decided whether it closed by itself.
+
+    people: the noisy count. least: the smallest that closes a period.
+    variance: the parameter of the noise.
+    rho: its cost, which `rho_spent` has.
+    held: whether the period was held for the operator, who closed it later.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    people: Annotated[int, Field(ge=-(10**15), le=10**15, strict=True)]
+    least: WholeNumber
+    variance: Exact
+    rho: Exact
+    held: Annotated[bool, Field(strict=True)]
+
+    @classmethod
+    def of(cls, gate: PeriodGate, people: int) -> GateStatement:
+        return cls(
+            people=people,
+            least=gate.least,
+            variance=gate.variance,
+            rho=gate.rho,
+            held=gate.holds(people),
+        )
+
+
 class Certificate(BaseModel):
     """The statement of a release: the guarantee, the cost and the mechanism.
 
@@ -67,7 +96,9 @@ class Certificate(BaseModel):
     parameters: the rest of the release's declaration, as far as its mechanism uses it.
     guarantee, invariants: what is protected, and what is published exactly, in words.
     rho: the cost of this release at this period.
-    rho_spent: the cost of all releases up to this one, itself included.
+    rho_spent: the cost of all releases up to this one, itself included, and of the gates of all
+        periods up to its own.
+    gate: the gate of the period; None in a study without.
     epsilon_spent, epsilon_total: the epsilon of rho_spent and rho_total at `delta` (Bun, Steinke
         2016).
     noise: where it comes from, in words.
@@ -96,6 +127,7 @@ class Certificate(BaseModel):
     epsilon_total: Epsilon
     noise: Text
     code_version: Text
+    gate: Annotated[GateStatement | None, Field(exclude_if=lambda gate: gate is None)] = None
 
     def _repr_html_(self) -> str:
         facts = [

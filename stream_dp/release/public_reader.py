@@ -22,8 +22,10 @@ from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease, 
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.faults import contradictions
+from stream_dp.study.period_gate import period_gate
 
 from .arrow import read_measurements
+from .certificate import GateStatement
 from .published import Published, refusal
 from .published_panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate, read_estimates, read_panel
 from .published_rules import keeps_rules
@@ -166,10 +168,19 @@ def _require_stated(study: Study, certificate: AnyCertificate, **expected: objec
         "rho_total": study.rho,
         "delta": study.delta,
         "number": study.periods.numbers.get(certificate.period),
+        "gate": _gate(study, certificate),
     }
     for name, value in expected.items():
         if getattr(certificate, name) != value:
             raise Inconsistent(f"its certificate's {name} is not what the study declares")
+
+
+def _gate(study: Study, certificate: AnyCertificate) -> GateStatement | None:
+    """The gate of a certificate's period, with the certificate's own noisy count."""
+    gate, stated = period_gate(study), certificate.gate
+    if gate is None:
+        return None
+    return GateStatement.of(gate, 0 if stated is None else stated.people)
 
 
 def _panel_statement(study: Study, declared: Release) -> Statement:

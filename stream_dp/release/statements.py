@@ -12,8 +12,9 @@ from fractions import Fraction
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
+from stream_dp.study.period_gate import gate_charges
 
-from .certificate import SEEDED_NOISE
+from .certificate import SEEDED_NOISE, GateStatement
 from .public_reader import AnyPublished
 from .study_plan import StudyPlan
 
@@ -59,11 +60,14 @@ def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fractio
 
     Raises Inconsistent for a release of another study, over the budget, or with another sum.
     """
-    ledger = Ledger(study.rho, study.strata)
+    ledger, gates = Ledger(study.rho, study.strata), dict[int, GateStatement | None]()
     for release in published:
         certificate = release.certificate
+        if gates.setdefault(certificate.number, certificate.gate) != certificate.gate:
+            raise release.refusal("its gate is not that of another certificate of its period")
+        charge = Charge(certificate.release, certificate.number, certificate.rho)
         try:
-            ledger = ledger.charge(Charge(certificate.release, certificate.number, certificate.rho))
+            ledger = ledger.charge(*gate_charges(study, ledger, certificate.number), charge)
         except (BudgetExceeded, ValueError):
             raise release.refusal("over the budget") from None
         if certificate.study_hash != study.hash:

@@ -28,7 +28,7 @@ from .published_tables import ColumnValues, column_values
 
 PLAN = "plan"  # the part of message 0
 # What a release adds to its plan; and the version that wrote it.
-_OF_A_RELEASE = {"period", "number", "rho", "rho_spent", "epsilon_spent", "code_version"}
+_OF_A_RELEASE = {"period", "number", "rho", "rho_spent", "epsilon_spent", "gate", "code_version"}
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
 _NUMBERS = {"noise_variance", "padding"}

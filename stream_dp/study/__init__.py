@@ -14,6 +14,7 @@ from .group_releases import BatchRelease as BatchRelease
 from .group_releases import Groups as Groups
 from .input_shapes import Input as Input
 from .match_releases import MatchRelease as MatchRelease
+from .period_gate import Gate as Gate
 from .periods import Periods as Periods
 from .periods import Schedule as Schedule
 from .place_releases import Places as Places

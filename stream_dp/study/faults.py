@@ -69,13 +69,16 @@ def section_faults(
     total = sections.rho
     costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
     cost = composed_cost(_strata(releases), {r.name: r.rho for r in releases} | costs)
+    if sections.gate is not None:
+        cost += sections.gate.rho
     if total is not None and cost > total:
+        whose = "their rhos" if sections.gate is None else "their rhos and that of study.gate"
         problems.append(
-            f"releases: their rhos add up to {float(cost):g}, more than study.rho = "
+            f"releases: {whose} add up to {float(cost):g}, more than study.rho = "
             f"{float(total):g}; lower them or raise the total"
         )
     problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
-    return [*problems, *_size_faults(sections)]
+    return [*problems, *_size_faults(sections), *_gate_faults(sections)]
 
 
 def contradictions(study: Study) -> list[str]:
@@ -247,3 +250,18 @@ def _size_faults(sections: Sections) -> list[str]:
     if sections.neighbours in {"replace_one", "replace_in_place"} and population.size is None:
         return [f"study.population.size: is required: {sections.neighbours} makes n public"]
     return []
+
+
+def _gate_faults(sections: Sections) -> Iterator[str]:
+    gate, population = sections.gate, sections.population
+    if gate is None or population is None:
+        return
+    if not sections.attribute_names:
+        yield "study.gate: counts people with an answer, and no attribute is declared: remove it"
+    if gate.expected is None and population.size is None:
+        yield (
+            "study.gate.expected: is required where the number of people is private: declare how"
+            " many of earlier periods answer in a full one"
+        )
+    elif gate.expected and population.size and gate.expected > population.size:
+        yield f"study.gate.expected: is more than study.population.size = {population.size}"

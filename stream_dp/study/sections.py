@@ -10,6 +10,7 @@ from .attribute import Attribute
 from .declared_population import DeclaredPopulation
 from .families import Neighbours
 from .group_releases import Groups
+from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
 from .study import Release, Study, is_panel
@@ -35,6 +36,7 @@ class Sections:
     numbered_releases: tuple[tuple[int, Release | DataSetRelease | None], ...]
     periods: Periods | None
     population: DeclaredPopulation | None
+    gate: Gate | None
     unit: str | None
     neighbours: Neighbours | None
     rho: Fraction | None
@@ -62,6 +64,7 @@ class Sections:
             numbered_releases=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
             periods=study.periods,
             population=study.population,
+            gate=study.gate,
             unit=study.unit,
             neighbours=study.neighbours,
             rho=study.rho,

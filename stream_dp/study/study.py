@@ -27,6 +27,7 @@ from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho, Symbol
 from .group_releases import AnyDataSet, Groups
 from .ids import Ids
+from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
 from .table_releases import DataSetRelease
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 MOST_BINS = 1 << 20
 MOST_TOTALS = 600  # periods of a cumulative release, whose counters grow with their cube
-
 MOST_PRESENCE_WIDTH = 6  # of windows whose residuals also tell who is present
 RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
@@ -128,8 +128,7 @@ class CumulativeRelease(_Release):
     ordered: bool | None = None
     """`true`: the panel's totals of a period are made to fall with b together before each is
     clamped, which is better unless most totals are 0; `false`: each is clamped by itself (Bun et
-    al. 2024, Algorithm 2).
-    `true` where it is not declared."""
+    al. 2024, Algorithm 2). `true` where it is not declared."""
 
 
 class JointRelease(_Release):
@@ -203,6 +202,8 @@ class Study(StudyKeys):
     """`[study.periods]`: the horizon, and when each period closes."""
     population: DeclaredPopulation = DeclaredPopulation()
     """`[study.population]`: how many units there are, where that is public, or a closed cohort."""
+    gate: Gate | None = None
+    """`[study.gate]`: a noisy count that holds periods with too few answers for the operator."""
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
     """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
     person of its own."""
@@ -322,9 +323,8 @@ class Study(StudyKeys):
     def admits_late_entry(self, release: Release) -> bool:
         """Whether people may enter after the first histogram of the release, which omits them.
 
-        Where the number of people is public, all are counted from the start. In a closed cohort
-        nobody enters later. Under a bound (`rows`) those who have not entered yet are counted as
-        absent.
+        Where the number of people is public, all count from the start. In a closed cohort nobody
+        enters later. Under a bound (`rows`) those who have not entered yet count as absent.
         """
         private = self.neighbours == "add_remove" and release.rows is None
         return private and not self.population.closed

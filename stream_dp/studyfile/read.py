@@ -39,6 +39,7 @@ from stream_dp.study.faults import section_faults
 from stream_dp.study.field_types import NAME_PATTERN
 from stream_dp.study.group_releases import Groups, data_set_declaration
 from stream_dp.study.ids import Ids
+from stream_dp.study.period_gate import Gate
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places, SizesRelease
 from stream_dp.study.sections import Sections
@@ -62,8 +63,9 @@ _STUDY_TABLES: tuple[tuple[str, type[BaseModel], Json | None], ...] = (
     ("population", DeclaredPopulation, {}),
     ("ids", Ids, {}),
     ("curator", Curator, None),
+    ("gate", Gate, None),
 )  # of [study], with the table of a file that leaves one out
-_SHARED = ("groups", "places", "periods", "population", "unit", "neighbours", "rho")
+_SHARED = ("groups", "places", "periods", "population", "gate", "unit", "neighbours", "rho")
 _NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {

@@ -28,6 +28,7 @@ FAILED = f'stream_dp_job{{{STUDY},job="j",state="failed"}}'
 RUNNING = f'stream_dp_job{{{STUDY},job="j",state="running"}}'
 LEFT, SPENT = (f"stream_dp_rho_{which}{{{STUDY}}}" for which in ("left", "spent"))
 CLOSE = f"stream_dp_close_due_timestamp_seconds{{{STUDY}}}"
+HELD = f"stream_dp_period_held{{{STUDY}}}"
 WAITS = f'stream_dp_job_waiting_since_timestamp_seconds{{{STUDY},job="j"}}'
 MONITOR, SHOWS = 'up{job="monitor",instance="m"}', "stream_dp_monitor_ready"
 UP = 'up{job="releaser",instance="a"}'
@@ -85,6 +86,8 @@ CASES = [
     Case("CloseWaits", "just due", {CLOSE: "0x20"}, 5, fires=False),
     Case("CloseWaits", "due", {CLOSE: "0x20"}, 8, fires=True, within_ten=True),
     Case("CloseWaits", "closed", {CLOSE: "0x3 stale"}, 20, fires=False),
+    Case("PeriodHeld", "open", {HELD: "0x20"}, 10, fires=False),
+    Case("PeriodHeld", "held", {HELD: "0x5 1x20"}, 6, fires=True),
     Case("JobWaits", "for a while", {WAITS: "0x400"}, 350, fires=False),
     Case("JobWaits", "for hours", {WAITS: "0x400"}, 361, fires=True),
     Case("ReleaserNotReady", "a broker away for a while", {READY: "1x9 0x5 1x30"}, 25, fires=False),

@@ -237,3 +237,44 @@ def test_a_closed_joint_panel_needs_no_rows_with_absences(read):
 )
 def test_any_table_is_refused_in_words(faults, text):
     assert faults(text)
+
+
+GATE = "[study.gate]\nrho = {rho}\nleast = {least}\n\n[study.population]"
+
+
+def gated(rho=0.0001, least=0.5, more="", text=TEXT):
+    text = changed("[study.population]", GATE.format(rho=rho, least=least), text)
+    text = changed("rho = 0.01\n", "rho = 0.0101\n", text)
+    return changed(f"least = {least}\n", f"least = {least}\n{more}\n", text)
+
+
+def test_a_gate_counts_in_the_total_and_in_the_hash(read, faults):
+    study, _ = read(gated())
+    assert study.gate.rho == Fraction(1, 10_000)
+    assert study.hash != read(changed("rho = 0.01\n", "rho = 0.0101\n"))[0].hash
+    (line,) = faults(gated(rho=0.0002))
+    assert line.startswith("releases: their rhos and that of study.gate add up to 0.0102")
+
+
+@pytest.mark.parametrize(
+    ("change", "start"),
+    [
+        ({"least": 1}, "study.gate.least: must lie between 0 and 1"),
+        ({"rho": 0}, "study.gate.rho: must be above 0"),
+        ({"more": "expected = 0"}, "study.gate.expected: must be at least 1"),
+        ({"more": "expected = 30000"}, "study.gate.expected: is more than study.population.size"),
+        ({"more": "extra = 1"}, "study.gate.extra: unknown key; known here are rho, least, exp"),
+    ],
+)
+def test_faults_of_a_gate(faults, change, start):
+    (line,) = faults(gated(**change))
+    assert line.startswith(start)
+
+
+def test_a_gate_of_a_private_number_states_what_it_expects(read, faults):
+    private = changed('"replace_one"', '"add_remove"', changed("size = 23374", ""))
+    private = changed("event = [1]", "event = [1]\nsize_share = 0.1", private)
+    assert any(
+        line.startswith("study.gate.expected: is required") for line in faults(gated(text=private))
+    )
+    assert read(gated(text=private, more="expected = 9"))[0].gate.expected == 9

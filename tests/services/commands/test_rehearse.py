@@ -118,6 +118,15 @@ def test_data_sets_are_rehearsed_or_said_to_be_left_out(
     assert "stream-dp[batch]" in line
 
 
+def test_a_held_period_is_closed_and_shown(tmp_path, capsys, reports):
+    study = written(tmp_path, gate={"rho": 1, "least": 0.5}, rho=3)
+    rows = [row for row in reports.read_text().splitlines() if "2021-02" not in row]
+    reports.write_text("\n".join(rows) + "\n")
+    shown = json_output(capsys, "rehearse", study, reports)
+    assert [r["period"] for r in shown["releases"]] == ["2021-01", "2021-02", "2021-03"]
+    assert shown["held"] == ["2021-02"]
+
+
 def test_refusals(tmp_path, capsys, reports, homes):
     study = written(tmp_path)
     assert "no data sets" in refusal(capsys, 2, "rehearse", study, reports, *homes)
