@@ -24,6 +24,7 @@ CONFIDENTIAL = {
     "stream_dp_ready",
     "stream_dp_start_time_seconds",
     "stream_dp_open_period",
+    "stream_dp_period_held",
     "stream_dp_records_read_total",
     "stream_dp_cells_received_total",
     "stream_dp_cells_accepted_total",
