@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from panel_cases import PANELS
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "paper" / "panels.py"
 SPEC = importlib.util.spec_from_file_location("benchmark_panels", SCRIPT)
@@ -20,7 +21,7 @@ SPEC.loader.exec_module(BENCHMARK)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARK.CASES)
 def test_panels_are_as_much_better_than_the_paper_s_as_aimed_at(name):
-    if name == "submissions" and not BENCHMARK.PANELS.exists():
+    if name == "submissions" and not PANELS.exists():
         pytest.skip("the panel of students is not here")
     lines = list(BENCHMARK.lines(BENCHMARK.CASES[name], 200))
     assert {line.quantity for line in lines} >= set(BENCHMARK.CASES[name].limits)
