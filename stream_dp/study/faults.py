@@ -204,6 +204,11 @@ def _row_faults(
                 ": under add_remove n is private: declare rows = N, a bound on the people,"
                 " or size_share = 0.1, a part of this release's rho that measures n"
             )
+        elif closed and release.rows is not None and share is not None:
+            yield (
+                ": in a closed cohort nobody enters later, so the people are counted once: declare"
+                " rows or size_share, not both"
+            )
     elif release.rows is not None and closed:
         yield (
             ".rows: in a closed cohort everybody is counted in every period, the absent too: leave"

@@ -223,6 +223,8 @@ def test_a_closed_cohort_has_a_private_size(read, faults):
     assert both[0].startswith("study.population.size: under add_remove n is private")
     (line,) = faults(sound.replace("width = 3", "width = 3\nrows = 9"))
     assert line.startswith("releases[1].rows: in a closed cohort everybody is counted")
+    (line,) = faults(sound.replace("size_share = 0.1", "size_share = 0.1\nrows = 9"))
+    assert line.startswith("releases[2]: in a closed cohort nobody enters later")
 
 
 def test_a_closed_joint_panel_needs_no_rows_with_absences(read):
