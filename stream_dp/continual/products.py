@@ -44,6 +44,15 @@ def solved_below(lower: Floats | NDArray[np.int64], right: Floats) -> Floats:
     return solution
 
 
+def factor_below(matrix: Floats) -> Floats:
+    """The lower-triangular factor L of a positive definite matrix L L', (n, n) (Cholesky)."""
+    lower = np.zeros(matrix.shape)
+    for i in range(len(matrix)):
+        lower[i, :i] = solved_below(lower[:i, :i], matrix[i, :i])
+        lower[i, i] = math.sqrt(matrix[i, i] - float(product(lower[i, :i], lower[i, :i])))
+    return lower
+
+
 def largest_eigenvalue(matrix: Floats) -> float:
     """An upper bound, near, of the largest eigenvalue of a matrix of positive numbers (n, n).
 

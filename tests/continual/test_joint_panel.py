@@ -100,6 +100,7 @@ def test_panels_grow_by_columns_and_states_follow_them(run):
         assert np.array_equal(back.totals.known, state.totals.known)
         assert np.array_equal(back.totals.streams, state.totals.streams)
         assert np.array_equal(back.totals.sums, state.totals.sums)
+        assert np.array_equal(back.gaps, state.gaps)
         assert joint.dump(back) == dumps[-1]
 
 

@@ -28,7 +28,16 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw
 from stream_dp.study import JointRelease, Strategy, Study
 
-from ..base import Counts, Demand, Estimates, Step, event_totals, shuffled_groups
+from ..base import (
+    Counts,
+    Demand,
+    Estimates,
+    Step,
+    event_totals,
+    pack_state,
+    shuffled_groups,
+    unpack_state,
+)
 from ..cumulative.cumulative import Cumulative
 from ..cumulative.cumulative_state import (
     CumulativeState,
@@ -36,6 +45,7 @@ from ..cumulative.cumulative_state import (
     panel_sums,
     unpacked_totals,
 )
+from ..products import product
 from ..splits import round_to_sums
 from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST
@@ -43,9 +53,12 @@ from ..window.panel_fit import nearest_on_simplex
 from ..window.window import FixedWindow, WindowObservation
 from ..window.window_state import WindowState
 from .joint_fit import Sums, nearest_first, nearest_later, rounded_moves, rounded_to_total
+from .reconciliation import Reconciliation
 from .window_share import best_window_share
 
 Floats = NDArray[np.float64]
+
+STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,12 @@ class JointState:
 
     windows: with the rows' last symbols
     totals: with the rows' running totals and the panel's own sums
+    gaps: (T,) by which the two tell different numbers of events at a period; 0 for later periods
     """
 
     windows: WindowState
     totals: CumulativeState
+    gaps: Floats
 
     @property
     def period(self) -> int:
@@ -167,6 +182,10 @@ class Joint:
         return events
 
     @property
+    def _reconciliation(self) -> Reconciliation:
+        return Reconciliation(self.window, self.totals, self.events)
+
+    @property
     def _coarse(self) -> bool:
         """Whether coarse sums are kept: where people come and go or enter late they gain none."""
         return self.window.strategy == Strategy.RESIDUALS and self.window.left_out is None
@@ -181,7 +200,7 @@ class Joint:
         return range(0) if t < k else range(1, k + 1) if t == k else range(t, t + 1)
 
     def init(self) -> JointState:
-        return JointState(self.window.init(), self.totals.init())
+        return JointState(self.window.init(), self.totals.init(), np.zeros(self.horizon))
 
     def step(self, state: JointState, counts: Counts, draw: Draw) -> tuple[JointState, Step | None]:
         """Measures one period and adds its columns to the panel.
@@ -193,30 +212,52 @@ class Joint:
         windows, observation = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
         observed = self.totals.recorded(state.totals, counts[bins:])
         if observation is None:
-            return JointState(windows, observed), None
+            return JointState(windows, observed, state.gaps), None
         at, raw = own, [observation.measured]
         for period in self._measured_at(t):
             noise = draw.noise[at : at + len(self.totals.demand(period))]
             observed, answers = self.totals.answered(observed, period, noise)
             raw.append(self.totals.measured(answers, period))
             at += len(noise)
-        sums = self.totals.sums(observed)
+        gaps, reconciled, sums = self._reconciled(state, observation, observed)
         if t == self.window.width:
-            column, codes, panel, off = self._first(observation, sums, draw.coins)
+            column, codes, panel, off = self._first(reconciled, sums, draw.coins)
             totals = np.isin(column, self.events).sum(axis=1)
         else:
-            column, codes, panel, off = self._extend(state, observation, sums, draw.coins)
+            column, codes, panel, off = self._extend(state, reconciled, sums, draw.coins)
             totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
-        moved = self._moved(observation, panel, off)
+        moved = self._moved(reconciled, panel, off)
         after = JointState(
-            self.window.extended(windows, observation, codes, panel),
+            self.window.extended(windows, reconciled, codes, panel),
             replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
+            gaps,
         )
         estimates = [observation.estimates, self.totals.estimates(observed)]
         return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
 
+    def _reconciled(
+        self, state: JointState, observation: WindowObservation, observed: CumulativeState
+    ) -> tuple[Floats, WindowObservation, Sums]:
+        """The gaps up to this period, and the reconciled estimates of patterns and S_1..S_t.
+
+        state: after the period before
+        """
+        t, both = observed.period, self._reconciliation
+        sums = self.totals.sums(observed)
+        variances = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
+        if not both.possible:
+            return state.gaps, observation, Sums(sums, np.maximum(variances, LEAST))
+        own = both.gaps(t, observation.histogram, observed.known)
+        gaps = state.gaps.copy()
+        gaps[t - own.size : t] = own
+        gains = both.gains(t)
+        histogram = observation.histogram - product(gains.patterns, gaps[:t])
+        variances = np.maximum(variances * gains.variances, LEAST)
+        sums = sums - product(gains.sums, gaps[:t])
+        return gaps, replace(observation, histogram=histogram), Sums(sums, variances)
+
     def _first(
-        self, observation: WindowObservation, sums: Floats, coins: np.random.Generator
+        self, observation: WindowObservation, sums: Sums, coins: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
         """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
 
@@ -229,7 +270,7 @@ class Joint:
             target,
             rows,
             window.fit.metric(t),
-            self._targets(t, sums),
+            sums,
             events=inside,
             absences=window.fit.absences(target, np.array([rows]), coins),
             coarse=self._coarse,
@@ -240,15 +281,11 @@ class Joint:
         counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
         reached = panel_sums(inside[codes], self.horizon)[1 : t + 1]
-        return window_symbols(codes, window.q, window.width), codes, counts, reached - sums
-
-    def _targets(self, t: int, sums: Floats) -> Sums:
-        """Targets of S_1..S_t with the variances of their noise."""
-        variances = [self.totals.variance(b, t) for b in range(1, t + 1)]
-        return Sums(sums, np.maximum(np.array(variances), LEAST))
+        off = reached - sums.values
+        return window_symbols(codes, window.q, window.width), codes, counts, off
 
     def _moved(self, observation: WindowObservation, counts: Counts, off: Floats) -> dict[str, int]:
-        """How many rows the panel is from the estimates of patterns, and from those of sums."""
+        """How many rows the panel is from the reconciled estimates of patterns and of sums."""
         patterns = (counts - observation.histogram)[self.window.measured]
         return {
             "rows_moved_in_patterns": round(float(np.abs(patterns).sum())),
@@ -259,7 +296,7 @@ class Joint:
         self,
         state: JointState,
         observation: WindowObservation,
-        sums: Floats,
+        sums: Sums,
         coins: np.random.Generator,
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
         """The panel's column at t > k.
@@ -275,12 +312,12 @@ class Joint:
         room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
         before = state.windows
         target = window.fit.target(t, observation.histogram, before.carry, before.panel)
-        rises = sums - state.totals.sums[1 : t + 1]
+        rises = sums.values - state.totals.sums[1 : t + 1]
         fitted = nearest_later(
             room,
             target,
             window.fit.metric(t),
-            self._targets(t, rises),
+            Sums(rises, sums.variances),
             events=events,
             absences=window.fit.absences(target, room.sum(axis=1), coins),
             coarse=self._coarse,
@@ -331,17 +368,30 @@ class Joint:
 
     def dump(self, state: JointState) -> bytes:
         windows = self.window.dump(state.windows)
+        gaps = pack_state(STATE_VERSION, state.period, gaps=state.gaps.view(np.int64))
         totals = packed_totals(state.totals, self.totals, self._measured_at(state.period))
-        return len(windows).to_bytes(8, "big") + windows + totals
+        sizes = [len(part).to_bytes(8, "big") for part in (windows, gaps)]
+        return sizes[0] + windows + sizes[1] + gaps + totals
 
     def load(self, dumps: Sequence[bytes], panel: Columns | None) -> JointState:
         """Raises Inconsistent for bytes or a panel that are not this mechanism's."""
-        ends = [8 + int.from_bytes(data[:8], "big") for data in dumps]
-        windows = self.window.load([d[8:end] for d, end in zip(dumps, ends, strict=True)], panel)
+        divided = [_divided(data) for data in dumps]
+        windows = self.window.load([own for own, _, _ in divided], panel)
         totals, _ = unpacked_totals(
-            [data[end:] for data, end in zip(dumps, ends, strict=True)],
+            [own for _, _, own in divided],
             self.totals,
             event_totals(panel, self.events),
             self._measured_at,
         )
-        return JointState(windows, totals)
+        gaps = self.init().gaps
+        if divided:
+            _, arrays = unpack_state(divided[-1][1], STATE_VERSION, gaps=gaps.shape)
+            gaps = arrays["gaps"].view(np.float64)
+        return JointState(windows, totals, gaps)
+
+
+def _divided(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """A dump's windows, gaps and totals."""
+    first = 8 + int.from_bytes(data[:8], "big")
+    second = first + 8 + int.from_bytes(data[first : first + 8], "big")
+    return data[8:first], data[first + 8 : second], data[second:]
