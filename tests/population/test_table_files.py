@@ -239,6 +239,26 @@ def test_a_row_of_a_spreadsheet_with_a_cell_too_many_is_no_report(tmp_path, read
     assert [row for some in columns for row in some.unreadable] == [(1, "a\t2021-01\tja\tmore")]
 
 
+def test_a_hidden_sheet_and_a_title_of_a_spreadsheet(read, tmp_path):
+    book = openpyxl.Workbook()
+    for row in (["Survey of 2021"], [], HEAD, ["a", "2021-01", "ja"], [], ["b", "2021-02", "no"]):
+        book.active.append(row)
+    book.active.merge_cells("A1:C1")
+    book.create_sheet("old").append(HEAD)
+    book["old"].sheet_state = "hidden"
+    book.save(tmp_path / "table.xlsx")
+    rows = read(None, "table.xlsx", form=FileForm(header_row=3))
+    assert [row[:2] for row in rows] == [("a", "2021-01"), ("b", "2021-02")]
+    assert "row 2 is empty" in refused(read, None, "table.xlsx", form=FileForm(header_row=2))
+    assert read(None, "table.xlsx", form=FileForm(sheet="old")) == []
+
+
+def test_a_part_of_a_spreadsheet_that_is_too_large_once_unpacked(read, tmp_path, monkeypatch):
+    sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"]])
+    monkeypatch.setattr("stream_dp.population.tables.spreadsheets.MOST_UNPACKED", 100)
+    assert "once it is unpacked; save the sheet as CSV" in refused(read, None, "table.xlsx")
+
+
 def test_a_sheet_is_named_where_there_are_several(read, tmp_path):
     sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"]], more=["notes"])
     line = refused(read, None, "table.xlsx")
