@@ -114,7 +114,8 @@ def test_a_schedule_decides_as_markers_at_the_same_cuts_do(
 def test_it_runs_by_the_clock_to_the_end_of_the_horizon(
     calendar: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_dp.services.releaser.releaser._POLL", 0)
+    for module in ("releaser", "period_reading"):
+        monkeypatch.setattr(f"stream_dp.services.releaser.{module}.POLL", 0)
     for label in LABELS:
         calendar.send([report(0, "p", label, {"work": "yes"})])
     clock, published = calendar.clock, []
