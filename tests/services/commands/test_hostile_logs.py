@@ -169,7 +169,9 @@ def test_nothing_that_is_declared_reaches_the_terminal_as_it_is(
 
 
 def test_nothing_that_is_declared_reaches_a_page_as_it_is() -> None:
-    text = render("problem.html", head="", title="t", lines=["<b>\x9b31m\u202e"])
+    text = render(
+        "problem.html", root="", base="site.html", head="", title="t", lines=["<b>\x9b31m\u202e"]
+    )
     assert "&lt;b&gt;\\x9b31m\\u202e" in text
 
 
