@@ -13,6 +13,7 @@ from .datapackage import datapackage
 from .dcat import dcat
 from .described_columns import described_columns
 from .description import DescribedFile, DescribedTable, Description
+from .registry_entry import registry_entry
 from .release_tables import listed_values, table_sample, tables_of
 from .series import series_columns
 
@@ -31,6 +32,7 @@ DOCUMENTS = {
     "croissant.json": Document("Croissant", "application/ld+json", croissant),
     "datapackage.json": Document("Frictionless", "application/json", datapackage),
     "ddi.xml": Document("DDI codebook", "application/xml", codebook),
+    "registry.yaml": Document("DP Deployments Registry", "application/yaml", registry_entry),
 }
 
 

@@ -42,7 +42,8 @@ def add_metadata(application: FastAPI, state: State) -> None:
 
     @application.get(METADATA + "/{name}")
     def document(name: str) -> Response:
-        """A description of every table: dcat.jsonld, croissant.json, datapackage.json or ddi.xml.
+        """A description of every table: dcat.jsonld, croissant.json, datapackage.json, ddi.xml
+        or registry.yaml.
 
         datapackage.json needs a monitor that knows its own address (`--url`).
         """
