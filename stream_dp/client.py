@@ -18,10 +18,11 @@ import pyarrow as pa
 from stream_dp.answers.answer import LEVEL, Answer, Region, ReleaseQuery
 from stream_dp.answers.answering import ANSWERING, Answering
 from stream_dp.answers.from_releases import published_tables, tables_by_period
-from stream_dp.answers.joint_answers import JointAnswers, joined
+from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.panel_counts import PanelCounts, PanelTally
 from stream_dp.answers.tables.table_facts import PublishedTables
+from stream_dp.answers.weighted import answered_by_cells, is_weighted
 from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, canonical, read_messages
@@ -340,7 +341,10 @@ class PublicLog:
         periods included, so it becomes more certain as the study goes on. All analysts who read the
         same log get the same answer. Raises UserError.
         """
-        return self._answering(name).answer(ReleaseQuery(name, query, period, region), count=count)
+        asked = ReleaseQuery(name, query, period, region)
+        if is_weighted(asked):
+            return self.answers([asked], count=count).answers[0]
+        return self._answering(name).answer(asked, count=count)
 
     def answers(
         self,
@@ -357,11 +361,7 @@ class PublicLog:
         """
         if not (joint_queries := [ReleaseQuery(*query) for query in queries]):
             raise UserError("answers: ask for one answer at least")
-        return joined(
-            joint_queries,
-            lambda query: id(self._answering(query.release)),
-            lambda queries: self._answering(queries[0].release).joint(queries, count=count),
-        )
+        return answered_by_cells(self.study, joint_queries, self._answering, count=count)
 
     def change(
         self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None = None
@@ -371,7 +371,7 @@ class PublicLog:
         Of tables of people that are fused, `fused` is the change by the months' joint posterior.
         Raises UserError.
         """
-        if query.release != since.release:
+        if query.release != since.release or is_weighted(query) or is_weighted(since):
             return self.answers([query, since], count=count).difference(0, 1)
         return self._answering(query.release).change(query, since, count=count)
 

@@ -5,7 +5,7 @@ import pytest
 from kit.employment import EXACT, LABELS, TRUTH, Q, employment_study, public_log
 from kit.public_logs import Silent, TopicInMemory, log_in_memory
 
-from stream_dp.answers.query import parse_query
+from stream_dp.answers.query import parse_query, query_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, LogError, Missing, Unavailable
@@ -60,7 +60,8 @@ def test_every_example_can_be_asked_whatever_the_values(missing, last):
     source = PublicLog(log_in_memory([first]))
     symbols = study.attributes["work"].symbols
     for query in source.queries("w"):
-        assert parse_query(query, "work", symbols).mask.any()
+        words = query_words(query)
+        assert parse_query(words.query, "work", symbols).mask.any()
 
 
 def make_window(width):

@@ -38,6 +38,7 @@ from stream_dp.study.group_releases import BatchRelease, GroupAttribute, Groups,
 from stream_dp.study.match_releases import Marginal
 from stream_dp.study.periods import Periods, Schedule
 from stream_dp.study.place_releases import Places, SizesRelease
+from stream_dp.study.survey_design import Sampling, WeightingCells
 from stream_dp.study.table_releases import Derived, History
 from stream_dp.study.thresholds import Linear
 from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
@@ -63,6 +64,12 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         " for the operator](../how-to/operations.md#a-held-period). `stream-dp check` states how"
         " often the gate errs.",
     ),
+    "`[study.sampling]`": (
+        Sampling,
+        "How the people were drawn from a population; see [Survey"
+        " practice](../how-to/survey-practice.md).",
+    ),
+    "`[study.weights]`": (WeightingCells, "Cells with public totals, for weighted answers."),
     "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
     "`number = { ... }`": (Scale, "Which whole numbers are answers, in place of listed `values`."),
     "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
@@ -139,15 +146,8 @@ EXPANDED = {
 }
 # Keys of a study that are sections of their own.
 _TABLES = {
-    "periods",
-    "population",
-    "curator",
-    "gate",
-    "attributes",
-    "releases",
-    "groups",
-    "places",
-    "batches",
+    *("periods", "population", "curator", "gate", "sampling", "weights"),
+    *("attributes", "releases", "groups", "places", "batches"),
 }
 # What a study file may leave out although the model asks for it.
 _DEFAULTS = {(Run, "log"): "`sqlite:NAME.db`", (Run, "public"): "`sqlite:NAME-public.db`"}

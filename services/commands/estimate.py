@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from stream_dp.answers.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.answers.weighted import cell_queries
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
 from stream_dp.release.public_reader import AnyCertificate
@@ -18,6 +19,7 @@ from ..options import public_source
 from ..process.output import Output
 
 ERRORS = "errors are those of the privacy noise, not of sampling people"
+SAMPLED = "'estimate' has the errors of the privacy noise alone, 'with sampling' of {}"
 NUMBER_TEXT = {"share": "{:.3%}", "count": "{:,.1f}"}  # by measure
 SYNTHETIC = {
     Synthetic.PANEL: "panel's answer ",
@@ -102,7 +104,8 @@ def answer_lines(answer: Answer) -> list[str]:
     of_sizes = answer.region is not None
     shown = NUMBER_TEXT.get("" if of_sizes else answer.measure, "{:.5g}").format
     whom = " by their number of people" if of_sizes else ""
-    if answer.measure == "share" and answer.people not in {None, "declared", answer.unit}:
+    named = answer.measure == "share" or answer.weighted_by is not None
+    if named and answer.people not in {None, "declared", answer.unit}:
         whom = f" {answer.people}"
     less = "" if answer.minus is None else f", less {_place(answer.minus)}"
     lines = [f"{answer.query} at {_place(answer)}{less} ({answer.measure} of {answer.unit}{whom})"]
@@ -116,6 +119,10 @@ def answer_lines(answer: Answer) -> list[str]:
             f"  standard error  {shown(answer.standard_error)}",
         ]
         lines += [ends] if ends else []
+    if answer.sampled is not None:
+        low, high = map(shown, answer.sampled.interval)
+        error = shown(answer.sampled.standard_error)
+        lines.append(f"  with sampling   {low} to {high}, standard error {error}")
     if answer.fused is not None:
         lines.append(_fused_line(answer.fused, shown))
     if answer.synthetic is not None:
@@ -132,7 +139,8 @@ def answer_lines(answer: Answer) -> list[str]:
     sources = "" if is_single else f" of {', '.join(answer.sources)}"
     through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
     lines.append(f"  method          {answer.method}{through}")
-    return lines + ([f"  {ERRORS}"] if ends else [])
+    errors = ERRORS if answer.sampled is None else SAMPLED.format(answer.sampled.covers)
+    return lines + ([f"  {errors}"] if ends else [])
 
 
 def _fused_line(fused: Fused, shown: Callable[[float], str]) -> str:
@@ -164,8 +172,9 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
             raise UserError(f"{option}: goes with one answer alone")
     queries = [ReleaseQuery(options.release, options.query, options.period)]
     if options.each_period:
-        public.queries(options.release)  # refuses a release that nothing is published of
-        queries = [queries[0]._replace(period=p) for p in public.periods_of(options.release)]
+        name = cell_queries(public.study, queries[0]).queries[0].release
+        public.queries(name)  # refuses a release that nothing is published of
+        queries = [queries[0]._replace(period=p) for p in public.periods_of(name)]
     queries += [ReleaseQuery(*fields) for fields in options.also or ()]
     joint = public.answers(queries, count=bool(options.count) or None)
     low, high = joint.band()

@@ -49,6 +49,14 @@ class FusedFields(_Typed):
     doubtful: bool
 
 
+class SampledFields(_Typed):
+    """The error of a share as one about the population. covers: what it covers, in words."""
+
+    standard_error: float
+    interval: list[float]
+    covers: str
+
+
 class AnswerFields(_Typed):
     """An answer to a query. `panel`, `records` or `published`: the synthetic data's own answer."""
 
@@ -73,6 +81,8 @@ class AnswerFields(_Typed):
     through: str | None = None
     region: list[str] | None = None
     fused: FusedFields | None = None
+    sampled: SampledFields | None = None
+    weighted_by: str | None = None
 
 
 class EstimateAnswer(AnswerFields):

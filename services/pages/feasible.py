@@ -29,7 +29,7 @@ def feasible_range(answer: Answer, size: int | None) -> Interval:
     size: the public number of people, the most that a count can be; None if it is private.
     """
     low, high = _RANGES.get(answer.measure, EVERYTHING)
-    if answer.measure == "count" and size is not None:
+    if answer.measure == "count" and size is not None and answer.weighted_by is None:
         high = float(size)
     return (-high, high) if answer.minus is not None else (low, high)
 
@@ -54,4 +54,8 @@ def for_people(answer: Answer, size: int | None = None) -> Answer:
     """The answer with its value and its interval inside of the feasible range."""
     feasible = feasible_range(answer, size)
     interval = answer.interval and feasible_interval(answer.interval, feasible)
-    return replace(answer, value=clip((answer.value,) * 2, feasible)[0], interval=interval)
+    sampled = answer.sampled
+    if sampled is not None:
+        sampled = replace(sampled, interval=feasible_interval(sampled.interval, feasible))
+    value = clip((answer.value,) * 2, feasible)[0]
+    return replace(answer, value=value, interval=interval, sampled=sampled)

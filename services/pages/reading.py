@@ -31,7 +31,11 @@ def reading(title: str, answer: Answer) -> str:
     if answer.interval is None:
         return f"{sentence}. No error of it is known: {answer.reason}."
     ends = interval_words(answer.interval, answer.measure)
-    return f"{sentence}; the 95% interval of the privacy noise is {ends}."
+    sentence = f"{sentence}; the 95% interval of the privacy noise is {ends}."
+    if answer.sampled is None:
+        return sentence
+    both = interval_words(answer.sampled.interval, answer.measure)
+    return f"{sentence} The 95% interval of {answer.sampled.covers} is {both}."
 
 
 def noise_alone(difference: Answer) -> float | None:

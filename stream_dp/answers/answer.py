@@ -76,6 +76,27 @@ class Fused:
 
 
 @dataclass(frozen=True)
+class Sampled:
+    """The error of an answer as one about the population that the people were drawn from.
+
+    standard_error, interval: of the noise and the sampling together
+    covers: what they cover, in words
+    """
+
+    standard_error: float
+    interval: Interval
+    covers: str
+
+    def as_dict(self) -> dict[str, object]:
+        """The error as plain data."""
+        return {
+            "standard_error": self.standard_error,
+            "interval": list(self.interval),
+            "covers": self.covers,
+        }
+
+
+@dataclass(frozen=True)
 class Answer:
     """An answer to a query, its error, and what the published synthetic data say themselves.
 
@@ -97,6 +118,8 @@ class Answer:
     sources, through: the releases and the last period whose measurements the value uses
     minus: the query whose answer was taken off, of a difference
     fused: of tables of people, the answer that uses earlier months as well
+    sampled: of shares, the error with that of sampling people; None where no design is declared
+    weighted_by: the attribute of the public cells that a weighted answer uses
 
     >>> answer = Answer("quarters", "pattern 1", "2021-03", measure="share", unit="households",
     ...                 value=0.25, standard_error=0.01, interval=(0.23, 0.27), method="unbiased")
@@ -125,6 +148,8 @@ class Answer:
     region: Region | None = None
     minus: ReleaseQuery | None = None
     fused: Fused | None = None
+    sampled: Sampled | None = None
+    weighted_by: str | None = None
 
     @property
     def ends(self) -> Interval:
@@ -141,10 +166,17 @@ class Answer:
             ("value", shown(self.value)),
             ("error", error),
             (f"{self.level:.0%} interval", f"{shown(low)} to {shown(high)}"),
+            *self._sampled_facts(),
             ("of", self.people or self.unit),
             ("method", self.method),
         ]
         return html_facts(f"{self.query}, {self.release}, {self.period}", facts)
+
+    def _sampled_facts(self) -> list[tuple[str, str]]:
+        if self.sampled is None:
+            return []
+        low, high = map(self._shown, self.sampled.interval)
+        return [(f"{self.level:.0%}, {self.sampled.covers}", f"{low} to {high}")]
 
     def _shown(self, value: float) -> str:
         """A number for people: shares in percent."""
@@ -174,6 +206,8 @@ class Answer:
             "sources": list(self.sources) or None,
             "through": self.through,
             "region": None if self.region is None else list(self.region),
+            "sampled": self.sampled and self.sampled.as_dict(),
+            "weighted_by": self.weighted_by,
         }
         data |= {key: value for key, value in optional.items() if value is not None}
         if self.minus is not None:

@@ -17,16 +17,16 @@ from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Reg
 
 from .answer import Answer, Region, ReleaseQuery
 from .estimator import StreamEstimator, StreamMeasurements
-from .examples import example_queries
+from .examples import example_queries, survey_examples
 from .factor_cache import FactorCache
 from .from_releases import published_tables, stream_measurements
 from .joint_answers import JointAnswers, joined
 from .measured_rows import ReleaseMeasurements
-from .panel_answer import PanelQuery, answer_query, joint_panel_answers, release_query
+from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
 from .published_log import PublishedLog
-from .query import TotalQuery
+from .query import TotalQuery, query_words
 from .size_answers import EXAMPLES
-from .tables.conjunction import example_conjunctions, parse_conjunction
+from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables, Weights
@@ -78,7 +78,8 @@ class PanelAnswers(Answering):
         self.streams: dict[str, StreamMeasurements] = {}
 
     def queries(self, name: str) -> list[str]:
-        return example_queries(self._log.study, self._log.study.release(name))
+        study, declared = self._log.study, self._log.study.release(name)
+        return [*example_queries(study, declared), *survey_examples(study, declared)]
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         parsed = self._parsed(query)
@@ -101,10 +102,10 @@ class PanelAnswers(Answering):
     def _parsed(self, query: ReleaseQuery) -> PanelQuery:
         _refuse_region(query)
         study = self._log.study
-        parsed = release_query(study, study.release(query.release), query.query)
+        parsed, among = share_query(study, study.release(query.release), query.query)
         period = self._period(query, early=isinstance(parsed, TotalQuery))
         best = StreamEstimator(*self._measured(query.release))
-        return PanelQuery(best, parsed, study.periods.numbers[period])
+        return PanelQuery(best, parsed, study.periods.numbers[period], among)
 
     def _period(self, query: ReleaseQuery, *, early: bool) -> str:
         """The period of a query, by default the last release's. Raises UserError.
@@ -150,13 +151,16 @@ class TableAnswers(Answering):
         return self._tables[key]
 
     def queries(self, name: str) -> list[str]:
-        return example_conjunctions(self.published(name, None))
+        published = self.published(name, None)
+        return [*example_conjunctions(published), *survey_conjunctions(published)]
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         _refuse_region(query)
         published = self.published(query.release, query.period)
         answer = answering(published).answer(published, query.query, count=bool(count))
-        if answer.standard_error is None or not (fused := self._fused(published)):
+        if answer.standard_error is None or query_words(query.query).among is not None:
+            return answer
+        if not (fused := self._fused(published)):
             return answer
         weights = self._weights(published, query.query)
         return replace(answer, fused=fused.answer(answer, weights))
@@ -166,6 +170,8 @@ class TableAnswers(Answering):
         last, first = (self.published(q.release, q.period) for q in (query, since))
         fused = self._fused(last)
         if fused is None or query.release != since.release or query.query != since.query:
+            return answer
+        if query_words(query.query).among is not None:
             return answer
         numbers = {table.published.period: table.number for table in fused.tables[:-1]}
         if answer.standard_error is None or first.period not in numbers:

@@ -7,9 +7,7 @@ measurements, equal for every analyst.
 
 The true counts are assumed to satisfy the equalities, and the noise to be independent and to have
 the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
-counts are normal ones. A share of a noisy number of people is a ratio: its standard error is that
-of the first order, its interval that of Fieller 1954, which covers as a normal interval does
-however noisy the number is.
+counts are normal ones. Shares are ratios (`shares.py`).
 """
 
 from __future__ import annotations
@@ -22,16 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from stream_dp.errors import UserError
-
 from .blocks import Block, Floats, Ints
 from .factor_cache import FactorCache
 from .measured_rows import ReleaseMeasurements
 from .system import Answers, System
 from .total_unknowns import Bonds, EntryUnknowns, Key, counter_blocks, key_of, on_unknowns
 from .window_unknowns import WindowUnknowns
-
-_CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
 
 
 class Question(NamedTuple):
@@ -165,65 +159,3 @@ class StreamEstimator:
         counted = self.pattern_question(number, weights)
         who = "present at" if open_ else "counted at"
         return None if counted is None else (counted, f"{who} {label[number - 1]}")
-
-
-def fieller_share(
-    value: Answers, people: Answers, z: float
-) -> tuple[float, float, tuple[float, float]]:
-    """The `fieller_ratio` of two single answers."""
-    together = float(value.covariance(people)[0, 0])
-    return fieller_ratio(
-        value.value, value.variance, people.value, people.variance, together=together, z=z
-    )
-
-
-def fieller_ratio(
-    value: float, variance: float, people: float, of_people: float, *, together: float, z: float
-) -> tuple[float, float, tuple[float, float]]:
-    """The share value / people, the first-order standard error, Fieller's interval (1954).
-
-    The interval is of all s for which value - s people lies within z of its standard errors of 0.
-
-    variance, of_people, together: the variances of `value` and `people`, and their covariance
-
-    Raises UserError where the number of people is not clearly above 0, so that this is no interval.
-    """
-    shares, errors, low, high = fieller_ratios(
-        values=np.array([value]),
-        variances=np.array([variance]),
-        people=np.array([people]),
-        of_people=np.array([of_people]),
-        together=np.array([together]),
-        z=z,
-    )
-    if np.isnan(shares[0]):
-        raise UserError(
-            "share: the noisy number of people is not clearly positive; ask for --count"
-        )
-    return float(shares[0]), float(errors[0]), (float(low[0]), float(high[0]))
-
-
-def fieller_ratios(
-    *,
-    values: Floats,
-    variances: Floats,
-    people: Floats,
-    of_people: Floats,
-    together: Floats,
-    z: float,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Shares, standard errors, low and high ends, (n,) each; NaN for shares without an interval.
-
-    values, variances, people, of_people: of each value and number of people, (n,) each
-    together: the covariance of each value with its number of people, (n,)
-    """
-    vv, nn = variances, of_people
-    clear = people > z * np.sqrt(nn)
-    v, n = values, np.where(clear, people, np.nan)
-    shares = v / n
-    squares = vv - 2 * shares * together + shares**2 * nn
-    certain = squares <= _CERTAIN * (vv + shares**2 * nn)
-    errors = np.sqrt(np.where(certain, 0.0, squares)) / n
-    a, b, c = n * n - z * z * nn, n * v - z * z * together, v * v - z * z * vv
-    reach = np.sqrt(np.maximum(0.0, b * b - a * c))
-    return shares, errors, (b - reach) / a, (b + reach) / a

@@ -47,3 +47,14 @@ def telling_queries(study: Study, declared: Release) -> list[str]:
     if declared.kind is Kind.WINDOW and declared.width == 1:
         return examples[:1]
     return sorted(examples, key=lambda query: not query.startswith(("at-least", "total")))
+
+
+def survey_examples(study: Study, declared: Release) -> list[str]:
+    """Examples of shares among respondents and of weighted answers, where a release has them."""
+    queries = example_queries(study, declared)
+    among = has_patterns(declared) and study.alphabet(declared).absent is not None
+    by = None if study.weights is None else study.weights.by
+    return [
+        *([f"{queries[2]} among respondents"] if among else []),
+        *([f"weighted {queries[-1]}"] if by in (declared.where or {}) else []),
+    ]

@@ -21,7 +21,7 @@ from stream_dp.errors import UserError
 from .answer import LEVEL, QUANTILE, Answer, ReleaseQuery
 from .bands import simultaneous_quantiles
 from .blocks import Floats
-from .estimator import fieller_ratios
+from .shares import Ratios
 
 Q = TypeVar("Q")
 _SHOWN = 10  # answers in a notebook
@@ -102,6 +102,7 @@ class JointAnswers:
             synthetic=synthetic,
             padding=None,
             people=None,
+            sampled=None,
             method=f"{minuend.method}; {TOGETHER if shared else INDEPENDENT}",
             minus=ReleaseQuery(
                 subtrahend.release, subtrahend.query, subtrahend.period, subtrahend.region
@@ -116,14 +117,9 @@ class JointAnswers:
         Raises UserError where `second` is not clearly above 0.
         """
         values, variances = self.values, self.covariance.diagonal()
-        ratios, errors, low, high = fieller_ratios(
-            values=values[[first]],
-            variances=variances[[first]],
-            people=values[[second]],
-            of_people=variances[[second]],
-            together=self.covariance[[first], [second]],
-            z=QUANTILE,
-        )
+        together = self.covariance[[first], [second]]
+        pair = (values[[first]], variances[[first]], values[[second]], variances[[second]])
+        ratios, errors, low, high = Ratios(*pair, together).intervals()
         if np.isnan(ratios[0]):
             raise UserError("ratio: the noisy answer below the line is not clearly above 0")
         numerator, denominator = self.answers[first], self.answers[second]

@@ -1,7 +1,8 @@
 """From a query in words to an answer with its error, beside the panel's answer.
 
-A share is of the declared number of people. If this number is private, or people enter late or drop
-out, a share is of a noisy number: the people present at the period, or who have entered by then.
+A share is of the people that the query names after `among`, by default of the declared number of
+people. If this number is private, or people enter late or drop out, a share is of a noisy number:
+the people present at the period, or who have entered by then.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
 from stream_dp.study import Release, Study, has_patterns, has_totals
 
-from .answer import QUANTILE, Answer
+from .answer import Answer
 from .blocks import Floats
-from .estimator import (
-    Question,
-    StreamEstimator,
-    fieller_ratios,
-    fieller_share,
-)
+from .estimator import Question, StreamEstimator
 from .joint_answers import JointAnswers, with_error
 from .measured_rows import ReleaseMeasurements
 from .panel_counts import PanelCounts
-from .query import Query, TotalQuery, WindowQuery, parse_query
-from .system import Answers
+from .query import (
+    RESPONDENTS,
+    Query,
+    TotalQuery,
+    WindowQuery,
+    among,
+    parse_query,
+    query_words,
+)
+from .shares import UNCLEAR, Ratios, sampled_shares
 
 METHOD = "best linear unbiased"
 NO_PEOPLE = "share: the number of people is private and not measured; ask for --count"
@@ -41,11 +45,13 @@ class PanelQuery:
 
     best: answers about the release from its stream
     number: of the period in the study
+    among: the people that a share is of, who include those of the query; None for the default
     """
 
     best: StreamEstimator
     query: Query
     number: int
+    among: Query | None = None
 
     @property
     def release(self) -> ReleaseMeasurements:
@@ -57,9 +63,12 @@ class PanelQuery:
 
     def question(self) -> Question:
         """The query to the stream's measurements. Raises UserError, Inconsistent."""
-        if isinstance(self.query, TotalQuery):
-            return self.best.total_question(self.query.threshold, self.number)
-        weights = query_weights(self.query, self.release)
+        return self._question(self.query)
+
+    def _question(self, query: Query) -> Question:
+        if isinstance(query, TotalQuery):
+            return self.best.total_question(query.threshold, self.number)
+        weights = query_weights(query, self.release)
         question = self.best.pattern_question(self.number, weights)
         if question is None:
             location = f"public log: {self.release.declared.name} at {self.period}"
@@ -68,19 +77,19 @@ class PanelQuery:
 
     @cached_property
     def people(self) -> tuple[Question, str] | None:
-        """The noisy number of people that a share is of, and who they are, in words.
+        """The number of people that a share is of, and who they are, in words.
 
-        None where their number is declared, or nobody measured it.
+        None where their number is private and nobody measured it.
         """
-        if self.best.stream.size is not None:
-            return None
+        if self.among is not None:
+            return self._question(self.among), f"among {self.among.text}"
+        if (size := self.best.stream.size) is not None:
+            return Question(np.zeros(0, np.int64), np.zeros(0), float(size)), "declared"
         return self.best.people_question(self.number, totals=isinstance(self.query, TotalQuery))
 
     def people_words(self) -> str:
         """The people of a share, in words."""
-        people = self.people
-        private = "private and not measured" if self.best.stream.size is None else "declared"
-        return private if people is None else people[1]
+        return "private and not measured" if self.people is None else self.people[1]
 
     def answer(self, value: float, error: float, *, count: bool) -> Answer:
         """The answer with this value and its standard error."""
@@ -102,6 +111,37 @@ class PanelQuery:
             ),
             error,
         )
+
+
+def share_query(study: Study, declared: Release, text: str) -> tuple[Query, Query | None]:
+    """The parsed query of a release, and the people that a share is of where it names them.
+
+    Raises UserError where the release cannot answer it.
+    """
+    asked = query_words(text)
+    query = release_query(study, declared, asked.query)
+    if asked.among is None:
+        return query, None
+    if asked.among == RESPONDENTS:
+        others = _respondents(study, declared, query)
+    else:
+        others = release_query(study, declared, asked.among)
+    return among(query, others, f"{query.text} among {others.text}"), others
+
+
+def _respondents(study: Study, declared: Release, query: Query) -> Query:
+    """The people who are not absent in a period. Raises UserError where nobody can be absent."""
+    absent, q = study.alphabet(declared).absent, len(study.alphabet(declared).values)
+    if isinstance(query, TotalQuery):
+        raise UserError(
+            f"query '{query.text}': totals are of all who have entered; leave 'among' out"
+        )
+    if absent is None:
+        raise UserError(
+            f"query '{query.text} among {RESPONDENTS}': nobody can be absent in '{declared.name}',"
+            " because every missing answer becomes a value; leave 'among' out"
+        )
+    return WindowQuery(RESPONDENTS, 1, np.arange(q) != absent)
 
 
 def release_query(study: Study, declared: Release, query: str) -> Query:
@@ -130,34 +170,15 @@ def answer_query(query: PanelQuery, panel: Panel | PanelCounts, *, count: bool) 
 
     Raises UserError where there is no such share, Inconsistent where measurements are missing.
     """
-    stream, release = query.best.stream, query.release
-    value = stream.answers([query.question()])
-    people = query.people
-    noisy = None if people is None else stream.answers([people[0]])
-    answer = query.answer(value.value, math.sqrt(value.variance), count=True)
-    if not count:
-        answer = _share(answer, value, noisy, stream.size)
-    rows = 1.0 if count else max(_rows(release, panel, noisy), 1.0)
+    answer = joint_panel_answers([query], count=count).answers[0]
+    if answer.interval is None:
+        raise UserError(UNCLEAR)
+    rows = 1.0 if count else max(_rows(query, panel), 1.0)
     return replace(
         answer,
-        synthetic=float(_panel(query, panel)) / rows,
-        padding=_padding(query.query, release) / rows,
+        synthetic=_matching(query.query, query.release, panel) / rows,
+        padding=_padding(query.query, query.release) / rows,
     )
-
-
-def _share(count: Answer, value: Answers, people: Answers | None, size: int | None) -> Answer:
-    """The share of a count, `value`, of the declared or the noisy number of people.
-
-    Raises UserError if there is no such number or it is too noisy.
-    """
-    if size is not None:
-        share, error = count.value / size, math.sqrt(value.variance) / size
-        interval = count.ends[0] / size, count.ends[1] / size
-    elif people is not None:
-        share, error, interval = fieller_share(value, people, QUANTILE)
-    else:
-        raise UserError(NO_PEOPLE)
-    return replace(count, measure="share", value=share, standard_error=error, interval=interval)
 
 
 def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointAnswers:
@@ -167,38 +188,52 @@ def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointA
     """
     stream = queries[0].best.stream
     questions = [query.question() for query in queries]
-    if count or stream.size is not None:
-        scale = 1 if count or stream.size is None else stream.size
+    if count:
         answers = stream.answers(questions)
-        covariance = answers.covariance(answers) / scale**2
-        return _joint(queries, answers.values / scale, covariance, count=count)
+        covariance = answers.covariance(answers)
+        return _joint(queries, answers.values, np.sqrt(answers.variances), covariance, count=True)
     people = [query.people for query in queries]
-    people_questions = [query for query in people if query is not None]
+    people_questions = [query[0] for query in people if query is not None]
     if len(people_questions) < len(queries):
         raise UserError(NO_PEOPLE)
-    answers = stream.answers([*questions, *(question for question, _ in people_questions)])
-    values, covariance, half = answers.values, answers.covariance(answers), len(queries)
-    numbers, shares = values[half:], values[:half] / values[half:]
-    slopes = np.hstack([np.diag(1 / numbers), np.diag(-shares / numbers)])
-    joint = _joint(queries, shares, slopes @ covariance @ slopes.T, count=False)
-    variances = covariance.diagonal()
-    _, _, low, high = fieller_ratios(
-        values=values[:half],
-        variances=variances[:half],
-        people=numbers,
-        of_people=variances[half:],
-        together=covariance[:half, half:].diagonal(),
-        z=QUANTILE,
+    answers, numbers = stream.answers(questions), stream.answers(people_questions)
+    together, shares = answers.covariance(numbers), answers.values / numbers.values
+    covariance = np.block(
+        [[answers.covariance(answers), together], [together.T, numbers.covariance(numbers)]]
     )
-    ends = [None if np.isnan(a) else (float(a), float(b)) for a, b in zip(low, high, strict=True)]
-    pairs = zip(joint.answers, ends, strict=True)
-    return JointAnswers(tuple(replace(a, interval=e) for a, e in pairs), joint.covariance)
+    slopes = np.hstack([np.diag(1 / numbers.values), np.diag(-shares / numbers.values)])
+    of_shares = slopes @ covariance @ slopes.T
+    ratios = Ratios(
+        answers.values,
+        answers.variances,
+        numbers.values,
+        numbers.variances,
+        together.diagonal(),
+    )
+    _, errors, low, high = (column.tolist() for column in ratios.intervals())
+    sampled = sampled_shares(ratios, queries[0].release.study.sampling)
+    first_order = np.sqrt(np.maximum(0.0, of_shares.diagonal()))
+    joint = _joint(queries, shares, first_order, of_shares, count=False)
+    rows = zip(joint.answers, errors, zip(low, high, strict=True), sampled, strict=True)
+    return JointAnswers(
+        tuple(
+            replace(answer, interval=None)
+            if math.isnan(error)
+            else replace(answer, standard_error=error, interval=ends, sampled=design)
+            for answer, error, ends, design in rows
+        ),
+        joint.covariance,
+    )
 
 
 def _joint(
-    queries: Sequence[PanelQuery], values: Floats, covariance: Floats, *, count: bool
+    queries: Sequence[PanelQuery],
+    values: Floats,
+    errors: Floats,
+    covariance: Floats,
+    *,
+    count: bool,
 ) -> JointAnswers:
-    errors = np.sqrt(np.maximum(0.0, covariance.diagonal()))
     answers = (
         query.answer(float(value), float(error), count=count)
         for query, value, error in zip(queries, values, errors, strict=True)
@@ -227,9 +262,8 @@ def query_weights(query: WindowQuery, release: ReleaseMeasurements) -> Floats:
     return query.mask.astype(float)
 
 
-def _panel(asked: PanelQuery, panel: Panel | PanelCounts) -> int:
+def _matching(query: Query, release: ReleaseMeasurements, panel: Panel | PanelCounts) -> int:
     """The number of synthetic rows that answer the query."""
-    query, release = asked.query, asked.release
     if isinstance(query, WindowQuery):
         return panel.matching(query.mask, query.width)
     return panel.reaching(panel_events(release.study, release.declared), query.threshold)
@@ -250,21 +284,22 @@ def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
     return study.event_codes(declared) if has_patterns(declared) else (1,)
 
 
-def _rows(
-    release: ReleaseMeasurements, panel: Panel | PanelCounts, people: Answers | None
-) -> float:
+def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:
     """The number of rows of which a panel's share is: all, or the present, or the entered.
 
     Where rows are a bound on the people and all alike, the noisy number of people.
     """
+    release = query.release
+    if query.among is not None:
+        return float(_matching(query.among, release, panel))
     window, totals = release.window, release.totals
     if window is not None:
         absent = window.absent
     else:
         assert totals is not None
         absent = len(panel.values) - 1 if totals.present else None
-        if absent is None and release.declared.rows is not None and people is not None:
-            return people.value
+        if absent is None and release.declared.rows is not None and query.people is not None:
+            return query.best.stream.answers([query.people[0]]).value
     if absent is None:
         return float(panel.rows)
     return float(panel.rows - panel.newest(absent))

@@ -6,16 +6,24 @@ at-least 2 of last 3 poverty=1       in how many of the last periods
 consecutive 2 of last 3 poverty=1    a run of at least that length among them
 total at-least 3                     of all periods so far (cumulative releases)
 
+Two words may stand around a query:
+
+poverty=1 among pattern ? 1          of those with the second: a share of them, or their number
+poverty=1 among respondents          of those who are not absent
+weighted poverty=1                   by the study's public cells (`weighted.py`)
+
 Where a release is of several attributes, its values are `poverty=1&job=yes`, and a part of one,
 `poverty=1`, means all values that have it.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +32,47 @@ from stream_dp.errors import UserError
 from stream_dp.panel import window_symbols
 from stream_dp.study.alphabet import matching_codes
 
+RESPONDENTS = "respondents"
 _MOST_MASK = 1 << 20
+# A value may have the word 'among' in it, but never a sign of a comparison.
+_AMONG = re.compile(
+    rf"(.*\S) among ({RESPONDENTS}(?: & .*)?"
+    r"|(?:pattern|at-least|consecutive|total) .*|[^&|=<>]+[=<>].*)"
+)
+_WEIGHTED = "weighted "
+
+
+class QueryWords(NamedTuple):
+    """The parts of a query in words.
+
+    query: whom it counts
+    among: of whom a share is, if the query says so
+    weighted: whether it is by the public cells of the study
+    """
+
+    query: str
+    among: str | None = None
+    weighted: bool = False
+
+
+def query_words(text: str) -> QueryWords:
+    """The parts of a query in words. Raises UserError if it is no text.
+
+    >>> query_words("weighted poverty=1")
+    QueryWords(query='poverty=1', among=None, weighted=True)
+    >>> query_words("pattern ? 1 among pattern 1 ?")
+    QueryWords(query='pattern ? 1', among='pattern 1 ?', weighted=False)
+    >>> query_words("home=alone among strangers").among
+    """
+    if not isinstance(text, str):
+        raise UserError(f"query: must be a text such as 'pattern 1 1', not {text!r}")
+    text = " ".join(text.split())
+    rest = text.removeprefix(_WEIGHTED)
+    weighted = rest is not text and not rest.startswith(("=", "&"))
+    match = _AMONG.fullmatch(rest if weighted else text)
+    if match is None:
+        return QueryWords(rest if weighted else text, None, weighted)
+    return QueryWords(match[1], match[2], weighted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +98,22 @@ class TotalQuery:
 
 
 Query = WindowQuery | TotalQuery
+
+
+def among(query: Query, others: Query, text: str) -> Query:
+    """The query for the people who satisfy both. Raises UserError if nobody measured that.
+
+    text: of the new query
+    """
+    if isinstance(query, TotalQuery) and isinstance(others, TotalQuery):
+        return TotalQuery(text, max(query.threshold, others.threshold))
+    if isinstance(query, TotalQuery) or isinstance(others, TotalQuery):
+        raise UserError(
+            f"query '{text}': totals and patterns are not measured together; ask for totals among"
+            " totals, or for patterns among patterns"
+        )
+    bins = max(query.mask.size, others.mask.size)
+    return WindowQuery(text, max(query.width, others.width), query.over(bins) & others.over(bins))
 
 
 def parse_query(text: str, attribute: str, values: tuple[int | str, ...]) -> Query:

@@ -24,10 +24,10 @@ from .estimator import (
     Question,
     StreamEstimator,
     StreamMeasurements,
-    fieller_ratios,
 )
 from .measured_rows import ReleaseMeasurements
 from .query import WindowQuery, parse_query
+from .shares import Ratios
 from .system import Answers
 
 MOST_PATTERNS = 4096
@@ -202,13 +202,9 @@ def _shares(
         positions = np.array([people.positions[numbers[i]] for i in measured])
         counted, theirs = answers.chosen(measured), people.answers.chosen(positions)
         together = counted.covariance(people.answers)[np.arange(measured.size), positions]
-        shares[:, measured] = fieller_ratios(
-            values=counted.values,
-            variances=counted.variances,
-            people=theirs.values,
-            of_people=theirs.variances,
-            together=together,
-            z=z,
+        ratios = Ratios(
+            counted.values, counted.variances, theirs.values, theirs.variances, together
         )
+        shares[:, measured] = ratios.intervals(z)
     value, error, low, high = shares
     return value, error, low, high

@@ -26,6 +26,7 @@ from .study import (
     has_totals,
     is_panel,
 )
+from .survey_design import NO_WEIGHTS
 from .table_releases import DataSetRelease
 
 _PADDED = ".padded: with rows declared nothing is padded; leave it out"
@@ -78,7 +79,8 @@ def section_faults(
             f"{float(total):g}; lower them or raise the total"
         )
     problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
-    return [*problems, *_size_faults(sections), *_gate_faults(sections)]
+    own = (*_gate_faults(sections), *_weight_faults(sections))
+    return [*problems, *_size_faults(sections), *own]
 
 
 def contradictions(study: Study) -> list[str]:
@@ -270,3 +272,26 @@ def _gate_faults(sections: Sections) -> Iterator[str]:
         )
     elif gate.expected and population.size and gate.expected > population.size:
         yield f"study.gate.expected: is more than study.population.size = {population.size}"
+
+
+def _weight_faults(sections: Sections) -> Iterator[str]:
+    """Faults of the weighting cells: they need a listed attribute, and a total for each value."""
+    weights = sections.weights
+    if weights is None:
+        return
+    if weights.by not in sections.attribute_names:
+        yield f"study.weights.by: no attribute '{weights.by}' is declared"
+        return
+    attribute = sections.attributes.get(weights.by)
+    if attribute is None:
+        return  # its own faults are reported already
+    if attribute.number is not None or attribute.place:
+        yield f"study.weights.by: '{weights.by}' has no listed values; {NO_WEIGHTS}"
+        return
+    values = [str(value) for value in attribute.values]
+    for key, numbers in (("totals", weights.totals), ("sample", weights.sample)):
+        if numbers is not None and sorted(numbers) != sorted(values):
+            yield (
+                f"study.weights.{key}: declare a number for each value of '{weights.by}':"
+                f" {_listed(attribute)}"
+            )

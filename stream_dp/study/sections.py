@@ -14,6 +14,7 @@ from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
 from .study import Release, Study, is_panel
+from .survey_design import WeightingCells
 from .table_releases import DataSetRelease
 
 
@@ -37,6 +38,7 @@ class Sections:
     periods: Periods | None
     population: DeclaredPopulation | None
     gate: Gate | None
+    weights: WeightingCells | None
     unit: str | None
     neighbours: Neighbours | None
     rho: Fraction | None
@@ -65,6 +67,7 @@ class Sections:
             periods=study.periods,
             population=study.population,
             gate=study.gate,
+            weights=study.weights,
             unit=study.unit,
             neighbours=study.neighbours,
             rho=study.rho,

@@ -30,6 +30,7 @@ from .ids import Ids
 from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
+from .survey_design import Sampling, WeightingCells
 from .table_releases import DataSetRelease
 
 if TYPE_CHECKING:
@@ -209,6 +210,10 @@ class Study(StudyKeys):
     person of its own."""
     curator: Curator | None = None
     """`[study.curator]`: who publishes the releases, for the metadata that others read."""
+    sampling: Sampling | None = None
+    """`[study.sampling]`: how the people were drawn from a population."""
+    weights: WeightingCells | None = None
+    """`[study.weights]`: cells with public totals of the population."""
     attributes: dict[Name, Attribute]
     """`[attributes.NAME]`: the questions that reports answer."""
     releases: tuple[Release, ...]

@@ -44,6 +44,7 @@ from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places, SizesRelease
 from stream_dp.study.sections import Sections
 from stream_dp.study.size_changes import RELATIONS
+from stream_dp.study.survey_design import NO_WEIGHTS, WEIGHT_KEYS, Sampling, WeightingCells
 from stream_dp.study.table_releases import DataSetRelease
 
 from . import domains
@@ -64,8 +65,13 @@ _STUDY_TABLES: tuple[tuple[str, type[BaseModel], Json | None], ...] = (
     ("ids", Ids, {}),
     ("curator", Curator, None),
     ("gate", Gate, None),
+    ("sampling", Sampling, None),
+    ("weights", WeightingCells, None),
 )  # of [study], with the table of a file that leaves one out
-_SHARED = ("groups", "places", "periods", "population", "gate", "unit", "neighbours", "rho")
+_SHARED = (
+    *("groups", "places", "periods", "population", "gate", "weights", "unit", "neighbours"),
+    "rho",
+)
 _NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
 _LIMITS = {
@@ -190,6 +196,8 @@ def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list
             if len(path) == 1 and "where" in model.model_fields:
                 keys += EXPANDED_KEYS
             text = f"unknown key; known here are {', '.join(keys)}"
+            if model in (Attribute, WeightingCells) and path[-1] in WEIGHT_KEYS:
+                text = NO_WEIGHTS
         elif item["type"] == "missing" and isinstance(item["loc"][-1], int):
             texts[".".join([section, *path[:-1]])] = (
                 f"must have at least {item['loc'][-1] + 1} of them"

@@ -8,10 +8,11 @@ from kit.public_logs import public
 from kit.studies import attribute, small_study
 from scipy.stats import norm
 
-from stream_dp.answers.answer import QUANTILE, Answer
+from stream_dp.answers.answer import Answer
 from stream_dp.answers.bands import simultaneous_quantiles
-from stream_dp.answers.estimator import StreamMeasurements, fieller_ratios
+from stream_dp.answers.estimator import StreamMeasurements
 from stream_dp.answers.joint_answers import JointAnswers, with_error
+from stream_dp.answers.shares import Ratios
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 
@@ -192,14 +193,11 @@ def test_the_interval_of_a_ratio_covers_as_often_as_it_says(together):
 
     def share(scale):
         above, below = (true + scale * errors).T
-        _, _, low, high = fieller_ratios(
-            values=above,
-            variances=np.full(DRAWS, stated[0, 0]),
-            people=below,
-            of_people=np.full(DRAWS, stated[1, 1]),
-            together=np.full(DRAWS, together),
-            z=QUANTILE,
-        )
+        variances = (np.full(DRAWS, variance) for variance in stated.diagonal())
+        above_variance, below_variance = variances
+        shared = np.full(DRAWS, together)
+        ratios = Ratios(above, above_variance, below, below_variance, shared)
+        _, _, low, high = ratios.intervals()
         return ((low <= 1.5) & (high >= 1.5)).mean()
 
     assert abs(share(1.0) - 0.95) <= REACH

@@ -12,6 +12,7 @@ import pytest
 import stream_dp
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services import script
+from stream_dp.study import Study
 from stream_dp.study.families import KINDS, Family, Kind
 
 PEOPLE, LABELS = 60, ("2026-01", "2026-02")
@@ -76,6 +77,11 @@ def published(kind: Kind) -> MemoryLog:
         tables["members"] = pa.table({"person": people, "group": [i // 2 for i in range(PEOPLE)]})
     if "places" in study:
         tables["places"] = pa.table({"place": ["a", "b", "c"], "county": ["n", "n", "s"]})
+    return public_log_of(stream_dp.parse_study(study), pa.table(columns), **tables)
+
+
+def public_log_of(study: Study, reports: pa.Table, **tables: pa.Table) -> MemoryLog:
+    """The public log of a study at its end, with repeatable noise. tables: of `run_study`."""
     logs: list[MemoryLog] = []
 
     class KeptLog(MemoryLog):
@@ -86,6 +92,5 @@ def published(kind: Kind) -> MemoryLog:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(script, "MemoryLog", KeptLog)
-        declared = stream_dp.parse_study(study)
-        stream_dp.run_study(declared, pa.table(columns), simulation_seed=1, **tables)
+        stream_dp.run_study(study, reports, simulation_seed=1, **tables)
     return logs[1]

@@ -25,7 +25,7 @@ from stream_dp.errors import UserError
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.group_releases import KEY_COLUMN
 
-from ..query import nearest
+from ..query import RESPONDENTS, QueryWords, nearest
 from .table_facts import PublishedTables, Value
 from .threshold_query import LinearThreshold, example_threshold, parse_threshold
 
@@ -93,6 +93,65 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
     )
 
 
+def parse_among(
+    asked: QueryWords, published: PublishedTables
+) -> tuple[Conjunction, Conjunction | None]:
+    """The query for the rows to count, and for those that a share is of where the query names them.
+
+    Raises UserError.
+    """
+    query = parse_conjunction(asked.query, published)
+    if asked.among is None:
+        return query, None
+    if asked.among == RESPONDENTS or asked.among.startswith(f"{RESPONDENTS} & "):
+        rest = asked.among.removeprefix(RESPONDENTS).removeprefix(" & ")
+        others = _respondents(query, rest, published)
+    else:
+        others = parse_conjunction(asked.among, published)
+    text = f"{query.text} among {others.text}"
+    if others.table != query.table:
+        raise UserError(f"query '{text}': counts people on one side and groups on the other")
+    if query.table == "groups" and (query.of("people") or others.of("people")):
+        raise UserError(f"query '{text}': groups are compared by columns of groups alone")
+    return _both(query, others, text), others
+
+
+def _both(query: Conjunction, others: Conjunction, text: str) -> Conjunction:
+    """The query for the rows that both count."""
+    codes = {table: dict(columns) for table, columns in query.codes.items()}
+    for table, columns in others.codes.items():
+        for name, chosen in columns.items():
+            now = codes.setdefault(table, {}).get(name, chosen)
+            codes[table][name] = tuple(code for code in now if code in chosen)
+    linear = tuple(dict.fromkeys((*query.linear, *others.linear)))
+    return Conjunction(text, query.table, codes, linear)
+
+
+def _respondents(query: Conjunction, rest: str, published: PublishedTables) -> Conjunction:
+    """The query for the rows that are absent in no column of a query.
+
+    rest: a further condition; without it, some column must know absence. Raises UserError.
+    """
+    codes: dict[str, dict[str, tuple[int, ...]]] = {}
+    for table, columns in query.codes.items():
+        for name in columns:
+            values = [str(value) for value in published.columns[table][name]]
+            if ABSENT in values:
+                present = (code for code, value in enumerate(values) if value != ABSENT)
+                codes.setdefault(table, {})[name] = tuple(present)
+    text = RESPONDENTS
+    if query.linear or not (codes or rest):
+        raise UserError(
+            f"query '{query.text} among {RESPONDENTS}': nobody is absent in a listed column of it;"
+            " leave 'among' out"
+        )
+    respondents = Conjunction(text, query.table, codes)
+    if not rest:
+        return respondents
+    condition = parse_conjunction(rest, published)
+    return _both(condition, respondents, f"{RESPONDENTS} & {condition.text}")
+
+
 def example_conjunctions(published: PublishedTables) -> list[str]:
     """Examples of queries to a data set, about values other than 'absent'."""
 
@@ -109,6 +168,21 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
     unit = _unit(published)
     mixed = [f"people: {groups[0]} & {people[0]}", f"{unit}s: {' & '.join(groups[-2:])}"]
     return list(dict.fromkeys([*people_examples, *mixed, f"{unit}s: {groups[0]} & {people[0]}"]))
+
+
+def survey_conjunctions(published: PublishedTables) -> list[str]:
+    """Examples of shares among respondents and of weighted answers, where a data set has them."""
+    weights, columns = published.study.weights, published.columns["people"]
+    by = None if weights is None else weights.by
+    column = next((name for name in published.names["people"] if name != by), None)
+    if column is None:
+        return []
+    values = [str(value) for value in columns[column]]
+    example = f"{column}={next(v for v in reversed(values) if v != ABSENT)}"
+    return [
+        *([f"{example} among {RESPONDENTS}"] if ABSENT in values else []),
+        *([f"weighted {example}"] if by in columns else []),
+    ]
 
 
 def small_conjunctions(published: PublishedTables, *, paired: bool = True) -> Iterator[Conjunction]:

@@ -21,13 +21,14 @@ from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
 
 from ..answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
-from ..estimator import fieller_ratio
 from ..joint_answers import JointAnswers
+from ..query import query_words
+from ..shares import Ratios, fieller_ratio, sampled_shares
 from ..tidy_rows import Row, answer_table
 from .conjunction import (
     Conjunction,
     matching_rows,
-    parse_conjunction,
+    parse_among,
     small_conjunctions,
 )
 from .marginal_weights import marginal_weights
@@ -62,7 +63,8 @@ class Conjunctions:
 
     def answer(self, published: PublishedTables, text: str, *, count: bool) -> Answer:
         """The answer to a query in words. Raises UserError if `text` is no query."""
-        return self._answered(published, parse_conjunction(text, published), count=count)
+        query, among = parse_among(query_words(text), published)
+        return self._answered(published, query, among, count=count)
 
     def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
         """The answers to all queries for one or two columns, as counts and as shares.
@@ -74,17 +76,30 @@ class Conjunctions:
             with suppress(UserError):  # of how many people is not known well enough
                 yield self._answered(published, query, count=False)
 
-    def _answered(self, published: PublishedTables, query: Conjunction, *, count: bool) -> Answer:
-        rows = max(1, published.tables[query.table].num_rows)
+    def _answered(
+        self,
+        published: PublishedTables,
+        query: Conjunction,
+        among: Conjunction | None = None,
+        *,
+        count: bool,
+    ) -> Answer:
+        rows = published.tables[query.table].num_rows
+        rows = max(1, rows if among is None else matching_rows(among, published))
         synthetic = matching_rows(query, published) / (1 if count else rows)
-        weights = self.measured(query, published)
+        weights, sampled = self.measured(query, published), None
         groups = published.study.groups
         unit = groups.unit + "s" if query.table == "groups" and groups is not None else "people"
         value, error, interval, method, reason = synthetic, None, None, NO_ERROR, NOT_MEASURED
-        total = self.total(query, published)
-        if weights is not None:
+        total = self.total(query, among, published)
+        if weights is not None and total is not None:
             value, error, interval = _measured(weights, total, published, count)
             method, reason = LINEAR if query.linear else self.method, ""
+            if not count and "groups" not in published.tables:
+                design = published.study.sampling
+                (sampled,) = sampled_shares(_ratio(weights, total, published), design)
+        elif total is None or among is not None:
+            pass
         elif singles := single_columns(query, published, self.weights):
             with suppress(UserError):  # of how many people is not known well enough
                 interval = bounds(
@@ -99,7 +114,7 @@ class Conjunctions:
             period=published.period,
             measure="count" if count else "share",
             unit=unit,
-            people=unit,
+            people=unit if among is None else f"among {among.text}",
             value=value,
             standard_error=error,
             interval=interval,
@@ -107,6 +122,7 @@ class Conjunctions:
             reason=reason,
             origin=Synthetic.RECORDS,
             synthetic=synthetic,
+            sampled=sampled,
         )
 
     def measured(self, query: Conjunction, published: PublishedTables) -> Weights | None:
@@ -119,8 +135,12 @@ class Conjunctions:
         measured = [weights for weights in candidates if weights is not None]
         return min(measured, key=lambda w: w.covariance(w, published), default=None)
 
-    def total(self, query: Conjunction, published: PublishedTables) -> Weights:
-        """The number of people or groups of which a share is."""
+    def total(
+        self, query: Conjunction, among: Conjunction | None, published: PublishedTables
+    ) -> Weights | None:
+        """The number of people or groups of which a share is; None if not measured."""
+        if among is not None:
+            return self.measured(among, published)
         if "groups" not in published.tables:
             return people_weights(published)
         rows = float(published.tables[query.table].num_rows)
@@ -139,9 +159,17 @@ def _measured(
     if count:
         error = math.sqrt(variance)
         return value, error, (value - z * error, value + z * error)
-    people, of_people = total.value(published), total.covariance(total, published)
-    together = weights.covariance(total, published)
-    return fieller_ratio(value, variance, people, of_people, together=together, z=z)
+    return fieller_ratio(_ratio(weights, total, published), z)
+
+
+def _ratio(weights: Weights, total: Weights, published: PublishedTables) -> Ratios:
+    return Ratios.of(
+        weights.value(published),
+        weights.covariance(weights, published),
+        total.value(published),
+        total.covariance(total, published),
+        weights.covariance(total, published),
+    )
 
 
 def single_columns(
@@ -226,12 +254,12 @@ def joint_table_answers(
     """
     weights, totals = [], []
     for text in queries:
-        query = parse_conjunction(text, published)
-        measured = kind.measured(query, published)
-        if measured is None:
+        query, among = parse_among(query_words(text), published)
+        measured, total = kind.measured(query, published), kind.total(query, among, published)
+        if measured is None or total is None:
             raise UserError(f"query '{query.text}': {NOT_MEASURED}")
         weights.append(measured)
-        totals.append(kind.total(query, published))
+        totals.append(total)
     answers = tuple(kind.answer(published, text, count=count) for text in queries)
     values, errors = _with_errors(weights, published)
     if not count:
