@@ -97,7 +97,7 @@ WEIGHTS_REFUSED = (
         ({"weights": CELLS | {"totals": {"north": 0, "south": 1}}}, "must be at least 1"),
         ({"weights": {"column": "weight"}}, f"study.weights.column: {WEIGHTS_REFUSED}"),
         ({"weights": {"attribute": "pay"}}, f"study.weights.attribute: {WEIGHTS_REFUSED}"),
-        ({"wave": 1}, "known here are .*, periods, population, ids, curator, sampling, weights"),
+        ({"wave": 1}, "known here are .*, curator, gate, sampling, weights"),
     ],
 )
 def test_faults_say_what_to_declare(study: dict[str, Any], words: str) -> None:
