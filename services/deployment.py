@@ -25,6 +25,8 @@ from stream_dp.studyfile import load_study
 
 from .intake import binding
 from .journal import journal_checks
+from .journal.witness import WitnessLog
+from .journal.witness_object import WitnessObject, in_bucket
 from .storage.modes import protect
 from .storage.restored_logs import ROLE, check_marked
 from .storage.secrets import secret_text
@@ -47,7 +49,8 @@ class Deployment:
         study, run = load_study(path)
         lines = []
         urls = {"log": run.log, "public": run.public}
-        for key, url in (urls | ({"witness": run.witness} if run.witness else {})).items():
+        witness = {} if run.witness is None or in_bucket(run.witness) else {"witness": run.witness}
+        for key, url in (urls | witness).items():
             try:
                 address(url)
             except UserError as error:
@@ -130,10 +133,12 @@ class Deployment:
             replication=self.run.replication,
         )
 
-    def witness(self, *, readonly: bool = False) -> Log | None:
+    def witness(self, *, readonly: bool = False) -> WitnessLog | None:
         """The witness's log; None if undeclared. It is small and may be on a network's disk."""
         if self.run.witness is None:
             return None
+        if in_bucket(self.run.witness):
+            return WitnessObject(self.run.witness)
         kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness
         return open_log(
             self.run.witness,

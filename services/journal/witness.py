@@ -9,13 +9,22 @@ is ahead then, and nothing of the decision was public.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 
 import msgspec
 
 from stream_dp.errors import Inconsistent
-from stream_dp.log.log import Fenced, Log, LogError, Missing, Record, Writer
+from stream_dp.log.log import (
+    Batch,
+    Fenced,
+    Log,
+    LogError,
+    Missing,
+    Positions,
+    Record,
+)
 from stream_dp.log.message import Message
 
 from .journal import Entry, has_begun
@@ -43,10 +52,25 @@ class Sight(msgspec.Struct, frozen=True):
         return cls(entries[0].message.hash, last.index + 1, last.hash)
 
 
+class WitnessWriter(Protocol):
+    """The part of `log.Writer` that advances a witness."""
+
+    def commit(self, records: Iterable[Record]) -> None: ...
+
+
+class WitnessLog(Protocol):
+    """The part of `log.Log` that a witness needs."""
+
+    def create(self, topics: Mapping[str, int]) -> None: ...
+    def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch: ...
+    def own(self, name: str, topic: str | None = None) -> AbstractContextManager[WitnessWriter]: ...
+    def close(self) -> None: ...
+
+
 class Witness:
     """What a log has seen of the journal. sight: the last that was read; None if nothing."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: WitnessLog) -> None:
         self._log, self._position = log, 0
         self.sight: Sight | None = None
         self.look()
@@ -98,7 +122,7 @@ class Witness:
 class OwnedWitness(Witness):
     """The witness of the process that may advance it."""
 
-    def __init__(self, log: Log, writer: Writer) -> None:
+    def __init__(self, log: WitnessLog, writer: WitnessWriter) -> None:
         super().__init__(log)
         self._writer = writer
 
@@ -139,7 +163,7 @@ class NoWitness:
 
 
 @contextmanager
-def owned_witness(log: Log | None, confidential: Log) -> Iterator[OwnedWitness | NoWitness]:
+def owned_witness(log: WitnessLog | None, confidential: Log) -> Iterator[OwnedWitness | NoWitness]:
     """Takes the role of the witness's writer.
 
     log: of the witness; None without one.
@@ -160,7 +184,7 @@ def owned_witness(log: Log | None, confidential: Log) -> Iterator[OwnedWitness |
         yield witness
 
 
-def check_witness(log: Log, entries: Sequence[Entry], *, published: bool) -> list[str]:
+def check_witness(log: WitnessLog, entries: Sequence[Entry], *, published: bool) -> list[str]:
     """Compares a journal with its witness; returns lines. Raises Inconsistent, LogError."""
     try:
         witness = Witness(log)

@@ -40,7 +40,7 @@ from ..jobs.job_records import Job, Result
 from ..journal import journal, journal_checks
 from ..journal.gate_entries import gates, open_gate
 from ..journal.journal import Entry
-from ..journal.witness import Sight, owned_witness
+from ..journal.witness import Sight, WitnessLog, owned_witness
 from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
@@ -104,7 +104,7 @@ class Releaser:
     signer: SigningKey | None = None
     signer_before: SigningKey | None = None
     aggregation: Aggregation | None = None
-    witness: Log | None = None
+    witness: WitnessLog | None = None
     new_witness: bool = False
     estimates: bool = False
     facts: Facts = field(init=False)

@@ -103,6 +103,7 @@ class UrlStore:
     """A folder in an object store or on another machine, with the access rights of the store.
 
     subject: names the store in errors.
+    files: the file system of fsspec.
 
     Methods are as in `FolderStore`. They raise UserError if the store refuses, Unavailable if the
     store does not answer, OSError for a missing file or a full disk of this machine.
@@ -112,7 +113,7 @@ class UrlStore:
         self.root, self._subject = url, subject
         try:
             # Others write to the same folder: no list of its files is remembered.
-            self._fs = fsspec.filesystem(url.split("://")[0], use_listings_cache=False)
+            self.files = fsspec.filesystem(url.split("://")[0], use_listings_cache=False)
         except ImportError:
             raise UserError(
                 f"{subject}: needs a package that is not installed; for s3:// it is"
@@ -122,7 +123,7 @@ class UrlStore:
             raise UserError(f"{subject}: is of a kind that cannot be used") from None
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
+    def errors_named(self) -> Iterator[None]:
         """Translates errors of the store, without the contents sent to the store."""
         try:
             yield
@@ -140,10 +141,12 @@ class UrlStore:
             raise Unavailable(f"{self._subject}: the store does not answer ({kind})") from None
 
     def prepare(self, closed: str | None = None) -> None:
-        protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else self._fs.protocol
+        protocols = (
+            {self.files.protocol} if isinstance(self.files.protocol, str) else self.files.protocol
+        )
         if not _BUCKETS.intersection(protocols):
-            with self._errors_named():
-                self._fs.makedirs(self.root, exist_ok=True)
+            with self.errors_named():
+                self.files.makedirs(self.root, exist_ok=True)
 
     def check(self) -> None:
         pass
@@ -154,17 +157,17 @@ class UrlStore:
             yield Path(folder)
 
     def adopt(self, draft: Path, name: str, *, durable: bool = True) -> None:
-        with self._errors_named():
-            self._fs.put_file(str(draft), f"{self.root}/{name}")
+        with self.errors_named():
+            self.files.put_file(str(draft), f"{self.root}/{name}")
 
     def touch(self, name: str) -> None:
-        with self._errors_named():
-            self._fs.pipe_file(f"{self.root}/{name}", b"")
+        with self.errors_named():
+            self.files.pipe_file(f"{self.root}/{name}", b"")
 
     def read(self, name: str, limit: int) -> bytes | None:
         try:
-            with self._errors_named():
-                content: bytes = self._fs.cat_file(f"{self.root}/{name}", 0, limit)
+            with self.errors_named():
+                content: bytes = self.files.cat_file(f"{self.root}/{name}", 0, limit)
                 return content
         except FileNotFoundError:
             return None
@@ -173,36 +176,36 @@ class UrlStore:
     def opened(self, name: str, *, whole: bool = True) -> Iterator[BufferedReader]:
         if not whole:
             with (
-                self._errors_named(),
-                self._fs.open(f"{self.root}/{name}", "rb", block_size=_READ_AHEAD) as remote,
+                self.errors_named(),
+                self.files.open(f"{self.root}/{name}", "rb", block_size=_READ_AHEAD) as remote,
             ):
                 yield remote
             return
         with TemporaryDirectory() as folder:
-            with self._errors_named():
-                self._fs.get_file(f"{self.root}/{name}", f"{folder}/{name}")
+            with self.errors_named():
+                self.files.get_file(f"{self.root}/{name}", f"{folder}/{name}")
             with Path(folder, name).open("rb") as file:
                 yield file
 
     def size(self, name: str) -> int | None:
         try:
-            with self._errors_named():
-                return int(self._fs.size(f"{self.root}/{name}"))
+            with self.errors_named():
+                return int(self.files.size(f"{self.root}/{name}"))
         except FileNotFoundError:
             return None
 
     def names(self, pattern: str = "*") -> list[str]:
-        with self._errors_named():
-            paths = self._fs.glob(f"{self.root}/{pattern}")
+        with self.errors_named():
+            paths = self.files.glob(f"{self.root}/{pattern}")
         return [str(path).rsplit("/", 1)[-1] for path in paths]
 
     def rename(self, name: str, new_name: str) -> None:
-        with self._errors_named():
-            self._fs.mv(f"{self.root}/{name}", f"{self.root}/{new_name}")
+        with self.errors_named():
+            self.files.mv(f"{self.root}/{name}", f"{self.root}/{new_name}")
 
     def remove(self, name: str) -> None:
-        with self._errors_named():
-            self._fs.rm_file(f"{self.root}/{name}")
+        with self.errors_named():
+            self.files.rm_file(f"{self.root}/{name}")
 
 
 FileStore: TypeAlias = FolderStore | UrlStore
