@@ -1,4 +1,4 @@
-"""`releases`, `export`, `estimate`, `verify`, `evaluate`, and exit codes of the process."""
+"""`releases`, `export`, `estimate`, `verify`, and exit codes of the process."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from kit import fork_server
 from prometheus_client.parser import text_string_to_metric_families
-from trial import MONTHS, STUDY
+from trial import MONTHS
 
 from stream_dp.services import cli
 
@@ -340,51 +340,6 @@ def test_public_logs_that_are_not_there(study, tmp_path, stream_dp, command):
 def test_the_confidential_log_is_no_public_log(finished, stream_dp):
     err = stream_dp("releases", f"sqlite:{finished / 'poverty.db'}", code=2)
     assert "public log" in err
-
-
-# evaluate
-
-
-@pytest.fixture
-def _one_process(monkeypatch):
-    monkeypatch.setattr("stream_dp.evaluation.panels.repetitions.cores", lambda: 1)
-
-
-@pytest.mark.usefixtures("_one_process")
-def test_evaluate(study, stream_dp, as_json):
-    table = study.parent / "reports.csv"
-    output = as_json("evaluate", study, table, "--repetitions", "3")
-    assert output["confidential"] is True
-    assert "CONFIDENTIAL" in stream_dp("evaluate", study, table, "--repetitions", "2").upper()
-
-
-@pytest.mark.usefixtures("_one_process")
-def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stream_dp, as_json):
-    text = STUDY.replace("missing = 0", 'missing = "absent"')
-    text = text.replace('attribute = "poverty"', 'attribute = ["poverty", "work"]')
-    study, table = tmp_path / "open.toml", tmp_path / "long.csv"
-    study.write_text(text)
-    work = ["no", "half day"]
-    rows = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
-    table.write_text("\n".join(["person,period,poverty,work", *rows]) + "\n")
-    output = as_json("evaluate", study, table, "--repetitions", "2")
-    assert "at-least 1 of last 2 'poverty=" in json.dumps(output)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reports.csv", "--repetitions", "1"], "--repetitions: give at least 2"),
-        (["reports.csv", "--seed", "-1"], "seed"),
-        (["none.csv"], "no such file"),
-        (["reports.csv", "--person", "id"], "no column 'id'"),
-        (["bad.csv"], "no value of it fits the study"),
-    ],
-)
-def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
-    monkeypatch.chdir(study.parent)
-    Path("bad.csv").write_text("person,period,poverty\n")
-    assert message in stream_dp("evaluate", study, *words, code=2)
 
 
 # As a process.

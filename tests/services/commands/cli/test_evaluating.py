@@ -1,0 +1,49 @@
+"""`evaluate` on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from trial import STUDY
+
+
+@pytest.fixture
+def _one_process(monkeypatch):
+    monkeypatch.setattr("stream_dp.evaluation.panels.repetitions.cores", lambda: 1)
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_evaluate(study, stream_dp, as_json):
+    table = study.parent / "reports.csv"
+    output = as_json("evaluate", study, table, "--repetitions", "3")
+    assert output["confidential"] is True
+    assert "CONFIDENTIAL" in stream_dp("evaluate", study, table, "--repetitions", "2").upper()
+
+
+@pytest.mark.usefixtures("_one_process")
+def test_evaluate_asks_products_of_open_attributes_by_their_names(tmp_path, stream_dp, as_json):
+    text = STUDY.replace("missing = 0", 'missing = "absent"')
+    text = text.replace('attribute = "poverty"', 'attribute = ["poverty", "work"]')
+    study, table = tmp_path / "open.toml", tmp_path / "long.csv"
+    study.write_text(text)
+    work = ["no", "half day"]
+    rows = [f"p{i},2021-0{t},{i % 2},{work[i * t % 3 % 2]}" for i in range(40) for t in (1, 2, 3)]
+    table.write_text("\n".join(["person,period,poverty,work", *rows]) + "\n")
+    output = as_json("evaluate", study, table, "--repetitions", "2")
+    assert "at-least 1 of last 2 'poverty=" in json.dumps(output)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reports.csv", "--repetitions", "1"], "--repetitions: give at least 2"),
+        (["reports.csv", "--seed", "-1"], "seed"),
+        (["none.csv"], "no such file"),
+        (["reports.csv", "--person", "id"], "no column 'id'"),
+        (["bad.csv"], "no value of it fits the study"),
+    ],
+)
+def test_wrong_words_of_evaluate(study, monkeypatch, stream_dp, words, message):
+    monkeypatch.chdir(study.parent)
+    Path("bad.csv").write_text("person,period,poverty\n")
+    assert message in stream_dp("evaluate", study, *words, code=2)
