@@ -18,8 +18,14 @@ from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from ..deployment import open_pinned
+from ..metadata.covariances import COVARIANCE, covariance_table
 from ..metadata.description import DescribedFile, describe
-from ..metadata.documents import DOCUMENTS, described_series, described_tables
+from ..metadata.documents import (
+    DOCUMENTS,
+    described_covariances,
+    described_series,
+    described_tables,
+)
 from ..metadata.release_tables import PANEL, release_table, tables_of
 from ..metadata.series import SERIES, SERIES_MEDIA, has_series, series_table
 from ..options import public_source
@@ -176,8 +182,14 @@ def _export_folder(public: PublicLog, options: argparse.Namespace, family: Famil
             # A data set is of one period; a panel has answers of periods before its first release.
             only = None if family in PANEL_FAMILIES else published[-1].certificate.period
             file = draft / f"{SERIES}.csv"
-            write_tables(file, {SERIES: iter([series_table(public, name, only)])})
+            series = series_table(public, name, only)
+            write_tables(file, {SERIES: iter([series])})
             described.append(described_series(public, _described_file(file, SERIES_MEDIA)))
+            covariances = covariance_table(public, series)
+            if covariances.num_rows:
+                file = draft / f"{COVARIANCE}{suffix}"
+                write_tables(file, {COVARIANCE: iter([covariances])})
+                described.append(described_covariances(_described_file(file, TABLE_MEDIA[suffix])))
         description = describe(public, described, published, release=name)
         for file_name, document in DOCUMENTS.items():
             (draft / file_name).write_bytes(document.write(description))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stream_dp.client import PublicLog
 
 from .codebook import codebook
+from .covariances import COVARIANCE, COVARIANCE_COLUMNS
 from .croissant import croissant
 from .datapackage import datapackage
 from .dcat import dcat
@@ -58,3 +59,9 @@ def described_series(public: PublicLog, file: DescribedFile) -> DescribedTable:
     """The table of `series_table`."""
     title = "Estimates of all periods with their errors, as SDMX-CSV"
     return DescribedTable("series", title, series_columns(public.study), (file,))
+
+
+def described_covariances(file: DescribedFile) -> DescribedTable:
+    """The table of `covariance_table`."""
+    title = "Covariances of the estimates, by their rows in the time series"
+    return DescribedTable(COVARIANCE, title, COVARIANCE_COLUMNS, (file,))

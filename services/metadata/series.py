@@ -39,9 +39,14 @@ def has_series(public: PublicLog, release: str | None = None) -> bool:
     return any(one is not None and one.family in families for one in declared)
 
 
+def time_column(study: Study) -> str:
+    """The name of the column with the periods: those of steps have no dates."""
+    return "STEP" if study.periods.every == "step" else "TIME_PERIOD"
+
+
 def series_columns(study: Study) -> tuple[DescribedColumn, ...]:
     """The columns of `series_table`, dimensions before the observation and its attributes."""
-    time = "STEP" if study.periods.every == "step" else "TIME_PERIOD"
+    time = time_column(study)
     numbers = {"OBS_VALUE", "STANDARD_ERROR", "LOW", "HIGH"}
     names = [name for name in _LABELS if name not in {"STEP", "TIME_PERIOD"} - {time}]
     return tuple(

@@ -101,7 +101,8 @@ def test_a_folder_has_all_tables_with_their_descriptions(source, as_json, tmp_pa
     tables = {"panel.parquet", "measurements.parquet", "estimates.parquet"}
     assert {Path(path).name for path in said["out"]} == tables
     found = {path.name for path in (tmp_path / "pairs").iterdir()}
-    assert found == tables | {Path(path).name for path in said["documents"]} | {"series.csv"}
+    documents = {Path(path).name for path in said["documents"]}
+    assert found == tables | documents | {"series.csv", "covariance.parquet"}
     assert said["periods"] == [*MONTHS]
     panel = pq.read_table(tmp_path / "pairs" / "panel.parquet")
     assert panel.schema.metadata[b"stream-dp-release"].decode() == said["hash"]
