@@ -2,15 +2,10 @@
 
 import json
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 from kit import fork_server
-
-import stream_dp
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -57,24 +52,6 @@ def test_a_notebook_has_no_outputs_and_runs(path, tmp_path):
     assert code
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     run("-c", "\n".join("".join(c["source"]) for c in code), folder=tmp_path)
-
-
-def _r_reads_parquet():
-    if shutil.which("Rscript") is None:
-        return False
-    asked = 'quit(status = !any(c("nanoparquet", "arrow") %in% rownames(installed.packages())))'
-    return subprocess.run(["Rscript", "-e", asked], check=False).returncode == 0
-
-
-def test_an_exported_panel_is_read_in_r(released, tmp_path):
-    if not _r_reads_parquet():
-        pytest.skip("R with nanoparquet or arrow is not installed")
-    folder, url = released
-    table = stream_dp.open(url.replace("sqlite:", f"sqlite:{folder}/")).panel("patterns").table()
-    pyarrow.parquet.write_table(table, tmp_path / "panel.parquet")
-    script = str(EXAMPLES / "read_export.R")
-    printed = run("Rscript", script, str(tmp_path / "panel.parquet"), folder=tmp_path)
-    assert "2000 artificial people, 4 periods" in printed
 
 
 def test_every_example_is_listed():
