@@ -123,6 +123,6 @@ def _administrative(description: Description) -> Json:
 
 
 def _not_below(number: Fraction) -> float:
-    """The nearest float that is not below an exact number."""
+    """The float nearest to an exact number whose decimal text is not below the number."""
     value = float(number)
-    return value if Fraction(value) >= number else math.nextafter(value, math.inf)
+    return value if Fraction(repr(value)) >= number else math.nextafter(value, math.inf)

@@ -66,6 +66,8 @@ def cell_queries(study: Study, query: ReleaseQuery) -> CellQueries:
             f"query '{query.query}': the study declares no weighting cells; they stand in"
             " [study.weights]"
         )
+    if query_words(words.query).weighted:
+        raise UserError(f"query '{query.query}': write 'weighted' once")
     if words.among is not None:
         raise UserError(
             f"query '{query.query}': ask 'weighted' without 'among'; for a share of a part, ask for"

@@ -12,6 +12,7 @@ from stream_dp.study.period_gate import period_gate
 
 _WIDE = 10_000  # standard deviations from which a sum is an integral
 _REACH = 12  # standard deviations that a sum covers beyond its first term
+_LEAST_STATED = 1e-12  # a smaller probability is stated as below this one
 _MOST_ALARMS = 0.01  # of a full period, above which `check` warns
 
 
@@ -68,9 +69,15 @@ def gate_words(study: Study) -> list[str]:
         f"  noise standard deviation: {facts['noise_standard_deviation']:.1f}; rho of each period:"
         f" {gate.rho} = {float(gate.rho):.6g}, together {float(total):.6g}",
         f"  a period with {gate.expected:,} of them is held with probability"
-        f" {facts['false_alarm']:.2g}; a period with none is closed with probability"
-        f" {facts['missed']:.2g}",
+        f" {_stated(facts['false_alarm'])}; a period with none is closed with probability"
+        f" {_stated(facts['missed'])}",
     ]
+
+
+def _stated(probability: float | int | str) -> str:
+    """A probability in two digits; no event of the gate is impossible."""
+    value = float(probability)
+    return f"{value:.2g}" if value >= _LEAST_STATED else f"below {_LEAST_STATED:g}"
 
 
 def gate_warnings(study: Study) -> list[str]:

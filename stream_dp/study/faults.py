@@ -75,8 +75,8 @@ def section_faults(
     if total is not None and cost > total:
         whose = "their rhos" if sections.gate is None else "their rhos and that of study.gate"
         problems.append(
-            f"releases: {whose} add up to {float(cost):g}, more than study.rho = "
-            f"{float(total):g}; lower them or raise the total"
+            f"releases: {whose} add up to {float(cost):g}, {float(cost - total):g} more than"
+            f" study.rho = {float(total):g}; lower them or raise the total"
         )
     problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
     own = (*_gate_faults(sections), *_weight_faults(sections))
@@ -295,3 +295,19 @@ def _weight_faults(sections: Sections) -> Iterator[str]:
                 f"study.weights.{key}: declare a number for each value of '{weights.by}':"
                 f" {_listed(attribute)}"
             )
+    drawn = weights.sample or {}
+    for value in values:
+        if drawn.get(value, 0) > weights.totals.get(value, math.inf):
+            yield f"study.weights.sample.{value}: is more than totals.{value}, the population's"
+    if not any(_has_cells(release, weights.by) for _, release in sections.numbered_releases):
+        yield (
+            f"study.weights.by: no release has the cells of '{weights.by}'; give a panel strata ="
+            f" '{weights.by}', or a table of people the column '{weights.by}'"
+        )
+
+
+def _has_cells(release: Release | DataSetRelease | None, by: str) -> bool:
+    """Whether a release may answer by cells; a release with faults is taken to do so."""
+    if release is None:
+        return True
+    return by in ((release.where or {}) if is_panel(release) else release.questions)

@@ -69,8 +69,7 @@ _STUDY_TABLES: tuple[tuple[str, type[BaseModel], Json | None], ...] = (
     ("weights", WeightingCells, None),
 )  # of [study], with the table of a file that leaves one out
 _SHARED = (
-    *("groups", "places", "periods", "population", "gate", "weights", "unit", "neighbours"),
-    "rho",
+    *("groups", "places", "periods", "population", "gate", "weights", "unit", "neighbours", "rho"),
 )
 _NO_TABLE = "a table of answers goes to 'stream-dp send STUDY FILE'"
 _NAMES = "use letters, digits, '.', '_' and '-', at most 64"
@@ -79,6 +78,7 @@ _LIMITS = {
     "less_than_equal": ("must be at most {}", "le"),
     "too_short": ("must have at least {} of them", "min_length"),
     "too_long": ("must have at most {} of them", "max_length"),
+    "string_too_long": ("must have at most {} characters", "max_length"),
 }
 _TYPES = {
     "int_type": "must be a whole number",

@@ -16,7 +16,7 @@ from statistical.spread import SCALES, DrawnAhead, Scaled, spread_is, unbiased
 
 from stream_dp.log.log import Stored
 from stream_dp.log.message import START, build_message
-from stream_dp.planning.gate_plan import gate_facts, tail
+from stream_dp.planning.gate_plan import gate_facts, gate_words, tail
 from stream_dp.planning.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
@@ -180,3 +180,14 @@ def test_full_periods_are_held_as_often_as_the_plan_says() -> None:
         assert isinstance(stated, float)
         assert seen == pytest.approx(stated, abs=6 * math.sqrt(stated / runs))
     assert any("study.gate: it errs" in line for line in plan_study(study).warnings)
+
+
+def test_no_event_of_the_gate_is_called_impossible() -> None:
+    study = gated(SETTINGS[0], gate={"rho": "1/30", "least": "1/2", "expected": 10**6})
+    facts = gate_facts(study)
+    assert facts["false_alarm"] == facts["missed"] == 0
+    last = gate_words(study)[-1]
+    assert last == (
+        "  a period with 1,000,000 of them is held with probability below 1e-12; a period with none"
+        " is closed with probability below 1e-12"
+    )

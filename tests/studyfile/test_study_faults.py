@@ -84,6 +84,7 @@ def test_an_unknown_key_is_named_with_the_known_ones(faults, after, where, known
         ('name = " "', "study.curator.name: must not be empty"),
         ('name = "a\\u001b[2J"', "study.curator.name: must be a single line of text"),
         ('name = "a\\nb"', "study.curator.name: must be a single line of text"),
+        (f'name = "{"a" * 1001}"', "study.curator.name: must have at most 1000 characters"),
         ('name = "a"\nregion = 3', "study.curator.region: must be text"),
         *(
             (

@@ -94,6 +94,14 @@ WEIGHTS_REFUSED = (
             {"weights": CELLS | {"sample": {"north": 7, "east": 1}}},
             "study.weights.sample: declare a number for each value of 'region'",
         ),
+        (
+            {"weights": CELLS | {"sample": {"north": 8, "south": 3}}},
+            "study.weights.sample.north: is more than totals.north, the population's",
+        ),
+        (
+            {"weights": {"by": "poor", "totals": {"0": 7, "1": 3}}},
+            "study.weights.by: no release has the cells of 'poor'; give a panel strata = 'poor'",
+        ),
         ({"weights": CELLS | {"totals": {"north": 0, "south": 1}}}, "must be at least 1"),
         ({"weights": {"column": "weight"}}, f"study.weights.column: {WEIGHTS_REFUSED}"),
         ({"weights": {"attribute": "pay"}}, f"study.weights.attribute: {WEIGHTS_REFUSED}"),
