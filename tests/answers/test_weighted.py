@@ -145,6 +145,7 @@ def test_sampling_adds_the_variance_of_each_cell():
         ("all", "weighted poor=1", "needs a release of every value of 'region'"),
         ("rich", "weighted poor=1", "needs a release of every value of 'region'"),
         ("poor", "weighted poor=1 among poor=0", "both weighted answers together"),
+        ("poor", "weighted weighted poor=1", "write 'weighted' once"),
         ("poor", "weighted poor=3", "'3' is no value"),
         ("poor", "weighted", "has no such release"),
     ],

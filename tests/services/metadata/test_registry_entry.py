@@ -119,8 +119,10 @@ def test_every_kind_fills_an_entry_of_the_schema(kind: Kind) -> None:
     deployment = entry_of(public)["deployment"]
     study, certificate = public.study, public.published[-1].certificate
     parameters = deployment["privacy_loss"]["privacy_parameters"]
-    assert Fraction(parameters["rho"]) >= study.rho
-    assert Fraction(parameters["delta"]) >= study.delta
+    for name, declared in (("rho", study.rho), ("delta", study.delta)):
+        written = Fraction(str(parameters[name]))
+        assert declared <= written <= declared * (1 + Fraction(1, 10**15))
+    assert str(parameters["delta"]) == "1e-06"
     assert str(parameters["epsilon"]) == str(float(certificate.epsilon_total))
     assert certificate.mechanism in deployment["implementation"]["mechanisms"]
     assert deployment["privacy_loss"]["privacy_unit_details"] == certificate.guarantee
