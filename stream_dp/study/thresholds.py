@@ -30,8 +30,9 @@ class Linear(Declaration):
     """Of `weights`: the sums up to which people are counted. Without them 15, at the 16 quantiles
     of the sum, were every bin of each number equally likely and independent of the others."""
     random: Annotated[int, Field(ge=1, le=MOST_PROJECTIONS, strict=True)] | None = None
-    """How many sums of all numbers, with weights as random as normal ones: in proportion to each
-    number's spread over its bins. They follow from `seed` and the declarations alone."""
+    """The number of random sums of all numbers. A random weight is an approximately normal draw,
+    divided by the number's standard deviation over its bins. `seed` and the declarations determine
+    all weights."""
     seed: Annotated[int, Field(ge=0, le=MOST_SUM, strict=True)] | None = None
     """Of `random`: any number; it is public. 0 by default."""
 
