@@ -151,7 +151,8 @@ def test_at_equal_eps_and_delta_few_levels_are_better_with_pure_noise():
             assert better.index(True) + 1 == first
     page = Path(__file__).parents[3] / "docs" / "how-to" / "group-sizes.md"
     words = " ".join(page.read_text("utf-8").split())
-    assert "below 8 to 18 under `add_remove`, and below 4 to 9 under `replace_one`" in words
+    limits = "between 8 and 18 levels under `add_remove`, and between 4 and 9 levels under"
+    assert f"{limits} `replace_one`" in words
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])

@@ -71,6 +71,7 @@ def test_from_reports_to_a_table(
     assert json_output(capsys, "run", file, "--until-idle") == {"horizon_reached": True}
     exported = json_output(capsys, "export", file, "people", out)
     assert sorted(path.name for path in out.glob("*.parquet")) == [
+        "covariance.parquet",
         "measurements.parquet",
         "people.parquet",
     ]

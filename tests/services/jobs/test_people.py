@@ -87,6 +87,7 @@ def test_from_reports_to_a_table_of_people(
     exported = json_output(capsys, "export", file, "people", out)
     assert exported["out"][0] == str(out / "people.parquet")
     assert sorted(path.name for path in out.glob("*.parquet")) == [
+        "covariance.parquet",
         "measurements.parquet",
         "people.parquet",
     ]
