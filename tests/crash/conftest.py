@@ -1,8 +1,19 @@
 """These tests copy folders for their own sake: what is refused of copies is in test_moved.py."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from kit.killed import in_memory
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _copies_pass(copies_pass):
     """Every module of this folder."""
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    """A folder in memory, for all tests of a module."""
+    with in_memory() as folder:
+        yield folder

@@ -52,12 +52,6 @@ class KilledAtGates(KilledReleaser):
 
 
 @pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
 def sent(memory: Path) -> StudyFolder:
     """Every month in full but the third, which an operator closes in the end."""
     place = StudyFolder(memory / "sent", TEXT)

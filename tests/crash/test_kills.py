@@ -24,12 +24,6 @@ from stream_dp.services.releaser.releaser import Releaser
 
 
 @pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
 def sent(memory: Path) -> StudyFolder:
     """A place to which everything has been sent and where nothing has run."""
     place = StudyFolder(memory / "sent")

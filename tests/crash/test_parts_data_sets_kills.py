@@ -48,12 +48,6 @@ def _fixed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
 def sent(memory: Path) -> dict[str, TablesInParts]:
     """By name of a study, a place to which everything is sent and where nothing has run."""
     places = {}

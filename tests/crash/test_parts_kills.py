@@ -25,12 +25,6 @@ OF_AGGREGATOR = [
 ]
 
 
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _fixed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

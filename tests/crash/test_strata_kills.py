@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 from kit.households import NEVER, HouseholdFolder
-from kit.killed import in_memory
 from kit.matrices import seeds
 from kit.panels import Noiseless
 from kit.rejected_cells import reasons_of
@@ -84,12 +83,6 @@ def reports() -> Iterator[tuple[int, dict[str, Any]]]:
                 values["region"] = ["north", "south"][(person + (rng.random() < 0.1)) % 2]
                 values["wave"] = 1 + person % 3
             yield number, {"person": f"p{person}", "period": str(number), "values": values}
-
-
-@pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
 
 
 @pytest.fixture

@@ -48,12 +48,6 @@ RELEASER = (
 
 
 @pytest.fixture(scope="module")
-def memory() -> Iterator[Path]:
-    with in_memory() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
 def sent(memory: Path) -> HouseholdFolder:
     """Everything is sent, and nothing has run."""
     return HouseholdFolder(memory / "sent").prepare()

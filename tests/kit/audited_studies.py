@@ -8,6 +8,32 @@ from stream_dp.study.families import KINDS, Family, Kind
 
 from .kinds_of_releases import study_of
 
+ONE_WINDOW = """
+[study]
+name = "trial"
+unit = "person"
+neighbours = "replace_one"
+rho = 1
+delta = 1e-6
+[study.periods]
+first = 1
+every = "step"
+count = 2
+[study.population]
+size = 20
+[attributes.work]
+values = ["no", "yes"]
+missing = "no"
+[[releases]]
+name = "answers"
+kind = "window"
+attribute = "work"
+width = 1
+rho = 1
+[run]
+log = "sqlite:trial.db"
+"""
+
 
 def audited_study(kind: Kind, relation: str | None = None, rho: str = "1/2") -> dict[str, Any]:
     """A small study with one release of a kind, at a usual budget."""

@@ -9,43 +9,23 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from kit.audited_studies import ONE_WINDOW
 from kit.commands import json_output, refusal
 from kit.monitors import monitor
 
 from stream_dp.services.commands import audit as command
 from stream_dp.services.process.output import INCONSISTENT
 
-STUDY = """
-[study]
-name = "trial"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
-[study.periods]
-first = 1
-every = "step"
-count = 2
-[study.population]
-size = 20
-[attributes.work]
-values = ["no", "yes"]
-missing = "no"
-[[releases]]
-name = "answers"
-kind = "window"
-attribute = "work"
-width = 1
-rho = 1
-[run]
-log = "sqlite:trial.db"
-public = "sqlite:public.db"
+SIGNED = (
+    ONE_WINDOW
+    + """public = "sqlite:public.db"
 [run.signing]
 file = "signing.pem"
 """
+)
 
 
-def begun(folder: Path, text: str = STUDY) -> Path:
+def begun(folder: Path, text: str = SIGNED) -> Path:
     """A study with a key whose public log has begun."""
     folder.mkdir()
     form = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
@@ -108,7 +88,7 @@ def test_another_result_than_the_signed_one_is_refused(
 def test_a_statement_of_another_study_is_refused(
     study: Path, stated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = begun(tmp_path / "other", STUDY.replace("size = 20", "size = 30"))
+    other = begun(tmp_path / "other", SIGNED.replace("size = 20", "size = 30"))
     json_output(capsys, "run", other, "--until-idle")
     words = refusal(capsys, INCONSISTENT, "verify", public_of(other), "--statement", stated)
     assert "no key of this log signed it" in words

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.audited_studies import audited_study
+from kit.audited_studies import ONE_WINDOW, audited_study
 from kit.commands import refusal
 
 import stream_dp
@@ -20,32 +20,6 @@ from stream_dp.services.audits.audit import RUNS, PreparedAudit
 from stream_dp.services.cli import main
 from stream_dp.services.commands import audit as command
 from stream_dp.study.families import Kind
-
-STUDY = """
-[study]
-name = "trial"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = 1e-6
-[study.periods]
-first = 1
-every = "step"
-count = 2
-[study.population]
-size = 20
-[attributes.work]
-values = ["no", "yes"]
-missing = "no"
-[[releases]]
-name = "answers"
-kind = "window"
-attribute = "work"
-width = 1
-rho = 1
-[run]
-log = "sqlite:trial.db"
-"""
 
 
 class WeakNoise(SystemNoise):
@@ -145,7 +119,7 @@ def test_half_the_variance_is_found_in_99_of_100_audits(kind: Kind) -> None:
 
 @pytest.fixture
 def study_file(tmp_path: Path) -> Path:
-    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "study.toml").write_text(ONE_WINDOW)
     return tmp_path / "study.toml"
 
 

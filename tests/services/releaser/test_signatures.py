@@ -5,11 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import signal
 import subprocess
-import warnings
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +15,8 @@ import msgspec
 import pytest
 from kit.commands import json_output, refusal
 from kit.households import HouseholdFolder, use_fit_in_rounds
-from kit.panels import PERIODS, StudyFolder, script
+from kit.panels import PERIODS, StudyFolder
+from kit.stops import Stop, killed_at, stop_at
 from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
@@ -60,13 +57,6 @@ def pem(secret: str) -> str:
 
 PEMS = [pem(secret) for secret, _ in VECTORS]
 OLD, NEW = (SigningKey.of_pem(text) for text in PEMS)
-
-
-@pytest.fixture
-def sent(place: StudyFolder) -> StudyFolder:
-    for records in script():
-        place.send(records)
-    return place
 
 
 def public(place: StudyFolder) -> PublicLog:
@@ -258,39 +248,6 @@ def test_a_study_that_began_without_a_key_goes_on_without(sent: StudyFolder) -> 
         sent.run(signer=OLD)
 
 
-class Stop(Exception):
-    """Ends a run at a step."""
-
-
-def stop_at(step: str, call: int) -> Callable[[str], None]:
-    calls = 0
-
-    def at(name: str) -> None:
-        nonlocal calls
-        calls += name == step
-        if name == step and calls == call:
-            raise Stop
-
-    return at
-
-
-def killed_at(place: StudyFolder, step: str, call: int, **how: object) -> None:
-    """Runs the releaser in a child that is killed at the call of that number of a step."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(60)
-            place.run(at=stop_at(step, call), **how)
-        except Stop:
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-
-
 STEPS = [
     *(("begun", 1), ("publish", 1), ("published", 1), ("drawn", 1), ("commit", 2)),
     *(("committed", 1), ("publish", 3), ("published", 3)),
@@ -299,7 +256,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("step", "call"), STEPS)
 def test_a_kill_changes_no_signed_byte(step: str, call: int, sent: StudyFolder) -> None:
-    killed_at(sent, step, call, signer=OLD)
+    killed_at(lambda at: sent.run(at=at, signer=OLD), step, call)
     before = records_of(sent) if sent.public_db.exists() else []
     assert sent.run(signer=OLD)
     check_bytes(sent, before)
@@ -311,7 +268,7 @@ def test_a_kill_while_a_key_takes_over(step: str, sent: StudyFolder) -> None:
         with pytest.raises(Stop):
             releaser.run(until_idle=True)
     # What waits to be published, and was signed with the old key, goes out first.
-    killed_at(sent, step, 1, signer=NEW, signer_before=OLD)
+    killed_at(lambda at: sent.run(at=at, signer=NEW, signer_before=OLD), step)
     before = records_of(sent)
     assert sent.run(signer=NEW, signer_before=OLD)
     check_bytes(sent, before)

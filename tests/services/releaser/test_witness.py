@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 from kit.commands import json_output, refusal
-from kit.panels import PERIODS, StudyFolder, script
+from kit.panels import PERIODS, StudyFolder
+from kit.stops import Stop, killed_at, stop_at
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Busy, Fenced, Record, Unavailable, UnknownCommit
@@ -27,13 +25,6 @@ STEPS = (
     *(("cut", 1), ("drawn", 1), ("commit", 1), ("committed", 1), ("witnessed", 2)),
     *(("publish", 2), ("published", 2), ("committed", 2), ("witnessed", 3), ("cleaned", 2)),
 )
-
-
-@pytest.fixture
-def sent(place: StudyFolder) -> StudyFolder:
-    for records in script():
-        place.send(records)
-    return place
 
 
 @contextmanager
@@ -57,42 +48,9 @@ def seen(place: StudyFolder) -> list[Sight]:
     return [msgspec.json.decode(r.value or b"", type=Sight) for r in records]
 
 
-class Stop(Exception):
-    """Ends a run at a step."""
-
-
-def stop_at(step: str, call: int) -> Callable[[str], None]:
-    calls = 0
-
-    def at(name: str) -> None:
-        nonlocal calls
-        calls += name == step
-        if name == step and calls == call:
-            raise Stop
-
-    return at
-
-
 def stopped(place: StudyFolder, step: str, call: int) -> None:
     with pytest.raises(Stop):
         run(place, at=stop_at(step, call))
-
-
-def killed(place: StudyFolder, step: str, call: int) -> None:
-    """Runs the releaser in a child that is killed at the call of that number of a step."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(120)
-            run(place, at=stop_at(step, call))
-        except Stop:
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
 def kept(place: StudyFolder, to: Path) -> Path:
@@ -129,7 +87,7 @@ def test_every_decision_is_shown_before_it_is_published(sent: StudyFolder) -> No
 
 @pytest.mark.parametrize(("step", "call"), STEPS)
 def test_a_kill_is_no_fault(step: str, call: int, sent: StudyFolder) -> None:
-    killed(sent, step, call)
+    killed_at(lambda at: run(sent, at=at), step, call)
     before = sent.rows(RELEASES) if sent.public_db.exists() else []
     assert run(sent)
     assert sent.rows(RELEASES)[: len(before)] == before

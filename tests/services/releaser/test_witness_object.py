@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from kit.object_store import ObjectStore, object_store
-from kit.panels import StudyFolder, script
+from kit.panels import StudyFolder
+from kit.stops import Stop, killed_at, stop_at
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Fenced, Record
@@ -39,45 +37,14 @@ def url(server: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     return f"s3://kept/{tmp_path.name}/witness"
 
 
-@pytest.fixture
-def sent(place: StudyFolder) -> StudyFolder:
-    for records in script():
-        place.send(records)
-    return place
-
-
-class Stop(Exception):
-    """Ends a run at a step."""
-
-
 def run_until(place: StudyFolder, url: str, step: str) -> None:
-    def at(name: str) -> None:
-        if name == step:
-            raise Stop
-
-    place.run(witness=WitnessObject(url), at=at)
-
-
-def killed(place: StudyFolder, url: str, step: str) -> None:
-    """Runs the releaser in a child that is killed at a step."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(120)
-            run_until(place, url, step)
-        except Stop:
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    with pytest.raises(Stop):
+        place.run(witness=WitnessObject(url), at=stop_at(step))
 
 
 @pytest.mark.parametrize("step", ["begun", "witnessed", "drawn", "committed", "published"])
 def test_a_kill_is_no_fault(step: str, sent: StudyFolder, url: str) -> None:
-    killed(sent, url, step)
+    killed_at(lambda at: sent.run(witness=WitnessObject(url), at=at), step)
     before = sent.rows(RELEASES) if sent.public_db.exists() else []
     assert sent.run(witness=WitnessObject(url))
     assert sent.rows(RELEASES)[: len(before)] == before
@@ -85,8 +52,7 @@ def test_a_kill_is_no_fault(step: str, sent: StudyFolder, url: str) -> None:
 
 
 def test_a_restored_pair_is_refused(sent: StudyFolder, url: str, tmp_path: Path) -> None:
-    with pytest.raises(Stop):
-        run_until(sent, url, "cleaned")
+    run_until(sent, url, "cleaned")
     older = shutil.copytree(sent.folder, tmp_path / "older")
     assert sent.run(witness=WitnessObject(url))
     shutil.rmtree(sent.folder)
@@ -116,8 +82,7 @@ def advance(log: WitnessObject, sight: Sight) -> None:
 def test_a_copy_that_has_drawn_at_the_same_time_publishes_nothing(
     sent: StudyFolder, url: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Stop):
-        run_until(sent, url, "cut")
+    run_until(sent, url, "cut")
     twin = StudyFolder(tmp_path / "twin", sent.text)
     shutil.copytree(sent.folder, twin.folder, dirs_exist_ok=True)
     public: list[object] = []
