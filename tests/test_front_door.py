@@ -73,12 +73,13 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = stream_dp.panels
 
 
-def test_the_page_has_the_public_names_and_no_others(monkeypatch):
+def test_the_pages_have_the_public_names_and_no_others(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "hooks"))
-    page = import_module("python_api")
-    names = [name for names in page.NAMES.values() for name in names]
+    pages = import_module("python_api")
+    names = [name for names in pages.NAMES.values() for name in names]
     assert sorted(names) == stream_dp.__all__
-    assert page.markdown().count("::: stream_dp.") == len(names)
+    for page, listed in pages.NAMES.items():
+        assert pages.markdown(page).count("::: stream_dp.") == len(listed)
 
 
 @pytest.mark.parametrize("module", sorted(stream_dp._MODULES.keys() | WITH_EXAMPLES))

@@ -38,7 +38,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "flow": partial(readme.section, "The flow"),
     "operations": operating.markdown,
     "exit codes": operating.exit_codes,
-    "python": python_api.markdown,
+    **{f"python {page}": partial(python_api.markdown, page) for page in python_api.NAMES},
 }
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)
 _TABLE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)

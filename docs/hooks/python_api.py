@@ -1,12 +1,12 @@
-"""The public names of the package, by heading; mkdocstrings reads their docstrings."""
+"""The public names of the package, by page; mkdocstrings reads their docstrings."""
 
 from __future__ import annotations
 
 import stream_dp
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "A table in, a table out": ("fit", "FittedTable", "window"),
-    "A public log": (
+    "tables": ("fit", "FittedTable", "window"),
+    "public-log": (
         "open",
         "PublicLog",
         "PublishedRelease",
@@ -16,14 +16,10 @@ NAMES: dict[str, tuple[str, ...]] = {
         "ReleaseQuery",
         "JointAnswers",
     ),
-    "Data sets of groups": ("DataSet", "BatchCertificate"),
-    "Published sizes of places": ("PublishedSizes", "SizesCertificate"),
-    "A study and its plan": (
-        "load_study",
-        "parse_study",
-        "Study",
-        "plan_study",
-        "Plan",
+    "data-sets": ("DataSet", "BatchCertificate"),
+    "sizes": ("fit_sizes", "FittedSizes", "PublishedSizes", "SizesCertificate"),
+    "studies": ("load_study", "parse_study", "Study", "plan_study", "Plan", "study_over"),
+    "errors-to-expect": (
         "expected_errors",
         "ExpectedError",
         "needed_budget",
@@ -31,10 +27,9 @@ NAMES: dict[str, tuple[str, ...]] = {
         "NeededBudget",
         "alternatives",
         "Alternative",
-        "study_over",
     ),
-    "A study in a script": ("run_study", "MemoryLog", "open_log"),
-    "Continual mechanisms": (
+    "scripts": ("run_study", "MemoryLog", "open_log"),
+    "mechanisms": (
         "mechanism",
         "Mechanism",
         "Step",
@@ -44,7 +39,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Counter",
         "window_codes",
     ),
-    "Batch synthesizers": (
+    "synthesizers": (
         "fit_tables",
         "FittedTables",
         "load_synthesizer",
@@ -57,16 +52,12 @@ NAMES: dict[str, tuple[str, ...]] = {
         "FitContext",
         "MemoryTranscript",
     ),
-    "Sizes of groups": ("fit_sizes", "FittedSizes"),
-    "Noise and costs": ("SystemNoise", "SeededNoise", "gaussian_rho", "epsilon"),
-    "Errors": ("UserError", "Inconsistent", "LogError"),
+    "noise-and-costs": ("SystemNoise", "SeededNoise", "gaussian_rho", "epsilon"),
+    "errors": ("UserError", "Inconsistent", "LogError"),
 }
 
 
-def markdown() -> str:
-    parts = []
-    for heading, names in NAMES.items():
-        objects = [getattr(stream_dp, name) for name in names]
-        paths = [f"::: {each.__module__}.{each.__qualname__}" for each in objects]
-        parts.append("\n\n".join([f"## {heading}", *paths]))
-    return "\n\n".join(parts)
+def markdown(page: str) -> str:
+    """The names of `docs/reference/python/PAGE.md`, each with its docstring."""
+    objects = [getattr(stream_dp, name) for name in NAMES[page]]
+    return "\n\n".join(f"::: {value.__module__}.{value.__qualname__}" for value in objects)
