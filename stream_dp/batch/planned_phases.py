@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from .rounds.annealing import Annealed
-from .rounds.phases import CHARGES, Candidates, Everything, Phase, Rounds
+from .rounds.phase_types import Phase
+from .rounds.phases import CHARGES, Candidates, Everything, Rounds
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from .attribute import Attribute as Attribute
 from .attribute import Carry as Carry
 from .counter_kinds import CounterKind as CounterKind
 from .curator import Curator as Curator
+from .declared_gate import Gate as Gate
 from .declared_population import DeclaredPopulation as DeclaredPopulation
 from .families import Family as Family
 from .families import Kind as Kind
@@ -14,7 +15,6 @@ from .group_releases import BatchRelease as BatchRelease
 from .group_releases import Groups as Groups
 from .input_shapes import Input as Input
 from .match_releases import MatchRelease as MatchRelease
-from .period_gate import Gate as Gate
 from .periods import Periods as Periods
 from .periods import Schedule as Schedule
 from .place_releases import Places as Places

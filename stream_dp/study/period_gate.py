@@ -18,30 +18,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
 
 from stream_dp.privacy.ledger import Charge, Ledger
 
-from .field_types import Declaration, Probability, Rho
-
-if TYPE_CHECKING:
-    from .study import Study
+from .study import Study
 
 GATE = "[study.gate]"  # the name of its charges, which no release can have
-
-
-class Gate(Declaration):
-    """The paid gate: periods with too few answers are held for the operator."""
-
-    rho: Rho
-    """Its part of the budget, for all periods together; each period costs the same."""
-    least: Probability
-    """A period is held if its noisy count is below this share of `expected`, such as 0.5."""
-    expected: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
-    """How many people of earlier periods answer in a full period; public, so not from the data. By
-    default the declared `size`; required under `add_remove`."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .attribute import Attribute
+from .declared_gate import Gate
 from .declared_population import DeclaredPopulation
 from .families import Neighbours
 from .group_releases import Groups
-from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
 from .study import Release, Study, is_panel

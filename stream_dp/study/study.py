@@ -22,12 +22,12 @@ from .alphabet import Alphabet, matching_codes
 from .attribute import Attribute
 from .counter_kinds import CounterKind
 from .curator import Curator
+from .declared_gate import Gate
 from .declared_population import DeclaredPopulation
 from .families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho, Symbol
 from .group_releases import AnyDataSet, Groups
 from .ids import Ids
-from .period_gate import Gate
 from .periods import Periods
 from .place_releases import Places
 from .survey_design import Sampling, WeightingCells

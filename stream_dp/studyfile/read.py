@@ -27,6 +27,7 @@ from stream_dp.study import (
     StudyKeys,
     WindowRelease,
 )
+from stream_dp.study.declared_gate import Gate
 from stream_dp.study.families import (
     KINDS,
     PANEL_FAMILIES,
@@ -39,7 +40,6 @@ from stream_dp.study.faults import section_faults
 from stream_dp.study.field_types import NAME_PATTERN
 from stream_dp.study.group_releases import Groups, data_set_declaration
 from stream_dp.study.ids import Ids
-from stream_dp.study.period_gate import Gate
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places, SizesRelease
 from stream_dp.study.sections import Sections

@@ -27,7 +27,8 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.method_titles import PICKED_TITLE, kind_title
 
-from ..rounds.phases import Everything, NoisyAnswers, Phase, PrivacyFilter
+from ..rounds.phase_types import Phase
+from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from .compress.projections import linear_residuals
 from .known import Known
 from .measure.pair_filter import PairFilter

@@ -9,7 +9,7 @@ from stream_dp.study import MatchRelease, PeopleRelease, Study
 from ..data.domain import Column
 from ..planned_phases import PlannedPhase
 from ..rounds.annealing import Annealed
-from ..rounds.phases import Phase
+from ..rounds.phase_types import Phase
 from .compress.composite_columns import Encoding
 from .compress.compression import MOST_APART
 from .match_plan import MatchPlan

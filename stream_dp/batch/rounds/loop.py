@@ -42,7 +42,8 @@ from stream_dp.privacy.noise import NoiseSource, exact_variance
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
 from .annealing import Annealed
-from .phases import CHARGES, Candidates, Everything, NextPhase, NoisyAnswers, Phase
+from .phase_types import NextPhase, Phase
+from .phases import CHARGES, Candidates, Everything, NoisyAnswers
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)

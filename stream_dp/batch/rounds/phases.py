@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from stream_dp.privacy.noise import exact_variance
 from stream_dp.privacy.zcdp import selection_rho
 
 from ..data.domain import Int64Array
-
-if TYPE_CHECKING:
-    from .annealing import Annealed
 
 SELECTION = Fraction(1, 10)
 # Of the cost over all pairs of neighbours, by whether the charge is exact.
@@ -321,10 +318,3 @@ class Rounds(Picking):
         """Whether a round may pick `picked` after `measured`."""
         new = {*picked} & {*self.candidates} - {*measured}
         return len(new) == len(picked) == self.picks
-
-
-Phase: TypeAlias = "Everything | Rounds | Annealed"
-
-
-# The phase of a number, from 0, given all answers of the phases before it; None after the last.
-NextPhase = Callable[[int, NoisyAnswers], "Phase | None"]

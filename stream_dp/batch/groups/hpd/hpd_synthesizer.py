@@ -16,7 +16,8 @@ from stream_dp.study.group_releases import ROWS, BatchRelease
 
 from ...data.domain import Hierarchy, Int64Array
 from ...rounds.loop import AdaptiveFit, Model
-from ...rounds.phases import NoisyAnswers, Phase, Rounds
+from ...rounds.phase_types import Phase
+from ...rounds.phases import NoisyAnswers, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload
 from ..workload.groups_plan import fit_workload

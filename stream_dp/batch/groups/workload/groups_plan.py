@@ -26,7 +26,8 @@ from stream_dp.study.method_titles import kind_title
 from ...data.domain import Domain, Hierarchy
 from ...planned_phases import PlannedPhase, counted_phases
 from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
-from ...rounds.phases import SELECTION, Everything, Phase, Rounds
+from ...rounds.phase_types import Phase
+from ...rounds.phases import SELECTION, Everything, Rounds
 from ...synthesizer import FitContext, release_domain
 from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals
 from .queries import SPOUSE
