@@ -1,9 +1,12 @@
 """Property tests repeat exactly: the same examples on every run, however busy the machine is."""
 
 import gc
+import os
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kit import simulated_panels
 from kit.brokers import running_broker, started_broker
 from kit.cpu_table import CpuTable
 
@@ -19,6 +22,12 @@ settings.load_profile("repeatable")
 
 def pytest_configure(config):
     config.pluginmanager.register(CpuTable(), "cpu-table")
+    if simulated_panels.FOLDER not in os.environ:  # in workers it is
+        folder = tempfile.TemporaryDirectory(prefix="stream-dp-")
+        os.environ[simulated_panels.FOLDER] = folder.name
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(lambda: os.environ.pop(simulated_panels.FOLDER))
+    simulated_panels.remember()
 
 
 def pytest_unconfigure():

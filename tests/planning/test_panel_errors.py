@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from kit.panels import StudyFolder, script
+from kit.simulated_panels import SIMULATED
 from kit.studies import attribute, cumulative, joint, small_study, window
 
 import stream_dp
@@ -14,6 +15,13 @@ from stream_dp.planning.panel_errors import panel_errors, prior_people
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.studyfile import load_study
+
+
+@pytest.fixture(autouse=True)
+def _simulated(monkeypatch):
+    """Each of these tests simulates itself."""
+    monkeypatch.setattr(planned, "simulated_errors", SIMULATED)
+
 
 PEOPLE, PERIODS = 3000, 6
 RELEASES = [
