@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stream_dp.errors import UserError
+from stream_dp.json_object import Json
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.periods import Periods
@@ -163,9 +164,7 @@ def _identifying(answer: str, names: Sequence[str]) -> list[str]:
     return [answer]
 
 
-def _periods(
-    questions: Questions, draft: _Draft, header: TableHeader, period: str
-) -> dict[str, Any]:
+def _periods(questions: Questions, draft: _Draft, header: TableHeader, period: str) -> Json:
     """Asks for the length, the first and the number of periods."""
     wide = period if period not in header.names and period != ONE else ""
     length = questions.choose(
@@ -194,20 +193,20 @@ def _periods(
     return {"every": length, "first": first, "count": count, "close": "marker"}
 
 
-def _people(questions: Questions) -> dict[str, Any]:
+def _people(questions: Questions) -> Json:
     """Asks who is protected and how many people there are."""
     unit = questions.ask("Who is protected, one ...", _sound_name, "person")
     public = questions.choose(f"Is the number of {unit}s public", ("yes", "no"), "yes")
     bound = "Number of" if public == "yes" else "At most how many"
     size = questions.whole(f"{bound} {unit}s", 1, _MOST_PEOPLE)
     delta = f"1e-{max(6, len(str(size)) + 1)}"
-    relation: dict[str, Any] = {"neighbours": "add_remove", "population": {}, "rows": size}
+    relation: Json = {"neighbours": "add_remove", "population": {}, "rows": size}
     if public == "yes":
         relation = {"neighbours": "replace_one", "population": {"size": size}}
     return {"unit": unit, "delta": delta, **relation}
 
 
-def _attribute(questions: Questions, column: str, name: str, proposed: list[str]) -> dict[str, Any]:
+def _attribute(questions: Questions, column: str, name: str, proposed: list[str]) -> Json:
     """Asks for the values of a column and for the meaning of a missing answer."""
 
     def read(answer: str) -> list[int | str]:
@@ -234,14 +233,14 @@ def _releases(
     values: list[int | str],
     periods: int,
     people: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Asks for the releases of an attribute."""
     rows = {"rows": people["rows"]} if "rows" in people else {}
     common = {"attribute": name, "rho": str(_BUDGET), **rows}
     width = questions.whole(
         f"Patterns of '{name}' over how many periods", 1, min(periods, 12), str(min(3, periods))
     )
-    releases: list[dict[str, Any]] = [
+    releases: list[Json] = [
         {"name": f"{name}-patterns", "kind": "window", "width": width, **common}
     ]
     texts = [str(value) for value in values]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
+
+from stream_dp.json_object import Json
 
 
 class _Typed(BaseModel):
@@ -14,7 +14,7 @@ class _Typed(BaseModel):
 class StudyAnswer(_Typed):
     """A declared study. study: the declaration, as in the log's first message."""
 
-    study: dict[str, Any]
+    study: Json
     study_hash: str
     head: str
     citation: str

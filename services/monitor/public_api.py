@@ -105,7 +105,7 @@ def add_api(application: FastAPI, state: State) -> None:
         """Every release, in the order of publication."""
         return answered(releases_data(public))
 
-    @typed("/api/v1/certificates/{index}", dict[str, Any])
+    @typed("/api/v1/certificates/{index}", Json)
     def certificate(request: Request, index: int) -> Response:
         """The certificate of a release; index is the position in the list of releases, from 1."""
         release = release_at_index(public, index)

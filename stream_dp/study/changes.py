@@ -12,7 +12,7 @@ _LISTS = ("releases", "batches")
 _SECTIONS = ("attributes", "groups", "places", *_LISTS)
 
 
-def changed_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+def changed_keys(first: Mapping[str, object], second: Mapping[str, object]) -> str:
     """The keys with different values, as in 'study.rho, releases.quarters.width'.
 
     first, second: declarations as `Study.canonical` writes them.
@@ -40,7 +40,7 @@ def _as_in_file(declared: Mapping[str, Any]) -> Json:
     }
 
 
-def _differing_keys(first: Any, second: Any, path: str) -> Iterator[str]:
+def _differing_keys(first: object, second: object, path: str) -> Iterator[str]:
     """Yields the paths of keys with different values; for a missing table, the table's path."""
     if isinstance(first, dict) and isinstance(second, dict):
         for key in {**first, **second}:

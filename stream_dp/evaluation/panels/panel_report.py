@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
+
+from stream_dp.json_object import Json
 
 from ..text_tables import WARNING
 from .trial import Floats
@@ -123,7 +124,7 @@ class Evaluation:
     releases: tuple[ReleaseErrors, ...]
     confidential: bool = True
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Converts the evaluation to JSON values."""
         fields_by_name = asdict(self)
         for release, errors in zip(fields_by_name["releases"], self.releases, strict=True):
@@ -141,7 +142,7 @@ class Sweep:
     evaluations: tuple[Evaluation, ...]
     confidential: bool = True
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         pairs = zip(self.scales, self.evaluations, strict=True)
         points = [{"scale": scale, "evaluation": e.as_dict()} for scale, e in pairs]
         return {"confidential": True, "warning": WARNING, "points": points}
