@@ -143,7 +143,7 @@ class JobBoard:
             self.results.setdefault(job, []).append(result)
 
     def settle(self, job: str) -> None:
-        """Marks a job as finished and drops its parts."""
+        """Marks a job as finished and drops the job's parts."""
         self.settled.add(job)
         self.results.pop(job, None)
         for source in [source for source in self._parts if source[0] == job]:
@@ -177,7 +177,7 @@ class JobBoard:
         return any(name == job for name, _ in self._with_result)
 
     def open(self, job: str) -> bool:
-        """Whether the job waits for a worker to fit it."""
+        """Whether the job waits for a worker."""
         return not (
             job in self.settled or self.abandoned(job) or self.has_result(job) or self.failure(job)
         )

@@ -51,7 +51,7 @@ def part_table(
 
 
 def nobody_table(study: Study, release: BatchRelease, population: Population) -> None:
-    """None: no slot of a member is unclaimed."""
+    """None: every slot of a member is claimed."""
     return
 
 

@@ -44,7 +44,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class Job:
-    """A data set that a worker is to fit."""
+    """A data set to fit."""
 
     id: str
     release: str
@@ -106,7 +106,7 @@ def interruption_record(job: str, attempt: int, reason: str) -> Record:
 
 
 def hold_record(kind: str, job: str, attempt: int, rounds: int) -> Record:
-    """The record of a worker by itself that begins a job, or lets go of it.
+    """A worker's own record: the worker begins a job or releases it.
 
     kind: begun or released.
     rounds: how many were decided when it began.
@@ -117,7 +117,7 @@ def hold_record(kind: str, job: str, attempt: int, rounds: int) -> Record:
 
 @dataclass(frozen=True)
 class Result:
-    """A data set that a worker has appended."""
+    """A fitted data set, appended by a worker."""
 
     job: str
     provenance: Provenance | None  # None where the manifest does not state it

@@ -28,7 +28,7 @@ class JobState:
     words: str  # the state with its reason or progress
 
     def as_dict(self) -> dict[str, object]:
-        """The fields for JSON, None for nan."""
+        """The fields for JSON, with null for nan."""
         progress = None if self.progress is None else self.progress.as_dict()
         return {**vars(self), "progress": progress}
 

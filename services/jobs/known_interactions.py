@@ -71,7 +71,7 @@ def published_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterat
 
 @dataclass
 class PublishedAnswers:
-    """The records read so far; the first complete ones of a release and a period count."""
+    """The records so far. The first complete records of a release and a period count."""
 
     complete: dict[str, dict[tuple[str, int], NDArray[np.int64]]] = field(default_factory=dict)
     _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)

@@ -21,7 +21,7 @@ class Progress:
     left: float  # seconds; nan: unknown
 
     def as_dict(self) -> Json:
-        """The fields for JSON, None for nan."""
+        """The fields for JSON, with null for nan."""
         fields = asdict(self)
         for name in _NULLABLE:
             fields[name] = float(fields[name]) if math.isfinite(fields[name]) else None
@@ -46,7 +46,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class ReportedProgress:
-    """The last progress that a worker reported of a job."""
+    """The last reported progress of a job."""
 
     progress: Progress
     time: int  # milliseconds, when the record was appended

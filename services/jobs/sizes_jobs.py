@@ -134,7 +134,7 @@ def certificate(
 def _stated_levels(
     study: Study, release: SizesRelease, tables: SizesTables, provenance: Provenance
 ) -> tuple[LevelCertificate, ...]:
-    """The levels as a certificate states them. Raises UserError for another mechanism."""
+    """The levels in a certificate. Raises UserError for another mechanism."""
     plan = declared_plan(study, release, _tree(study, tables))
     if provenance.mechanism != title(plan):
         raise UserError("a result of another mechanism than its release declares")

@@ -44,7 +44,7 @@ def gates(entries: Sequence[Entry]) -> dict[int, Entry]:
 
 
 def open_gate(entries: Sequence[Entry]) -> Entry | None:
-    """The entry with the gate of the open period, or None before it is drawn."""
+    """The entry with the gate of the open period. None before the gate is drawn."""
     return gates(entries).get(closes(entries)[-1].number + 1) if entries else None
 
 

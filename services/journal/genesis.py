@@ -1,4 +1,4 @@
-"""Entry 0 of the journal, which begins a study."""
+"""Entry 0 of the journal: the beginning of a study."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Counted(Protocol):
 
     @property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, the counts that its mechanism measures."""
+        """The counts of each release's mechanism."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Entry:
 
     @cached_property
     def head(self) -> Head:
-        """Raises Inconsistent for a message that is no journal entry."""
+        """Raises Inconsistent if a message is not a journal entry."""
         return head_of(self.message)
 
     @property
@@ -129,7 +129,7 @@ class Entry:
 
     @property
     def marked(self) -> dict[int, int]:
-        """By partition, the append time of that marker, in milliseconds."""
+        """The append time of the marker in each partition, in milliseconds."""
         return dict(self.head.marked) if isinstance(self.head, CloseHead) else {}
 
     @property
@@ -139,7 +139,7 @@ class Entry:
 
     @property
     def gated(self) -> int | None:
-        """The period whose gate the entry has; None for other entries."""
+        """The period of the entry's gate. None for entries without a gate."""
         return self.number + 1 if isinstance(self.head, GateHead) else None
 
     @property
@@ -160,19 +160,19 @@ class Entry:
 
     @property
     def signer(self) -> str | None:
-        """The public key that the entry names for the following messages, or None."""
+        """The public key of the following messages. None if the entry names no key."""
         return self.head.signer if isinstance(self.head, GenesisHead | KeyHead) else None
 
     @property
     def jobs(self) -> list[Job]:
-        """The batch jobs that the close begins."""
+        """The batch jobs of the close."""
         if not isinstance(self.head, CloseHead):
             return []
         return [job.job(self.number) for job in self.head.jobs]
 
     @property
     def result_of(self) -> str | None:
-        """The job of a published result; None for other entries."""
+        """The job of a published result. None for entries without a result."""
         return self.head.job if isinstance(self.head, ResultHead) else None
 
     @property
@@ -183,17 +183,17 @@ class Entry:
 
     @property
     def accounting(self) -> CellCounts | None:
-        """The outcome of all cells up to the cut; None for entries that close no period."""
+        """The outcome of all cells up to the cut. None for entries without a close."""
         return self.head.accounting if isinstance(self.head, CloseHead) else None
 
     @property
     def read_as(self) -> ReadAs | None:
-        """How the period's input was read; None for plain reports."""
+        """The mapping of the period's input. None for plain reports."""
         return self.head.read_as if isinstance(self.head, CloseHead) else None
 
     @property
     def genesis(self) -> GenesisHead:
-        """The head of entry 0. Raises Inconsistent for any other."""
+        """The head of entry 0. Raises Inconsistent for another entry."""
         if not isinstance(self.head, GenesisHead):
             raise Inconsistent("journal: its first entry does not begin a study")
         return self.head
@@ -205,7 +205,7 @@ class Entry:
 
     @property
     def key(self) -> bytes:
-        """The key of the hash of ids, which genesis has."""
+        """The key of the hash of ids, from genesis."""
         return bytes.fromhex(self.genesis.key)
 
     @property

@@ -1,4 +1,4 @@
-"""The heads of journal entries, as in their JSON.
+"""The heads of journal entries, as JSON.
 
 Fields with their default are not written. An entry with an unknown field is refused: a later
 version wrote the entry, and the field may change its meaning.
@@ -31,7 +31,7 @@ class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobHead(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A batch job, without its period, which is the entry's."""
+    """A batch job. The entry has the job's period."""
 
     id: str
     release: str
@@ -88,7 +88,7 @@ class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
 
 
 class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
-    """The head of an entry that closes a period."""
+    """The head of an entry with a closed period."""
 
     cut: dict[int, int]  # by partition, the position where the period's input ends
     marks: dict[int, int]  # by partition, the last period that a marker closes
@@ -120,7 +120,7 @@ class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
 
 
 class CountedInput(msgspec.Struct, frozen=True):
-    """The input that the gate of a period counts.
+    """The input of the gate of a period.
 
     cut: by partition, the position where it ends.
     marks: by partition, the last period that a marker below the cut closes.

@@ -34,7 +34,7 @@ _AT_ONCE = 1000  # records of one read
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """A journal as the witness has seen it.
+    """The witness's record of a journal.
 
     genesis: the hash of entry 0.
     entries: their number.
@@ -47,19 +47,19 @@ class Sight(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> Sight:
-        """What there is to see of a journal that has begun."""
+        """The record of a journal that has begun."""
         last = entries[-1].message
         return cls(entries[0].message.hash, last.index + 1, last.hash)
 
 
 class WitnessWriter(Protocol):
-    """The part of `log.Writer` that advances a witness."""
+    """The part of `log.Writer` for advancing a witness."""
 
     def commit(self, records: Iterable[Record]) -> None: ...
 
 
 class WitnessLog(Protocol):
-    """The part of `log.Log` that a witness needs."""
+    """The part of `log.Log` for reading a witness."""
 
     def create(self, topics: Mapping[str, int]) -> None: ...
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch: ...
@@ -68,7 +68,7 @@ class WitnessLog(Protocol):
 
 
 class Witness:
-    """What a log has seen of the journal. sight: the last that was read; None if nothing."""
+    """A log's records of the journal. sight: the last record, or None."""
 
     def __init__(self, log: WitnessLog) -> None:
         self._log, self._position = log, 0
@@ -76,7 +76,7 @@ class Witness:
         self.look()
 
     def look(self) -> None:
-        """Reads what is new in the witness. Raises Inconsistent, LogError."""
+        """Reads new records of the witness. Raises Inconsistent, LogError."""
         at_end = False
         while not at_end:
             with _faults():
@@ -120,7 +120,7 @@ class Witness:
 
 
 class OwnedWitness(Witness):
-    """The witness of the process that may advance it."""
+    """The witness of the releaser's process, the only process to advance the witness."""
 
     def __init__(self, log: WitnessLog, writer: WitnessWriter) -> None:
         super().__init__(log)
@@ -147,7 +147,7 @@ class OwnedWitness(Witness):
 
 
 class NoWitness:
-    """Of a study that declares none: everything holds."""
+    """The witness of a study without a declared witness. Every check succeeds."""
 
     def check(self, entries: Sequence[Entry], *, published: bool, new: bool = False) -> None:
         return

@@ -21,7 +21,9 @@ def in_bucket(url: str) -> bool:
 
 
 class WitnessObject:
-    """See `witness.WitnessLog`. Another process that advances the witness fences this one."""
+    """See `witness.WitnessLog`. A second process that advances the witness fences the first
+    process.
+    """
 
     def __init__(self, url: str) -> None:
         """Raises UserError without the package for the store."""
@@ -47,7 +49,7 @@ class WitnessObject:
 
     @contextmanager
     def own(self, name: str, topic: str | None = None) -> Iterator[WitnessObject]:
-        """Anybody may advance it who has read the last sight."""
+        """Any reader of the last sight may advance the witness."""
         yield self
 
     def commit(self, records: Iterable[Record]) -> None:

@@ -1,4 +1,4 @@
-"""Writing of files that appear only when complete."""
+"""Writes files under their final names only when complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def write_new_file(path: Path, text: str) -> None:
-    """Writes a file that must not be there. Raises UserError, and OSError for a full disk.
+    """Writes a new file. Raises UserError if the file exists, and OSError for a full disk.
 
     Nothing of an incomplete file stays.
     """

@@ -75,7 +75,7 @@ class FolderStore:
 
     @contextmanager
     def opened(self, name: str, *, whole: bool = True) -> Iterator[BufferedReader]:
-        """Opens a file. whole: whether all of it is read, in which case a URL's file is fetched."""
+        """Opens a file. whole: whether the caller reads all bytes; then a URL's file is fetched."""
         protect([self._folder / name])
         with (self._folder / name).open("rb") as file:
             yield file
@@ -86,11 +86,11 @@ class FolderStore:
         return path.stat().st_size if path.is_file() else None
 
     def names(self, pattern: str = "*") -> list[str]:
-        """The names of all files that match a pattern."""
+        """The names of all files with a pattern."""
         return [path.name for path in self._folder.glob(pattern)]
 
     def rename(self, name: str, new_name: str) -> None:
-        """Renames a file. Raises FileNotFoundError if another process was faster."""
+        """Renames a file. Raises FileNotFoundError if a faster process renamed the file."""
         (self._folder / name).rename(self._folder / new_name)
         sync_folder(self._folder)
 

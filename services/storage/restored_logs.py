@@ -33,7 +33,7 @@ class Mark:
 
     @classmethod
     def of(cls, message: Message) -> Mark:
-        """The mark of a journal whose last message is `message`."""
+        """The mark of a journal with the last message `message`."""
         return cls(message.index, message.hash)
 
     @classmethod
@@ -52,7 +52,7 @@ class Mark:
 def moved_entry(
     entries: Sequence[Entry], log: Log, public: Log, *, published: bool, moved: bool, file: str
 ) -> Message | None:
-    """The entry that notes new identities in the journal, or None without changes.
+    """The journal entry with new identities. None without changes.
 
     published: whether the public log has messages.
     moved: whether the operator states that the logs were moved and no other copy is in use.

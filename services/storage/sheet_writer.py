@@ -1,4 +1,4 @@
-"""Writes tables as the sheets of an .xlsx file."""
+"""Writes tables to the sheets of an .xlsx file."""
 
 from __future__ import annotations
 

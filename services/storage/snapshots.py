@@ -186,7 +186,7 @@ class Snapshots:
             yield file
 
     def holds(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file has the name."""
         return self._files.size(name) is not None
 
     def keep(

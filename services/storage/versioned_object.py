@@ -1,4 +1,4 @@
-"""An object in a bucket that is replaced only if nobody else has replaced it since it was read.
+"""An object in a bucket with a precondition: replaced only if unchanged since the last read.
 
 The precondition is S3's: `If-Match` with the version that was read, `If-None-Match: *` if nothing
 was there.
@@ -33,7 +33,7 @@ class VersionedObject:
         self._version: str | None = None
 
     def read(self) -> bytes | None:
-        """The content; None if nothing is there. Raises UserError for a missing bucket."""
+        """The content, or None without an object. Raises UserError for a missing bucket."""
         from fsspec.asyn import sync
 
         files = self._store.files
@@ -54,7 +54,9 @@ class VersionedObject:
         return bytes(content)
 
     def replace(self, content: bytes) -> None:
-        """Replaces what was read last; durable on return. Raises Fenced if it is another now."""
+        """Replaces the content of the last read; durable on return. Raises Fenced after a foreign
+        change.
+        """
         condition = {"IfNoneMatch": "*"} if self._version is None else {"IfMatch": self._version}
         place = {"Bucket": self._bucket, "Key": self._key}
         try:

@@ -44,7 +44,7 @@ class Synthetic(StrEnum):
 
 @dataclass(frozen=True)
 class Fused:
-    """An answer by several months of a table of people, as if it drifted as in the past.
+    """An answer from several months of a table of people, under the assumption of past drift.
 
     standard_error: under this assumption
     interval: 2.5 standard errors to each side
@@ -64,7 +64,7 @@ class Fused:
         return self.apart > DOUBTFUL
 
     def as_dict(self) -> dict[str, object]:
-        """The answer as plain data."""
+        """The answer in plain data."""
         return {
             "value": self.value,
             "standard_error": self.standard_error,
@@ -77,7 +77,7 @@ class Fused:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The error of an answer as one about the population that the people were drawn from.
+    """The error of an answer about the population from which the people were drawn.
 
     standard_error, interval: of the noise and the sampling together
     covers: what they cover, in words
@@ -88,7 +88,7 @@ class Sampled:
     covers: str
 
     def as_dict(self) -> dict[str, object]:
-        """The error as plain data."""
+        """The error in plain data."""
         return {
             "standard_error": self.standard_error,
             "interval": list(self.interval),
@@ -183,7 +183,7 @@ class Answer:
         return f"{100 * value:.2f} %" if self.measure == "share" else f"{value:,.6g}"
 
     def as_dict(self) -> dict[str, object]:
-        """The answer as plain data, without fields that do not apply to the release."""
+        """The answer in plain data, without fields of other kinds of releases."""
         data: dict[str, object] = {
             "release": self.release,
             "query": self.query,
@@ -220,5 +220,5 @@ class Answer:
 
 
 def _number(value: float) -> float | None:
-    """The number, or None for NaN."""
+    """The number, with None for NaN."""
     return None if math.isnan(value) else value

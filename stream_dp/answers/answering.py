@@ -47,7 +47,7 @@ class Answering(ABC):
         """Examples of queries to a release."""
 
     def regions(self, name: str) -> list[Region]:
-        """A region of each level that a query can be about; none unless sizes are published."""
+        """A region of each level, for examples of queries. Empty for releases without sizes."""
         return []
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Answering(ABC):
         """The answers to several queries, with the covariance of their errors."""
 
     def table(self, name: str) -> pa.Table | None:
-        """All answers of a release as rows (`tidy_rows.py`); None in a family without rows."""
+        """All answers of a release in rows (`tidy_rows.py`), or None for a family without rows."""
         return None
 
 
@@ -143,7 +143,7 @@ class TableAnswers(Answering):
         self._with_earlier: dict[tuple[str, str], FusedTables] = {}
 
     def published(self, name: str, period: str | None) -> PublishedTables:
-        """A data set as its answers need it, by default the last one; checked once."""
+        """A data set, checked and prepared for answers. The default is the last data set."""
         data_set = self._log.data_set(name, period)
         key = name, data_set.certificate.period
         if key not in self._tables:
@@ -187,7 +187,9 @@ class TableAnswers(Answering):
         return weights
 
     def _fused(self, published: PublishedTables) -> FusedTables | None:
-        """A table with those that its fit used; None if it used none, or one is not published."""
+        """A table with the earlier tables of its fit. None without earlier tables or with an
+        unpublished table.
+        """
         name, key = published.declared.name, (published.declared.name, published.period)
         earlier = {*published.fused_with}
         if not earlier or not earlier <= {*self._log.periods_of(name)}:

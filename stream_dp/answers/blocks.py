@@ -161,7 +161,8 @@ class BandedBlock(RootBlock):
 
 
 class TotalMeasurements(Protocol):
-    """What was measured of one threshold: rows on its entries, and on those of the one below.
+    """The measurements of a threshold: rows on its entries, and on the entries of the threshold
+    below.
 
     steps: how many entries they use
     values, variances: of the rows
@@ -206,7 +207,7 @@ class CounterMeasurements:
         return self.counter.encode[: self.values.size, : self.steps]
 
     def blocks(self) -> tuple[Ints, Ints]:
-        """The rows on its entries; none on those of the threshold below."""
+        """The rows on its entries. Empty for the entries of the threshold below."""
         return self.encode, np.zeros((self.values.size, 0))
 
 

@@ -1,4 +1,4 @@
-"""The block of totals whose thresholds are measured together (`coupled_strategy.py`).
+"""The block of totals with thresholds measured together (`coupled_strategy.py`).
 
 The rows of threshold b use its own entries z_b and those of the threshold below:
 y_b = A_b z_b + B_b z_{b-1} + e_b. The information of all entries is block tridiagonal, so it has
@@ -30,7 +30,7 @@ from .blocks import UNLIKE, Floats, Ints, RootBlock, TotalMeasurements
 
 @dataclass(frozen=True, eq=False)
 class CoupledMeasurements:
-    """What was measured of one threshold of the coupled measurement so far.
+    """The coupled measurements of a threshold so far.
 
     total: the threshold
     steps: how many entries the rows use
@@ -56,7 +56,7 @@ class CoupledMeasurements:
 
 @dataclass(frozen=True, eq=False)
 class _Diagonal:
-    """R_b, whether it is lower triangular, and the rows of X_b that are not 0."""
+    """R_b, whether R_b is lower triangular, and the nonzero rows of X_b."""
 
     root: Floats
     lower: bool
@@ -153,7 +153,9 @@ class CoupledBlock(RootBlock):
         return solved
 
     def _backward(self, questions: csr_array) -> Iterator[tuple[int, Floats]]:
-        """R^-1 of questions (m, n), by threshold from the last one that they use: (size, m)."""
+        """R^-1 of questions (m, n), by threshold from the last threshold of the questions: (size,
+        m).
+        """
         columns = questions.tocsc()
         used = np.flatnonzero(np.diff(columns.indptr))
         if not used.size:

@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StreamMeasurements:
-    """The releases of a stream as a system of measurements.
+    """The releases of a stream in a system of measurements.
 
     releases: all with published measurements
     cache: of the system's factor; None to compute the factor every time
@@ -61,7 +61,7 @@ class StreamMeasurements:
 
     @property
     def absent(self) -> int | None:
-        """The code of 'absent', None if nobody can be absent."""
+        """The code of 'absent'. None if nobody can be absent."""
         return self.releases[0].study.alphabet(self.releases[0].declared).absent
 
     @cached_property
@@ -141,7 +141,8 @@ class StreamEstimator:
         return Question(columns, np.ones(columns.size), 0.0)
 
     def people_question(self, number: int, *, totals: bool) -> tuple[Question, str] | None:
-        """The noisy number of people that a share at a period is of, and who they are, in words.
+        """The noisy number of people in the denominator of a share at a period, and their name in
+        words.
 
         totals: whether the share is of those who have entered, where they are counted. If people
             are counted once only, the first period counts them

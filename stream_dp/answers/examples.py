@@ -9,7 +9,7 @@ from stream_dp.study.alphabet import ABSENT
 
 
 def value_of_interest(study: Study, declared: Release) -> str:
-    """The value that examples of a release ask for."""
+    """The value in examples for a release."""
     values = [str(v) for v in study.alphabet(declared).values]
     reported = [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
     if len(declared.attributes) == 1:

@@ -79,7 +79,7 @@ class FactorCache:
         return f"{_hash(_FORM + self.stream)}-"
 
     def read(self, size: int) -> Factor | None:
-        """Reads the factor; None without a valid file.
+        """Reads the factor, or None without a valid file.
 
         size: the number of equalities of the system
         """

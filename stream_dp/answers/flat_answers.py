@@ -1,4 +1,4 @@
-"""The answers of one publication, each as a flat record: for tables in other systems.
+"""The answers of a publication in flat records, for tables in other systems.
 
 They follow from the bytes of that publication alone, so that everybody computes the same. Panels
 have the estimates that the release states. Tables have each value of each column. Sizes have the
@@ -93,7 +93,7 @@ def _rounded(value: float) -> float:
 
 
 def _panel_answers(study: Study, published: PublishedRelease) -> Iterator[Answer]:
-    """The stated estimates as numbers of people, and as shares of a public number of people."""
+    """The stated estimates in numbers of people, and in shares of a public number of people."""
     certificate = published.certificate
     declared = study.release(certificate.release)
     whole = study.size if declared.where is None else None

@@ -61,7 +61,7 @@ def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
 
 
 def tables_by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
-    """Stacks tables, with their periods as a first column."""
+    """Stacks tables, with their periods in the first column."""
     return pa.concat_tables(
         table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
         for period, table in tables

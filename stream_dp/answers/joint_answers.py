@@ -53,7 +53,7 @@ class JointAnswers:
         return "".join(answer._repr_html_() for answer in self.answers[:_SHOWN])
 
     def combined(self, weights: Floats) -> JointAnswers:
-        """weights @ the answers: (m,) answers for (m, n), such as the changes since a period."""
+        """weights @ answers: (m,) answers for (m, n), for example changes since a period."""
         covariance = weights @ self.covariance @ weights.T
         errors = np.sqrt(np.maximum(0.0, covariance.diagonal()))
         rows = zip(weights, weights @ self.values, errors, strict=True)

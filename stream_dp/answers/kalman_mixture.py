@@ -47,7 +47,7 @@ _LEVEL, _SLOPE = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """The filters of one interaction after some months.
+    """The filters of an interaction after several months.
 
     freedom: its degrees of freedom, prod (n_i - 1).
     centring: phi, prod (1 - 1 / n_i).
@@ -87,7 +87,7 @@ class Filters:
         )
 
     def passed(self, months: int = 1) -> Filters:
-        """The filters some months later."""
+        """The filters after further months."""
         means, covariances = self.means.copy(), self.covariances.copy()
         means[:, _LEVEL] += months * means[:, _SLOPE]
         covariances[:, _LEVEL] += months * covariances[:, _SLOPE]
@@ -96,7 +96,7 @@ class Filters:
         return replace(self, means=means, covariances=covariances)
 
     def remembering(self) -> Filters:
-        """The filters with the present level as a further state, of which later months tell."""
+        """The filters with the present level in a further state, for smoothing by later months."""
         means = np.concatenate([self.means, self.means[:, :1]], axis=1)
         covariances = np.concatenate([self.covariances, self.covariances[:, :1]], axis=1)
         covariances = np.concatenate([covariances, covariances[:, :, :1]], axis=2)

@@ -155,12 +155,12 @@ class ReleaseMeasurements:
 
     @property
     def measured_patterns(self) -> Ints:
-        """The patterns that a histogram measures, in order."""
+        """The patterns of a histogram, in order."""
         assert self.window is not None
         return self.window.measured
 
     def counters(self) -> Iterator[tuple[int, TotalMeasurements]]:
-        """Each threshold with any rows so far, and what was measured of its steps so far."""
+        """Each threshold with rows so far, and the measurements of its steps so far."""
         for b, sections in self._slices_of_counters.items():
             placed = self.placed_counter(b)
             assert placed is not None

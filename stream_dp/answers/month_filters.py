@@ -25,7 +25,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MonthFilters(Generic[K]):
-    """What some months say of the last of them, or of a month after them.
+    """The estimates of several months about the last month, or about a later month.
 
     number: of the month that is spoken of.
     filters: by set of columns.
@@ -37,13 +37,13 @@ class MonthFilters(Generic[K]):
     priors: Mapping[int, Floats] = field(default_factory=dict)
 
     def at(self, number: int) -> MonthFilters[K]:
-        """What the months say of a later one."""
+        """The estimates about a later month."""
         months = number - self.number
         filters = {a: one.passed(months) for a, one in self.filters.items()}
         return replace(self, number=number, filters=filters if months else self.filters)
 
     def learnt(self, interactions: Mapping[K, Measured]) -> MonthFilters[K]:
-        """What they say with the measurements of month `number`."""
+        """The estimates with the measurements of month `number`."""
         filters = dict(self.filters)
         for a in sorted(interactions, key=lambda a: (len(a), a)):
             values, variance = interactions[a]
@@ -57,7 +57,7 @@ class MonthFilters(Generic[K]):
         return replace(self, filters=filters, priors=priors)
 
     def remembering(self, sets: Collection[K]) -> MonthFilters[K]:
-        """With the present level of these sets as a further state of theirs."""
+        """The filters of the given sets with the present level in a further state."""
         filters = {a: one.remembering() if a in sets else one for a, one in self.filters.items()}
         return replace(self, filters=filters)
 

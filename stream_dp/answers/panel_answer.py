@@ -77,7 +77,7 @@ class PanelQuery:
 
     @cached_property
     def people(self) -> tuple[Question, str] | None:
-        """The number of people that a share is of, and who they are, in words.
+        """The number of people in the denominator of a share, and their name in words.
 
         None where their number is private and nobody measured it.
         """
@@ -114,7 +114,8 @@ class PanelQuery:
 
 
 def share_query(study: Study, declared: Release, text: str) -> tuple[Query, Query | None]:
-    """The parsed query of a release, and the people that a share is of where it names them.
+    """The parsed query of a release, and the people in the query's denominator if the query names
+    them.
 
     Raises UserError where the release cannot answer it.
     """
@@ -242,7 +243,7 @@ def _joint(
 
 
 def query_weights(query: WindowQuery, release: ReleaseMeasurements) -> Floats:
-    """The query's patterns as weights, (q^j,) for its j periods.
+    """The weights of the query's patterns, (q^j,) for j periods.
 
     Raises UserError where the release does not measure them.
     """
@@ -263,7 +264,7 @@ def query_weights(query: WindowQuery, release: ReleaseMeasurements) -> Floats:
 
 
 def _matching(query: Query, release: ReleaseMeasurements, panel: Panel | PanelCounts) -> int:
-    """The number of synthetic rows that answer the query."""
+    """The query's number of synthetic rows."""
     if isinstance(query, WindowQuery):
         return panel.matching(query.mask, query.width)
     return panel.reaching(panel_events(release.study, release.declared), query.threshold)

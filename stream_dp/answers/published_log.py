@@ -15,7 +15,7 @@ from .panel_counts import PanelCounts
 
 
 class PublishedLog(Protocol):
-    """A public log that was read and checked; `stream_dp.client.PublicLog` is one.
+    """A public log after reading and checking, such as `stream_dp.client.PublicLog`.
 
     cache: a folder for factors that take long to compute, None for no cache
     """

@@ -101,7 +101,8 @@ Query = WindowQuery | TotalQuery
 
 
 def among(query: Query, others: Query, text: str) -> Query:
-    """The query for the people who satisfy both. Raises UserError if nobody measured that.
+    """The query for the people who satisfy both. Raises UserError if no release measured the
+    people.
 
     text: of the new query
     """

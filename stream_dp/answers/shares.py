@@ -67,7 +67,7 @@ class Ratios:
         return ShareIntervals(shares, np.sqrt(noise) / n, low, high)
 
     def sampled(self, design: Sampling, z: float = QUANTILE) -> ShareIntervals:
-        """The intervals of the noise and of sampling together, which contain those of the noise."""
+        """The intervals of noise and sampling together. Each contains the interval of the noise."""
         shares, noise = self._shares(z)
         sampling = design.factor * np.maximum(self.people, 0.0)
         clipped = np.clip(shares, 0.0, 1.0)

@@ -74,7 +74,7 @@ class Answers:
         return separate - self.bound @ second.bound.T
 
     def chosen(self, positions: Ints) -> Answers:
-        """The answers at `positions`, which may repeat."""
+        """The answers at `positions`, with possible repeats."""
         return Answers(self.values[positions], self.coordinates[positions], self.bound[positions])
 
     def minus(self, second: Answers, times: float) -> Answers:
@@ -88,8 +88,8 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Equalities:
-    """of_block: the columns of G on each block's unknowns, (equalities, n) each
-    right_side: f, (equalities,)
+    """of_block: the columns of G on each block's unknowns, (equalities, n) each. right_side: f,
+    (equalities,)
     """
 
     of_block: Sequence[csr_array]
@@ -141,7 +141,7 @@ class System:
 
     @cached_property
     def factor(self) -> Factor:
-        """The cached factor, or else a new one."""
+        """The cached factor, or a new factor."""
         size = self.equalities.right_side.size
         cache = self.cache if size >= _WORTH_KEEPING else None
         cached = None if cache is None else cache.read(size)
@@ -173,7 +173,7 @@ def _joined(arrays: Sequence[Ints], kind: type) -> Ints:
 
 
 def _rounded(answers: Answers) -> Answers:
-    """The answers, rounded to integers if they have no error."""
+    """The answers, rounded to integers without an error."""
     certain = (answers.variances == 0) & (np.abs(answers.values % 1 - 0.5) > 0.5 - 1e-6)
     if not certain.any():
         return answers

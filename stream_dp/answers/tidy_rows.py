@@ -54,7 +54,7 @@ class Row(NamedTuple):
 def answer_table(
     study: Study, name: str, rows: Iterable[Row], *, head: str, stratum: str | None = None
 ) -> pa.Table:
-    """The answers about a release, with periods as labels.
+    """The answers about a release, with the labels of periods.
 
     name, stratum: of the release
     head: the hash of the message up to which the answers use what is published

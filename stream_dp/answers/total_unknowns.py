@@ -1,4 +1,4 @@
-"""The people whose total reaches b in a period, as unknowns, and their equalities with windows."""
+"""The people who reach total b in a period: unknowns, and their equalities with windows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EntryUnknowns:
         return self.start + np.arange(min(max(number - self.first + 1, 0), self.length))
 
     def covers(self, number: int) -> bool:
-        """Whether there is an unknown of that period."""
+        """Whether the period has an unknown."""
         return self.first <= number < self.first + self.length
 
 
@@ -149,7 +149,7 @@ class Bonds:
         return window_symbols(np.arange(self.windows.q**width), self.windows.q, width)
 
     def _equal(self, people: Ints, number: int, who: Ints) -> Iterator[Equality]:
-        """As many people are in some unknowns as have some patterns at a period.
+        """The equality: as many people are in the unknowns as have the patterns at a period.
 
         Nothing where no window says how many have them.
         """

@@ -88,7 +88,7 @@ def _measured(cells: WeightingCells) -> WeightingCells:
 def _of_table(
     study: Study, query: ReleaseQuery, text: str, cells: WeightingCells
 ) -> tuple[ReleaseQuery, ...]:
-    """The queries to a table of people, one for each value of its column."""
+    """The queries to a table of people, a query for each value of the table's column."""
     batch = study.batch(query.release)
     assert batch is not None
     if cells.by not in batch.questions:
@@ -129,7 +129,7 @@ def answered_by_cells(
     *,
     count: bool | None,
 ) -> JointAnswers:
-    """The answers to queries, of which some may be weighted.
+    """The answers to queries, with or without weights.
 
     answering: the answering part of a release's family.
     count: whether a weighted answer is a total of the population, not a share.

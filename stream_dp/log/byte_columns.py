@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class Texts(Sequence[bytes | None]):
-    """A growing sequence of byte strings and None.
+    """A growing sequence of byte strings and nulls.
 
     Arrow arrays take a third of the memory of as many small Python objects. Python objects are made
     when a caller first asks for them.
@@ -38,21 +38,21 @@ class Texts(Sequence[bytes | None]):
             self._pieces.append(list(strings))
 
     def array(self) -> pa.Array:
-        """Returns the column as an array of `large_binary`."""
+        """Returns the column in an array of `large_binary`."""
         pieces = [p if isinstance(p, pa.Array) else _array(p) for p in self._pieces]
         if len(pieces) == 1:
             return pieces[0]
         return pa.concat_arrays(pieces) if pieces else _array([])
 
     def objects(self) -> list[bytes | None]:
-        """Returns the column as a list, cached for later calls: callers must not change it."""
+        """Returns the column in a cached list: callers must not change the list."""
         if self._objects is None:
             lists = [p.to_pylist() if isinstance(p, pa.Array) else p for p in self._pieces]
             self._objects = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
         return self._objects
 
     def take(self, rows: Sequence[int]) -> Texts:
-        """Returns the strings at these rows. Arrays stay arrays."""
+        """Returns the strings at the rows. Arrays stay arrays."""
         chosen = Texts()
         if self._objects is None and any(isinstance(p, pa.Array) for p in self._pieces):
             chosen.extend(self.array().take(pa.array(rows, pa.int64())))
@@ -61,7 +61,7 @@ class Texts(Sequence[bytes | None]):
         return chosen
 
     def lengths(self) -> NDArray[np.int64]:
-        """Returns the strings' lengths in bytes, 0 for None."""
+        """Returns the strings' lengths in bytes, 0 for a null."""
         lengths = [np.zeros(0, np.int64)]
         for piece in self._pieces:
             if isinstance(piece, pa.Array):
@@ -73,7 +73,7 @@ class Texts(Sequence[bytes | None]):
         return np.concatenate(lengths)
 
     def nulls(self) -> list[int]:
-        """Returns the rows that are None."""
+        """Returns the rows with a null."""
         rows, start = list[int](), 0
         for piece in self._pieces:
             if isinstance(piece, pa.Array):

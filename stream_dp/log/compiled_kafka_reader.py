@@ -141,7 +141,7 @@ def _texts(count: int, buffers: tuple[bytes | None, bytes, bytes]) -> pa.Array:
 
 
 def open_reader(topics: Topics, settings: Mapping[str, str], group: str) -> KafkaReader:
-    """Opens a reader of a cluster's topics: the compiled one, if it is installed.
+    """Opens a reader of a cluster's topics, the compiled reader if installed.
 
     settings: librdkafka's connection settings.
     group: the consumer's group.id.

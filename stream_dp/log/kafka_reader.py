@@ -203,7 +203,7 @@ class KafkaReader:
     def _skip_blocked(
         self, topic: str, limit: int, next_offsets: Positions, records: Records
     ) -> None:
-        """Adds the records of batches beyond decompression, as unreadable records."""
+        """Adds an unreadable record for each record of batches beyond decompression."""
         name = self._topics.name(topic)
         for partition, blocked_offset in self._blocked.items():
             first = max(blocked_offset, next_offsets[partition])
@@ -266,7 +266,7 @@ class KafkaReader:
 
 
 def _headers(messages: list[Message]) -> list[Headers | None]:
-    """Reads the headers of every message; None if the client cannot decode a name as UTF-8.
+    """Reads the headers of every message, or None if the client cannot decode a name from UTF-8.
 
     The headers are read once, and through `map`: after a failure the client's answer has holes that
     end the process when they are touched, and only calls from C are checked for them.

@@ -157,7 +157,7 @@ class Topics:
         return metadata is not None and all(p.leader >= 0 for p in metadata.partitions.values())
 
     def config(self, topic: str) -> dict[str, str]:
-        """Returns the settings that a topic must have.
+        """Returns the required settings of a topic.
 
         No record is ever deleted; in a `latest` topic the broker drops records that a later one
         replaces.

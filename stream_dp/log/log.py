@@ -44,7 +44,7 @@ class Damaged(LogError):
 
 
 class Busy(LogError):
-    """Another process owns this role."""
+    """Another process owns the role."""
 
 
 class Fenced(LogError):
@@ -96,13 +96,13 @@ class RecordColumns:
             yield Record(self.topic, value, key, self.headers)
 
     def most_bytes(self) -> int:
-        """Returns a bound on `payload_bytes` of each record."""
+        """Returns a bound on the `payload_bytes` of every record."""
         lengths = (max(map(len, column), default=0) for column in (self.keys, self.values))
         return sum(lengths) + sum(len(value) for _, value in self.headers)
 
 
 class Stored(NamedTuple):
-    """A record as read.
+    """A record after reading.
 
     time: Unix milliseconds; UNKNOWN_TIME if nothing of the record can be read.
     headers: None if they cannot be read, as when a name is not UTF-8; an absent value is b"".
@@ -213,7 +213,7 @@ class Log(Protocol):
         """Describes how topics differ from the result of `create`, a line for each fault."""
 
     def name(self, topic: str) -> str:
-        """Returns a topic's name outside of this library, such as its name on the cluster."""
+        """Returns a topic's name outside of the library, for example on the cluster."""
 
     def describe(self, topic: str) -> TopicInfo:
         """Describes a topic. Raises Missing if the topic does not exist."""

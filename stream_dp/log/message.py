@@ -159,7 +159,7 @@ def parts_in_records(sent: Sequence[Record]) -> tuple[tuple[str, bytes], ...]:
 
 
 def rfc3339_utc(time: float) -> str:
-    """Formats Unix seconds as RFC 3339 in UTC."""
+    """Formats Unix seconds in RFC 3339, UTC."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

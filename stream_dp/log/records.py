@@ -1,4 +1,4 @@
-"""Records as read, in columns."""
+"""Records in columns, after reading."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Records(Sequence[Stored]):
         return self.values.nulls()
 
     def take(self, rows: Iterable[int]) -> Records:
-        """Returns the records at these rows."""
+        """Returns the records at the rows."""
         chosen, indices = Records(), list(rows)
         chosen.add(
             *(

@@ -29,7 +29,7 @@ _taking = Lock()
 
 
 class Taken(Exception):
-    """Another owner has the role."""
+    """Another process owns the role."""
 
 
 class RoleLock:

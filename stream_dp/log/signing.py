@@ -73,7 +73,7 @@ class SigningKey:
 
     @property
     def public(self) -> str:
-        """The public key as messages name it."""
+        """The public key in the encoding of messages."""
         return f"ed25519:{self._private.public_key().public_bytes_raw().hex()}"
 
     def sign(self, manifest: bytes) -> str:
@@ -103,7 +103,7 @@ def in_toto(subject: str, digest: str, predicate: Json) -> bytes:
 
 
 def _encoded(payload: bytes) -> bytes:
-    """The bytes that are signed: DSSE's pre-authentication encoding."""
+    """The bytes under the signature: DSSE's pre-authentication encoding."""
     return b"DSSEv1 %d %b %d %b" % (len(_PAYLOAD), _PAYLOAD.encode(), len(payload), payload)
 
 
@@ -123,7 +123,7 @@ def is_signed(key: str, manifest: bytes, envelope: str) -> bool:
 
 
 def attested_statement(keys: Iterable[str], envelope: str) -> bytes | None:
-    """The statement in an envelope; None unless one of the public keys signed it."""
+    """The statement in an envelope, or None without a signature of one of the public keys."""
     try:
         payload = base64.b64decode(json.loads(envelope)["payload"], validate=True)
     except (ValueError, TypeError, LookupError, RecursionError, binascii.Error):

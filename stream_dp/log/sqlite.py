@@ -272,7 +272,7 @@ class SqliteLog:
         )
 
     def _is_plain(self, records: RecordColumns) -> bool:
-        """Tells whether records can be written as columns."""
+        """Tells whether the writer accepts the records in columns."""
         unusual = self._seal is not None or records.topic in self._latest
         return not unusual and records.most_bytes() <= MAX_RECORD
 
@@ -348,7 +348,7 @@ class SqliteLog:
 
 
 class _Owner:
-    """The owner of a role: commits as long as its process has the lock."""
+    """The owner of a role. The owner commits while its process has the lock."""
 
     def __init__(self, log: SqliteLog, lock: RoleLock, name: str) -> None:
         self._log, self._lock, self._name, self.over = log, lock, name, False

@@ -193,7 +193,7 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _check_schema(path: Path, db: sqlite3.Connection) -> None:
-    """Refuses another program's database before any change to it. Raises LogError."""
+    """Refuses another program's database before any change to the file. Raises LogError."""
     columns = {row[1] for row in db.execute("PRAGMA table_info(log)")}
     if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         raise Damaged(f"{path}: is damaged (nothing is in it); restore a backup")
@@ -230,6 +230,6 @@ def insert_rows(
 
 @cache
 def _insertion(count: int) -> str:
-    """Writes the statement that inserts this many records."""
+    """Writes the statement for the insertion of `count` records."""
     rows = [f"(?1, ?2, ?5 + {i}, ?3, ?{6 + 2 * i}, ?{7 + 2 * i}, ?4)" for i in range(count)]
     return "INSERT INTO records VALUES " + ", ".join(rows)

@@ -19,7 +19,7 @@ _UNREADABLE = b"\xc1"
 
 
 class Row(NamedTuple):
-    """A record of a partition. headers: encoded as in the file, or None."""
+    """A record of a partition. headers: encoded for the file, or None."""
 
     offset: int
     time: int
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class SqliteRows:
-    """A consistent view of the rows of a log's file while other processes write to it.
+    """A consistent view of the rows of a log's file during writes by other processes.
 
     identity: of the log.
     sealed: whether its records are encrypted.

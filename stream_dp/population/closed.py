@@ -32,5 +32,5 @@ class ClosedPeriod:
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
-        """By release, the counts that its mechanism measures."""
+        """The counts of each release's mechanism."""
         return self.count(slice(self.nobody, None))

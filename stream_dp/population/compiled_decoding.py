@@ -35,7 +35,7 @@ class CompiledDecoding:
     def decode(
         self, records: Records, usable: NDArray[np.bool_], closed: int
     ) -> tuple[Cells, NDArray[np.bool_]]:
-        """Decodes the usual reports whose cells are all accepted.
+        """Decodes usual reports with accepted cells only.
 
         usable: which records have a value, and are not too large.
         closed: the last closed period.

@@ -28,7 +28,7 @@ class FinalColumn:
 
     @property
     def coded(self) -> NDArray[np.bool_]:
-        """Marks cells that do not clear the answer."""
+        """Marks cells with an answer, in contrast to cells that clear the answer."""
         coded: NDArray[np.bool_] = self.code != CLEARED
         return coded
 
@@ -84,7 +84,7 @@ class FinalCells:
 
 
 def _report_numbers(cells: Cells) -> tuple[NDArray[np.int64], int]:
-    """Numbers the reports of cells from 0. Returns each cell's report, and how many they are."""
+    """Numbers the reports of cells from 0. Returns each cell's report and the number of reports."""
     if not len(cells):
         return np.zeros(0, np.int64), 0
     place = cells.offset - cells.offset.min()

@@ -35,7 +35,7 @@ Strata = NDArray[np.unsignedinteger] | None
 
 @dataclass(frozen=True)
 class Layer:
-    """The history of each person that several releases count.
+    """The history of each person, shared by several releases.
 
     releases: of the same attributes, and of everybody or of strata of the same fixed attribute.
     by: the fixed attribute; None for releases of everybody.
@@ -220,7 +220,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Rise:
-    """The people whose totals rise in a period.
+    """The people with a higher total in a period than before.
 
     releases, horizons: by stratum.
     totals, event, enters: by slot, the total, whether it rises, and whether the person is present

@@ -67,7 +67,7 @@ class Population:
 
     @property
     def nobodies(self) -> int:
-        """The number of leading slots that stand for nobody."""
+        """The number of leading slots without a person."""
         return int(self.part is not None and self.study.size is not None)
 
     def _unknown(self) -> dict[str, NDArray[Any]]:
@@ -145,7 +145,7 @@ class Population:
         return int(np.count_nonzero(final.coded())), answers
 
     def returning(self) -> int:
-        """Counts the people with an answer for the next period who had a place before it.
+        """Counts the people with an answer for the next period and an earlier place.
 
         For the first period, everybody with an answer who gets a place counts.
         """

@@ -46,7 +46,7 @@ LARGEST_REPORT = 64_000  # bytes of its key, value and headers, as `memory_bytes
 
 
 class SchemaUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A schema that reports of a period were read with.
+    """A schema of the reports of a period.
 
     sha256: of its JSON with sorted keys.
     since: by partition, the first offset at which it was known, if it was looked up before in vain;

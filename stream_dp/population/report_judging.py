@@ -56,7 +56,7 @@ class Judge:
 
     @property
     def changes_ids(self) -> bool:
-        """Whether several spellings of an id may be one person."""
+        """Whether several spellings of an id may stand for the same person."""
         return self._rule is not None
 
     @property
@@ -86,7 +86,7 @@ class Judge:
         return self.find[index](value, REFUSED) if plain else REFUSED
 
     def fault(self, index: int, value: object) -> Reason:
-        """Returns the reason for which a value has no code."""
+        """Returns the reason for a value without a code."""
         if not isinstance(value, str | int) or plain_text(value) is None:
             return "value"
         fault = self.attributes[index].read(value)

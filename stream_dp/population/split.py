@@ -56,7 +56,7 @@ def packed(cells: Cells) -> bytes:
 
 
 def unpacked(blobs: Sequence[bytes]) -> Cells:
-    """Reads the cells of all blobs that `packed` made."""
+    """Reads the cells of all blobs from `packed`."""
 
     def columns(blob: bytes) -> Iterator[NDArray[Any]]:
         kinds = [f"{column.dtype.kind}{column.dtype.itemsize}" for column in EMPTY.columns()]

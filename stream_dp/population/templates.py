@@ -95,7 +95,7 @@ def _id_starts(
 
 
 def _odd(ids: pa.Array) -> NDArray[np.int64]:
-    """Returns the rows of ids with other than plain characters."""
+    """Returns the rows of ids with unusual characters."""
     bounds, content = _bounds(ids), ids.buffers()[2]
     data = np.frombuffer(content or b"", np.uint8, int(bounds[-1]))
     odd = np.flatnonzero((data - np.uint8(_FIRST) >= _PLAIN) | (data == _ESCAPE))

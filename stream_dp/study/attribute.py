@@ -63,7 +63,7 @@ class Attribute(Declaration):
         return declared
 
     def of_places(self, keys: Sequence[str]) -> Attribute:
-        """The declaration with the keys of places, text, as values."""
+        """The declaration with values from the keys of places, in text."""
         values = tuple(int(k) if _PLAIN_NUMBER.fullmatch(k) else k for k in keys)
         return Attribute.model_construct(**{**dict(self), "values": values})
 
@@ -150,7 +150,7 @@ class Attribute(Declaration):
         return []
 
     def _place_problems(self, key: str) -> list[str]:
-        """The faults of an attribute with places as values."""
+        """The faults of an attribute with values from places."""
         if self.values:
             return [f"{key}.values: are the keys of the table of places; leave them out"]
         if self.number is not None or self.bins is not None:

@@ -19,7 +19,7 @@ Number = Fraction | Decimal | int | float | str
 
 
 def exact_rho(name: str, value: Number | None) -> Fraction:
-    """The number that was written, above 0. A float is the decimal number that Python prints.
+    """The given number, above 0. A float stands for Python's printed decimal number.
 
     name: of the argument, for errors. Raises UserError.
 
@@ -35,7 +35,7 @@ def exact_delta(value: Number | None) -> Fraction:
 
 
 def checked_relation(neighbours: str) -> Neighbours:
-    """The neighbouring relation. Raises UserError for any other word."""
+    """The neighbouring relation. Raises UserError for another word."""
     for relation in RELATIONS:
         if relation == neighbours:
             return relation
@@ -46,7 +46,7 @@ def checked_relation(neighbours: str) -> Neighbours:
 
 
 def checked_study(study: object) -> Study:
-    """The argument `study`. Raises UserError for any other object, such as a path or a dict."""
+    """The argument `study`. Raises UserError for another object, such as a path or a dict."""
     if not isinstance(study, Study):
         raise UserError(
             "study: must be a Study, which load_study and parse_study return, not"

@@ -13,7 +13,7 @@ _SECTIONS = ("attributes", "groups", "places", *_LISTS)
 
 
 def changed_keys(first: Mapping[str, object], second: Mapping[str, object]) -> str:
-    """The keys with different values, as in 'study.rho, releases.quarters.width'.
+    """The keys with different values, for example 'study.rho, releases.quarters.width'.
 
     first, second: declarations as `Study.canonical` writes them.
     """

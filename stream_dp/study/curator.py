@@ -1,4 +1,4 @@
-"""The declared curator: who answers for a study's releases, and how others may use them."""
+"""The declared curator: the publisher of a study's releases, and the conditions of use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Licence = Annotated[
 
 
 class Curator(Declaration):
-    """Who publishes the releases, for the metadata that others read."""
+    """The publisher of the releases, for metadata."""
 
     name: Line
     """The organisation that publishes the releases."""

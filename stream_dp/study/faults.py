@@ -183,7 +183,7 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
 def _row_faults(
     release: Release, alphabet: Alphabet, *, private: bool, closed: bool
 ) -> Iterator[str]:
-    """Faults of the keys about the number of rows, such as `rows` and `size_share`.
+    """Faults of the keys about the number of rows, for example `rows` and `size_share`.
 
     private: whether the number of people is private.
     closed: whether nobody enters after the first period.
@@ -275,7 +275,9 @@ def _gate_faults(sections: Sections) -> Iterator[str]:
 
 
 def _weight_faults(sections: Sections) -> Iterator[str]:
-    """Faults of the weighting cells: they need a listed attribute, and a total for each value."""
+    """Faults of the weighting cells. Weighting cells need a listed attribute, and a total for each
+    value.
+    """
     weights = sections.weights
     if weights is None:
         return

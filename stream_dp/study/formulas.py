@@ -1,4 +1,4 @@
-"""Texts as formulas of spreadsheets."""
+"""Detects texts that spreadsheets would read as formulas."""
 
 from __future__ import annotations
 

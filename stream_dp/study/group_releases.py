@@ -51,7 +51,7 @@ _Rules = Annotated[tuple[_RuleText, ...] | None, BeforeValidator(_rules)]
 
 
 class GroupAttribute(Declaration):
-    """A public property of a group, such as the region, and the possible values."""
+    """A public property of a group, for example the region, and the possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
     """Its possible values, integers or text."""

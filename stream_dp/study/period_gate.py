@@ -46,7 +46,7 @@ class PeriodGate:
 
     @property
     def demand(self) -> tuple[tuple[Fraction, int]]:
-        """The noise of a period, as `NoiseSource.draw` takes it."""
+        """The noise of a period, for `NoiseSource.draw`."""
         return ((self.variance, 1),)
 
     def holds(self, people: int) -> bool:

@@ -208,12 +208,12 @@ class Periods(BaseModel):
 
 
 def period_text(label: object) -> object:
-    """A period that a study file states as a number or a date, as text."""
+    """A period from a study file, a number or a date, in text."""
     return str(label) if isinstance(label, (int, date)) else label
 
 
 def unit_of_label(label: str) -> PeriodUnit | None:
-    """The unit of a period's label; None for a text that labels no period.
+    """The unit of a period's label. None for a text other than a label.
 
     >>> unit_of_label("2026-Q1"), unit_of_label("2026"), unit_of_label("3")
     ('quarter', 'year', 'step')

@@ -42,7 +42,7 @@ class Scale(Declaration):
         return range(self.least, self.most + 1, self.step)
 
     def fault(self) -> str | None:
-        """The fault of the scale, or None."""
+        """The fault of the scale. None for a sound scale."""
         if self.least >= self.most:
             return "least must be below most"
         if self.least % self.step or self.most % self.step:
@@ -137,7 +137,7 @@ class Numbers(Sequence[Symbol]):
 
 
 def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
-    """The fault of the edges of bins, or None."""
+    """The fault of the edges of bins. None for sound edges."""
     if not 1 <= len(bins) <= MOST_EDGES:
         return f"declare 1 to {MOST_EDGES} edges between bins"
     if any(a >= b for a, b in itertools.pairwise(bins)):

@@ -1,4 +1,4 @@
-"""Structural rules of groups: what the world rules out about the members of one group.
+"""Structural rules of groups: combinations of members that cannot occur in the world.
 
 A rule compares whole numbers of two roles, or of a role with a constant:
 
@@ -34,7 +34,7 @@ Solution = dict["Variable", int]
 
 @dataclass(frozen=True)
 class Variable:
-    """A column of the members of one role."""
+    """A column of the members of a role."""
 
     role: str
     column: str
@@ -42,7 +42,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule low + gap <= high. A missing variable counts as 0; at most one is missing.
+    """The rule low + gap <= high. A missing variable counts as 0, and at most one is missing.
 
     text: the rule as it was declared.
     """
@@ -54,7 +54,7 @@ class Rule:
 
     @staticmethod
     def read(text: str) -> Rule:
-        """Reads a rule. Raises UserError for any other text."""
+        """Reads a rule. Raises UserError for a text other than a rule."""
         found = _RULE.fullmatch(text)
         if found is None:
             raise UserError(
@@ -88,7 +88,7 @@ def _side(
 
 
 def column_numbers(symbols: Iterable[Symbol]) -> Numbers | None:
-    """The numbers of a column's symbols; None for a column with another text than 'absent'."""
+    """The numbers of a column's symbols. None for a column with a text other than 'absent'."""
     numbers = tuple(None if s == ABSENT else s for s in symbols)
     if any(isinstance(n, str) for n in numbers) or not any(n is not None for n in numbers):
         return None
@@ -128,7 +128,7 @@ def rule_faults(
 def _contradictions(
     rules: Sequence[Rule], numbers: Mapping[str, Numbers | None], most: int
 ) -> Iterator[str]:
-    """The first kind of group that no values allow, with rules that contradict one another."""
+    """The first kind of group without allowed values, with the contradicting rules."""
     sorted_numbers = {
         v: tuple(sorted(n for n in numbers[v.column] or () if n is not None))
         for rule in rules

@@ -226,7 +226,7 @@ class Study(StudyKeys):
     """`[[releases]]` of data sets, of people, of groups with their members, or of sizes."""
 
     def revised(self, **fields: Any) -> Study:
-        """The study with new values of these fields."""
+        """The study with new values of the given fields."""
         return Study(**{name: getattr(self, name) for name in Study.model_fields} | fields)
 
     @property
@@ -247,7 +247,7 @@ class Study(StudyKeys):
         raise UserError(f"release '{name}': the study has no such release; it has {names}")
 
     def batch(self, name: str) -> DataSetRelease | None:
-        """The batch release with this name, or None."""
+        """The batch release with the name, or None."""
         return next((b for b in self.batches or () if b.name == name), None)
 
     def declared(self, name: str) -> Release | DataSetRelease | None:
@@ -259,7 +259,7 @@ class Study(StudyKeys):
         return [n for n in range(1, self.periods.count + 1) if batch in self.due(n)]
 
     def schedule(self, batch: DataSetRelease) -> dict[int, DataSetRelease]:
-        """By the number of its period, the declaration of each data set, with its own rho."""
+        """The declaration of each data set with its own rho, by the number of its period."""
         due = self.due_periods(batch)
         costs = zip(due, batch.costs(len(due)), strict=True)
         return {number: batch.model_copy(update={"rho": rho}) for number, rho in costs}
@@ -315,7 +315,7 @@ class Study(StudyKeys):
 
     @cached_property
     def last_entry(self) -> int | None:
-        """The number of the last period in which people can enter; None if they always can.
+        """The number of the last period of entry. None if people can always enter.
 
         Of a closed cohort it is the first period that any release covers.
         """

@@ -15,7 +15,7 @@ _HEAD = ("name", "description", "unit", "neighbours", "rho", "delta")
 
 
 def study_text(study: Study) -> str:
-    """The declaration as TOML; `parse_study` gives the same study.
+    """The declaration in TOML; `parse_study` gives the same study.
 
     Of `strata` and `waves` it has each release by itself.
     """

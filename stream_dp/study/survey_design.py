@@ -41,7 +41,7 @@ class Sampling(Declaration):
 
     @property
     def label(self) -> str:
-        """What an interval for this design covers, in words."""
+        """The coverage of an interval for the design, in words."""
         if self.design_effect in (None, 1):
             return SIMPLE
         return f"noise and sampling with design effect {float(self.design_effect or 1):g}"

@@ -103,7 +103,7 @@ class DataSetRelease(Declaration):
         return ()
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
-        """The rho of each of so many data sets, in order; together so many times `rho`."""
+        """The rho of each data set, in order; together `data_sets` times `rho`."""
         return (self.rho,) * data_sets
 
     @property

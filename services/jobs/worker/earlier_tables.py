@@ -26,7 +26,7 @@ def number_in_schedule(study: Study, job: Job) -> int:
 
 
 def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[EarlierTable, ...]:
-    """The tables before a job's, in order; none of a release that is not fused."""
+    """The tables before a job's table, in order. Empty for a release without fusion."""
     release = study.batch(job.release)
     if release is None or not is_of_people(release) or release.fuse is False:
         return ()

@@ -190,7 +190,7 @@ class Worker:
             self.at("result-part")
 
     def _declared(self, job: Job) -> DataSetRelease | None:
-        """The data set of a job with its own rho; None if the study has none."""
+        """The data set of a job with the job's rho. None if the study has no such data set."""
         release = self.study.batch(job.release)
         return release and self.study.schedule(release).get(job.period)
 

@@ -153,7 +153,7 @@ def write_manifest(store: FileStore, manifest: Manifest) -> None:
 
 
 def write_file(store: FileStore, data: bytes) -> File:
-    """Writes a file of a backup unless it exists."""
+    """Writes a file of a backup unless the file exists."""
     file = File(hashlib.sha256(data).hexdigest(), len(data))
     if store.size(file.sha256) != file.bytes:
         _put(store, file.sha256, data)

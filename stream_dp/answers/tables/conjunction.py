@@ -96,7 +96,7 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
 def parse_among(
     asked: QueryWords, published: PublishedTables
 ) -> tuple[Conjunction, Conjunction | None]:
-    """The query for the rows to count, and for those that a share is of where the query names them.
+    """The query for the rows to count, and for the rows in the denominator if the query names them.
 
     Raises UserError.
     """
@@ -117,7 +117,7 @@ def parse_among(
 
 
 def _both(query: Conjunction, others: Conjunction, text: str) -> Conjunction:
-    """The query for the rows that both count."""
+    """The query for the rows in both queries."""
     codes = {table: dict(columns) for table, columns in query.codes.items()}
     for table, columns in others.codes.items():
         for name, chosen in columns.items():

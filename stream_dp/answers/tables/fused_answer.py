@@ -1,4 +1,4 @@
-"""What earlier months add to an answer about a table of people, recomputed from what is published.
+"""Answers about a table of people with earlier months, recomputed from published measurements.
 
 The tables of a schedule are measured separately. An answer of one month alone is unbiased. The
 filters of `answers/month_filters.py` combine the months up to it, as the fit of the synthetic
@@ -54,19 +54,19 @@ class MeasuredTable:
 
     @cached_property
     def rows(self) -> dict[Columns, list[Ints]]:
-        """By measured set, the rows of its cells in C order, for each time that it was measured."""
+        """The rows of the cells of each measured set in C order, for each time of measurement."""
         return {a: rows for a in self._first_cells() if (rows := self._rows(a))}
 
     @cached_property
     def texts(self) -> list[tuple[str, Sequence[str], Sequence[str]]]:
-        """The columns: their names, and the values that they have alone and beside others."""
+        """The columns: their names, and their values, alone and beside other columns."""
         if isinstance(self.published.declared, MatchRelease):
             return value_texts(self.published)
         columns = self.published.residual_columns.items()
         return [(name, texts, texts) for name, v in columns for texts in [[*map(str, v)]]]
 
     def _first_cells(self) -> Iterator[Columns]:
-        """The sets whose first cell was measured."""
+        """The sets with a measured first cell."""
         for ways in range(1, _MOST_COLUMNS + 1):
             values = ((name, alone if ways == 1 else beside) for name, alone, beside in self.texts)
             first = [f"{name}={texts[0]}" for name, texts in values]
@@ -86,7 +86,7 @@ class MeasuredTable:
 
     @cached_property
     def interactions(self) -> dict[Columns, Measured]:
-        """The measured interactions as shares."""
+        """The measured interactions in shares."""
         people, _ = self.people
         return {a: self._interaction(a, rows, people) for a, rows in self.rows.items()}
 
@@ -121,7 +121,7 @@ class MeasuredTable:
 
 @dataclass(frozen=True, eq=False)
 class FusedTables:
-    """Tables of a schedule up to a month, in order; each states that its fit used those before."""
+    """Tables of a schedule up to a month, in order. Each table's fit used the tables before."""
 
     tables: tuple[MeasuredTable, ...]
 
@@ -139,7 +139,7 @@ class FusedTables:
         return filters
 
     def answer(self, own: Answer, weights: Weights) -> Fused | None:
-        """The fused answer beside a month's own; None if it is less precise.
+        """The fused answer beside a month's own answer. None if the fused answer is less precise.
 
         weights: of the own answer.
         """

@@ -57,7 +57,7 @@ def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[froze
 def _cells(
     query: Conjunction, columns: frozenset[str], published: PublishedTables
 ) -> list[list[int]] | None:
-    """The rows of the measurements of each cell; None unless all cells are measured."""
+    """The rows of the measurements of each cell. None without a measurement of every cell."""
     terms: list[list[str]] = []
     for table in ("groups", "people"):
         for name in published.names[table]:

@@ -105,7 +105,7 @@ def match_weights(query: Conjunction, published: PublishedTables) -> Weights | N
 
 
 def value_texts(published: PublishedTables) -> list[tuple[str, Sequence[str], Sequence[str]]]:
-    """The measured columns: their names, and the values that they have alone and beside others."""
+    """The measured columns: their names, and their values, alone and beside other columns."""
     release, everything = published.declared, Conjunction("", "people", {})
     assert isinstance(release, MatchRelease)
     axes = [_axis(name, everything, published) for name in release.columns]
@@ -135,7 +135,7 @@ def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
 
 
 def _single(axis: _Axis, published: PublishedTables) -> Weights | None:
-    """The count of the allowed values of one column."""
+    """The count of the allowed values of a column."""
     rows = [published.rows_of.get(f"{axis.name}={text}") for text in axis.texts]
     if not all(rows):
         return None

@@ -67,7 +67,7 @@ class Conjunctions:
         return self._answered(published, query, among, count=count)
 
     def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
-        """The answers to all queries for one or two columns, as counts and as shares.
+        """The answers to all queries for one or two columns, in counts and in shares.
 
         paired: whether for two columns, too.
         """
@@ -138,7 +138,7 @@ class Conjunctions:
     def total(
         self, query: Conjunction, among: Conjunction | None, published: PublishedTables
     ) -> Weights | None:
-        """The number of people or groups of which a share is; None if not measured."""
+        """The denominator of a share: people or groups. None without a measurement."""
         if among is not None:
             return self.measured(among, published)
         if "groups" not in published.tables:
@@ -230,7 +230,7 @@ def answering(published: PublishedTables) -> Conjunctions:
 
 
 def table_answers(published: PublishedTables, head: str) -> pa.Table:
-    """The answers for each value of every column, and for each two values, as a tidy table.
+    """The answers for each value of every column, and for each pair of values, in a tidy table.
 
     head: the hash of the newest message that the answers use
 

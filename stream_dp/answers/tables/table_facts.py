@@ -27,7 +27,7 @@ _LEAST = 1e-300  # of a variance that is 0 as a float, where rho is very large: 
 
 @dataclass(frozen=True, eq=False)
 class PublishedTables:
-    """A data set and the noisy answers to which it was fitted.
+    """A data set and the noisy answers of its fit.
 
     study, declared: what is declared
     period: the label of the period whose close began it

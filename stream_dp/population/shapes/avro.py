@@ -1,4 +1,4 @@
-"""Avro: values by the schema that they were written with. Needs fastavro."""
+"""Avro: values with the schema of their writer. Needs fastavro."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTHS |= {"float": 4, "double": 8}
 
 
 def fastavro() -> ModuleType:
-    """The package, or a UserError that names the extra."""
+    """The package. Raises UserError with the name of the extra if the package is missing."""
     try:
         import fastavro as package
     except ImportError:
@@ -33,7 +33,7 @@ def fastavro() -> ModuleType:
 
 
 class UnknownType(ValueError):
-    """A schema uses a type that neither it nor a schema before it defines.
+    """A schema uses a type without a definition in the schema or in an earlier schema.
 
     place: of the schema among the texts.
     name: of the type, with its namespace.
@@ -45,7 +45,7 @@ class UnknownType(ValueError):
 
 
 class AvroSchema:
-    """A writer's schema. Logical types are read as what they are stored as.
+    """A writer's schema. Logical types are read as their stored types.
 
     texts: the schema, after those that it refers to; each may use the types of those before it.
     Raises ValueError for a text that is no schema, and for a schema by which a few bytes could
@@ -74,7 +74,7 @@ class AvroSchema:
         _Walk(named).width(self._parsed, ())
 
     def read(self, data: bytes) -> Any:
-        """The value of some bytes, all of them. Raises ValueError."""
+        """The value of all given bytes. Raises ValueError."""
         stream = io.BytesIO(data)
         try:
             value = self._package.schemaless_reader(stream, self._parsed, None)
@@ -86,14 +86,14 @@ class AvroSchema:
 
 
 def _hash(declared: list[Any]) -> str:
-    """SHA-256 of a schema; with those that it refers to, in whatever order they are given."""
+    """SHA-256 of a schema and its referenced schemas. The order of references has no effect."""
     *others, main = (json.dumps(one, sort_keys=True) for one in declared)
     text = json.dumps({"references": sorted(others), "schema": main}) if others else main
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _boxed(schema: Any) -> Any:
-    """The schema as the one field of a record, which takes no bytes.
+    """The schema wrapped in a record with a single field; the record takes no bytes.
 
     fastavro forgets the types of other schemas where a schema is a name or a union of names.
     """
@@ -101,7 +101,7 @@ def _boxed(schema: Any) -> Any:
 
 
 def _stored(schema: Any, depth: int) -> Any:
-    """The schema without its logical types. Raises ValueError for one that is too deep."""
+    """The schema without its logical types. Raises ValueError if the schema is too deep."""
     if depth > _DEEPEST:
         raise ValueError("too deep")
     if isinstance(schema, list):

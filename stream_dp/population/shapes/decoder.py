@@ -42,7 +42,7 @@ class ShapeReader:
         self._rows = RowReader(study, declared)
 
     def reports(self, record: Stored, *, sized: bool = False) -> list[MappedReport | None]:
-        """Returns the reports of a record, with None for one that cannot be read.
+        """Returns the reports of a record, with None for an unreadable report.
 
         A tombstone behind a Debezium change is no report and no fault.
 
@@ -67,13 +67,13 @@ class ShapeReader:
         return [report_in_envelope(value, self.names)]
 
     def looked_up(self, record: Stored) -> list[MappedReport | None]:
-        """As `reports`, after asking for the schema. Raises Unavailable."""
+        """Returns the reports after asking for the schema. Raises Unavailable."""
         if self.schemas is not None:
             self.schemas.look_up([record])
         return self.reports(record)
 
     def _unpacked(self, record: Stored) -> object:
-        """Returns what a record packs, as JSON or what Avro has for it. Raises ValueError."""
+        """Returns the content of a record, from JSON or from Avro. Raises ValueError."""
         match self._format:
             case "connect":
                 return envelopes.payload(record.value)
@@ -104,7 +104,7 @@ class ShapedDecoder(Decoder):
         self._shape = ShapeReader(study, declared, self._schemas)
 
     def decode(self, records: Sequence[Stored], closed: int) -> tuple[Cells, list[RejectedRecord]]:
-        """As the plain decoder's.
+        """Decodes a batch; see the plain decoder.
 
         Raises Unavailable where a schema cannot be had now: nothing of the batch is decoded then.
         """
@@ -127,7 +127,7 @@ class ShapedDecoder(Decoder):
         places: np.ndarray[tuple[int], np.dtype[np.int64]],
         closed: int,
     ) -> tuple[Cells, list[RejectedRecord]]:
-        """The cells of reports, and what is rejected.
+        """The cells of reports, and the rejected parts.
 
         places: by report, the place of its record.
         """
@@ -165,7 +165,7 @@ class ShapedDecoder(Decoder):
         return Cells.joined(parts), rejected
 
     def _templates(self, said: list[tuple[Said, ...]]) -> Templates:
-        """The period and the codes of what reports say."""
+        """The period and the codes of reports."""
         judge, count = self._judge, len(said)
         period = np.fromiter(
             (0 if plain_text(s[0]) is None else judge.period(s[0]) for s in said), np.int64, count
@@ -198,13 +198,13 @@ class ShapedDecoder(Decoder):
 
 
 def _number(numbers: dict[tuple[Said, ...], int], report: MappedReport | None) -> int:
-    """Numbers the template of a report; -1 for a report of which some part has no template."""
+    """Numbers the template of a report; -1 for a report with a part without a template."""
     if report is None or report.undeclared or report.person is msgspec.UNSET:
         return -1
     return numbers.setdefault(report.said, len(numbers))
 
 
 def _id_text(report: MappedReport | None) -> str:
-    """The id in a report as text; empty where it has none."""
+    """The id of a report in text, empty without an id."""
     person = None if report is None else report.person
     return person if isinstance(person, str) else plain_text(person) or ""

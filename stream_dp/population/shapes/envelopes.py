@@ -26,7 +26,7 @@ def json_value(data: bytes | None) -> object:
 
 
 def payload(data: bytes | None) -> object:
-    """The payload of Kafka Connect's JSON with schemas, or what a payload that is text has as JSON.
+    """The payload of Kafka Connect's JSON with schemas; a payload in text is parsed from JSON.
 
     A connector that reads lines, such as that of files, has text. Raises ValueError.
     """
@@ -45,7 +45,7 @@ def schema_id(data: bytes | None) -> int:
 
 
 def after_id(data: bytes) -> bytes:
-    """What follows the schema id."""
+    """The bytes after the schema id."""
     return data[_ID_BYTES + 1 :]
 
 
@@ -76,7 +76,7 @@ def event_data(record: Stored) -> object:
 
 
 def _is_json(content: object) -> bool:
-    """Whether a content type is JSON's, or none."""
+    """Whether a content type is missing or stands for JSON."""
     if not isinstance(content, str):
         return False
     media = content.split(";")[0].strip().lower()
@@ -89,8 +89,8 @@ def _require(sound: bool) -> None:
 
 
 def change_reports(change: object, rows: RowReader) -> list[MappedReport | None]:
-    """The reports of a Debezium change, in the order in which they hold; None for one that cannot
-    be read.
+    """The reports of a Debezium change, in the order of their effect, with None for an unreadable
+    report.
 
     An insert, a read or an update is the row after it; an update that moves a row to another
     person or period first clears the old one's cells. A deletion clears the cells of the row.

@@ -1,4 +1,4 @@
-"""Maps rows of columns to reports, and to reports that clear what a row said."""
+"""Maps rows of columns to reports, and deleted rows to reports that clear the row's cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Row: TypeAlias = Mapping[str, object]
 
 
 class Odd(Enum):
-    """Stands for a value that is no text, no whole number and not null: nothing accepts it."""
+    """Stands for a value other than text, whole numbers and null: every attribute rejects the
+    value.
+    """
 
     VALUE = "odd"
 
@@ -26,7 +28,7 @@ Said: TypeAlias = str | int | Odd | UnsetType | None  # UNSET for what a record 
 
 
 class MappedReport(NamedTuple):
-    """A report as a record of another shape has it.
+    """A report from a record of another shape.
 
     person: the person's id.
     said: the period, then the value of every attribute of the study.
@@ -43,7 +45,7 @@ class MappedReport(NamedTuple):
         return self.person is not UNSET and self.said[0] is not UNSET
 
     def values(self, names: tuple[str, ...]) -> Mapping[str, Said]:
-        """Returns the values that are there by name, with blank names for undeclared ones.
+        """Returns the present values by name, with blank names for undeclared names.
 
         names: of the study's attributes.
         """
@@ -54,7 +56,7 @@ class MappedReport(NamedTuple):
 
 
 class RowReader:
-    """Reads rows, which are JSON objects or what Avro has in their place."""
+    """Reads rows from JSON objects or from Avro's records."""
 
     def __init__(self, study: Study, declared: Input) -> None:
         columns = declared.attributes or {name: name for name in study.attributes}
@@ -74,7 +76,7 @@ class RowReader:
             self._whole = itemgetter(*names)
 
     def report(self, row: object) -> MappedReport | None:
-        """Returns the report of a row; None for what is no row."""
+        """Returns the report of a row, or None for a value other than a row."""
         if not isinstance(row, dict):
             return None
         extra = len(row.keys() - self._used) if self._refuses_extra else 0
@@ -96,7 +98,7 @@ class RowReader:
         return tuple(said)
 
     def withdrawal(self, row: object) -> MappedReport | None:
-        """Returns the report that clears the cells of a row; None for what is no row.
+        """Returns the report that clears the cells of a row, or None for a value other than a row.
 
         These are the attributes whose columns the row has. A row that is cut down to its key has
         none of them: then all that are mapped are cleared.
@@ -110,7 +112,7 @@ class RowReader:
         return MappedReport(_said(self._person(row)), (_said(self._period(row)), *cleared))
 
     def has_moved(self, before: object, after: object) -> bool:
-        """Tells whether a row that was changed had cells of another person or period before."""
+        """Tells whether a changed row had cells of another person or period before the change."""
         if not isinstance(before, dict) or not isinstance(after, dict):
             return False
         old, new = ([self._person(row), self._period(row)] for row in (before, after))
@@ -119,7 +121,7 @@ class RowReader:
 
 
 def report_in_envelope(value: object, names: tuple[str, ...]) -> MappedReport | None:
-    """Returns a plain report that lies in an envelope; None for what is no report.
+    """Returns a plain report in an envelope, or None for a value other than a report.
 
     names: of the study's attributes.
     """
@@ -142,7 +144,7 @@ def _said(value: object) -> Said:
 
 
 def _mapped(value: object, mapped: dict[str, int | str]) -> Said:
-    """Returns the value that a column's value is mapped to."""
+    """Returns the declared value of a column's value."""
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str | int | float):

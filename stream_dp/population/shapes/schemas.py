@@ -1,4 +1,4 @@
-"""The schemas of Avro reports: each is asked for once, and a closed period has its own for good.
+"""The schemas of Avro reports, requested once. A closed period keeps its schemas for good.
 
 A record is read by the schema that its id names. Where the source does not know the id, the record
 is unreadable; where the source does not answer, an error is raised and nothing is rejected. The
@@ -26,7 +26,7 @@ SchemaSource = Callable[[int], tuple[str, ...] | None]
 
 
 class Schemas:
-    """The schemas that reports name."""
+    """The schemas of reports."""
 
     def __init__(self, source: SchemaSource) -> None:
         self._source = source
@@ -40,7 +40,7 @@ class Schemas:
         self._ends: dict[int, int] = {}  # by partition, the position after what was read
 
     def look_up(self, records: Iterable[Stored]) -> None:
-        """Ask for the schemas that records name, once each. Raises Unavailable, Inconsistent."""
+        """Requests each schema of the records once. Raises Unavailable, Inconsistent."""
         ends, ids = dict(self._ends), set[int]()
         for record in records:
             ends[record.partition] = record.offset + 1
@@ -102,7 +102,7 @@ class Schemas:
         return uses
 
     def repeat(self, uses: Mapping[int, SchemaUse]) -> None:
-        """Use these schemas and no others, as a closed period did. Raises Inconsistent."""
+        """Restricts the schemas to the schemas of a closed period. Raises Inconsistent."""
         self._begin()
         self._repeated = uses
         for number, use in uses.items():

@@ -65,7 +65,7 @@ class Judgement:
 
     @property
     def faulty(self) -> int:
-        """The number of cells that would be rejected."""
+        """The number of rejected cells."""
         return sum(occurrences.cells for occurrences in self.faults.values())
 
     @property
@@ -195,13 +195,13 @@ class _Judge:
 
     @staticmethod
     def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:
-        """Yields the index of a row once for every report in it that is too large."""
+        """Yields the index of a row once for every report of the row that is too large."""
         several = large.values() if columns.periods is None else list(large.values())[:1]
         for mask in several:
             yield from np.flatnonzero(mask).tolist()
 
     def _note_row(self, row: int, text: str) -> None:
-        """Counts a row that makes no report."""
+        """Counts a row without a report."""
         self._judgement.cells += 1
         self._judgement.note(WHOLE_ROW, "unreadable", 1, row)
         if self._tell is not None:

@@ -56,7 +56,7 @@ class CohortEntries:
         self._later_rows.append(rows[later])
 
     def late(self) -> LatePeople | None:
-        """The people whose first value is after the periods of entry; None without such people."""
+        """The people with a first value after the periods of entry. None without such people."""
         entering = np.concatenate([np.zeros(0, np.int64), *self._entering])
         later = np.concatenate([np.zeros(0, np.int64), *self._later])
         late = ~np.isin(later, entering)

@@ -141,7 +141,9 @@ def _without_period(
 
 
 def numbered_columns(names: Sequence[str]) -> str:
-    """Returns the pattern of most columns that end in a number, as `m{}`; empty if few do."""
+    """Returns the pattern of most columns with a number at the end, as `m{}`; empty for few
+    columns.
+    """
     stems = Counter(re.sub(r"\d+$", "", name) for name in names if re.search(r"\d$", name))
     stem, count = next(iter(stems.most_common(1)), ("", 0))
     return f"{stem}{_ANY}" if count >= _LEAST_WIDE else ""

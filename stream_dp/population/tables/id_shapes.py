@@ -1,4 +1,4 @@
-"""Shapes of ids, by which ids that have lost their zeros are found before they are sent.
+"""Shapes of ids: they show before sending that ids have lost their zeros.
 
 The shape of an id is its text with every run of digits as 9 and every run of letters as a: `p0007`
 has the shape `a9`. For ids that are digits alone the length counts too.

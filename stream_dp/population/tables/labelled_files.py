@@ -1,4 +1,4 @@
-"""Reads files of SPSS, Stata and SAS, and the labels that they give to codes."""
+"""Reads files of SPSS, Stata and SAS, with their labels of codes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _within(code: object, low: object, high: object) -> bool:
 
 
 def _code(code: object) -> str:
-    """Converts a code to the text that its cells have."""
+    """Converts a code to the text of its cells."""
     return number_text(code) if isinstance(code, float) else str(code)
 
 

@@ -81,7 +81,7 @@ def document_batches(
 
 
 def _sheets(content: IO[bytes]) -> Iterator[tuple[str, bool]]:
-    """Yields the names of sheets, and whether each is hidden."""
+    """Yields the names of sheets, and whether the sheet is hidden."""
     parser = _SheetParser(None)
     for _ in parser.parsed(content):
         yield from parser.sheets
@@ -237,5 +237,5 @@ def _count(attributes: dict[str, str], name: str) -> int:
 
 
 def _refuse(*_: object) -> None:
-    """Refuses a declaration of entities, which no spreadsheet writes."""
+    """Refuses a declaration of entities: spreadsheets have none."""
     raise ValueError

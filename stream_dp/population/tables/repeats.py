@@ -58,7 +58,7 @@ class Repeats:
             self._cells.setdefault(column, []).append((hashes[mask], rows[mask]))
 
     def _ids(self, ids: pa.Array) -> NDArray[np.int64]:
-        """Returns a hash of each id. The length of an id alone decides how it is hashed."""
+        """Returns a hash of each id. The length of an id alone decides the method."""
         short = pc.binary_length(ids).to_numpy() <= LONGEST
         if short.all():
             return self._fingerprints.of(ids)[:, 0].view(np.int64).copy()

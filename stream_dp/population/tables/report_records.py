@@ -120,7 +120,7 @@ def _plain_records(
 
 
 def _joined_reports(persons: pa.Array, period: Any, cells: dict[str, pa.Array]) -> pa.Array:
-    """Returns a report of each row as JSON."""
+    """Returns a report of each row in JSON."""
     members = [
         pc.binary_join_element_wise(
             _large(f',{_encode(attribute).decode()}:"'), _large(column), _large('"'), _large("")
@@ -159,7 +159,7 @@ def _is_plain(column: pa.Array) -> bool:
 
 
 def report_record(report: ReportRow, normal: Callable[[str], str]) -> SentRecord:
-    """Encodes a report as a record."""
+    """Encodes a report in a record."""
     person, period, values = report
     return normal(person), _encode({"person": person, "period": period, "values": values})
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class UnreadableRow(NamedTuple):
-    """A row that does not divide into the header's columns.
+    """A row with more or fewer cells than the header.
 
     row: its number, from 1 below the header.
     text: as in the file; it may be cut short.

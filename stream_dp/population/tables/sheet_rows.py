@@ -75,7 +75,7 @@ def text_batches_of_sheet(
 
 @dataclass
 class _SheetBatch:
-    """Rows that are read and not yet given on."""
+    """Rows after reading, before the next batch."""
 
     schema: pa.Schema
     fitting: dict[int, list[str | None]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class _SheetBatch:
 
 
 def chosen_sheet(path: Path, hidden: dict[str, bool], name: str | None) -> str:
-    """Returns the sheet with this name, or the only one that is not hidden.
+    """Returns the sheet with the name, or the only visible sheet.
 
     hidden: by name, whether a sheet is hidden.
 
@@ -124,7 +124,7 @@ def chosen_sheet(path: Path, hidden: dict[str, bool], name: str | None) -> str:
 
 
 def sound_id(value: object, text: str | None, shown: str) -> str | None:
-    """Returns an id as a sheet shows it, with its leading zeros.
+    """Returns an id with its leading zeros, as displayed in a sheet.
 
     A number that is not whole or has lost digits is `DAMAGED`.
 

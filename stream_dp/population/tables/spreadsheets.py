@@ -60,7 +60,7 @@ def sheet_batches(
 
 
 def check_unpacked(path: Path) -> None:
-    """Raises UserError for a spreadsheet that is too large once it is unpacked."""
+    """Raises UserError for a spreadsheet that would be too large once unpacked."""
     with zipfile.ZipFile(path) as archive:
         for part in archive.infolist():
             texts = part.filename.endswith("sharedStrings.xml")

@@ -132,7 +132,7 @@ def count_rows(path: Path) -> int | None:
 
 
 def _kind(path: Path) -> str:
-    """Returns the suffix that tells the format, in small letters."""
+    """Returns the suffix of the format in small letters."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] and suffixes[-1] in _PACKED:
         inner = suffixes[-2] if len(suffixes) > 1 else ""

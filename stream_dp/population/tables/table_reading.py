@@ -52,7 +52,7 @@ class ReportColumns:
         return len(self.persons)
 
     def slice(self, start: int, count: int) -> ReportColumns:
-        """Selects a range of the rows that fit the header."""
+        """Selects a range of the rows with as many cells as the header."""
         return ReportColumns(
             header=self.header,
             rows=self.rows[start : start + count],
@@ -151,7 +151,7 @@ def _rewrite(values: Mapping[str, str]) -> Callable[[str], str | None]:
 
 
 def _labelled(attribute: Attribute, labels: Mapping[str, str]) -> Callable[[str], str]:
-    """Returns the rewriting of codes that are not declared to labels that are declared."""
+    """Returns the mapping of undeclared codes to declared labels."""
     declared = {text for text in attribute.codes if isinstance(text, str)}
     named = {c: label for c, label in labels.items() if c not in declared and label in declared}
     return lambda text: named.get(text, text)

@@ -196,7 +196,7 @@ def _check_header(path: Path, header: str, encoding: str) -> None:
 
 
 def _separator(header: str, keys: Collection[str]) -> str:
-    """Finds the separator by which the header has most of these keys, then most columns."""
+    """Finds the separator with most of the given keys in the header, then with most columns."""
 
     def rank(separator: str) -> tuple[int, int]:
         try:

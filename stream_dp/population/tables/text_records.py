@@ -119,7 +119,7 @@ class TextRecords:
         return ParsedRecords([], {}, [], columns)
 
     def _line_by_line(self, lines: list[str]) -> ParsedRecords | None:
-        """Parses lines that are a record each.
+        """Parses lines with a record each.
 
         Returns None if a record has several lines.
         """
