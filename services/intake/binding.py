@@ -1,4 +1,4 @@
-"""The study that a confidential log belongs to: a record that the first writer leaves.
+"""The study of a confidential log: a record of the first writer.
 
 Before the first start of the releaser a log belongs to a study of this name and this first period,
 whose file may still change. From the first start on the terms of the study are fixed, too.
@@ -22,7 +22,7 @@ from .following import following, stop_following
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """The study that a log belongs to.
+    """The study of a log.
 
     study: the name of the study.
     first: the label of its first period.
@@ -45,7 +45,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def bound_to(log: Log) -> Binding | None:
-    """The study that a log belongs to; None for an empty log.
+    """The study of a log, or None for an empty log.
 
     The first record of a begun study counts, otherwise the first record.
     """
@@ -62,7 +62,7 @@ def bound_to(log: Log) -> Binding | None:
 
 
 def check_bound(log: Log, study: Study) -> Binding | None:
-    """The study that a log belongs to; None for an empty log.
+    """The study of a log, or None for an empty log.
 
     Raises Inconsistent if the log belongs to another study.
     """

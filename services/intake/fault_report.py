@@ -32,7 +32,7 @@ class FaultReport:
         self._file: TextIO | None = None
 
     def close(self) -> None:
-        """Removes the draft of a report that was not kept."""
+        """Removes the draft of an abandoned report."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -40,7 +40,7 @@ class FaultReport:
                 self._draft.unlink(missing_ok=True)
 
     def add(self, row: int, column: str, reason: Reason, text: str) -> None:
-        """Adds a faulty cell, after those of earlier rows."""
+        """Adds a faulty cell after the cells of earlier rows."""
         if self.problem is not None:
             return
         try:

@@ -25,7 +25,7 @@ def following(log: Log, topic: str, positions: Positions, at_once: int = 500) ->
 
 
 def stop_following(log: Log, topic: str) -> None:
-    """Ends what the log fetches ahead of its last read, which nobody may ask for for days."""
+    """Ends prefetching by the log after the last read, because the next read may be days away."""
     log.read(topic, {}, 0, 0)
 
 

@@ -29,7 +29,7 @@ DESPITE_GATE = "stream-dp-despite-gate"  # the header of a marker that closes a 
 def close_marker(
     number: int, partition: int, study: Study | None = None, *, despite_gate: bool = False
 ) -> Record:
-    """The marker that closes every period up to `number`, for one partition.
+    """A partition's marker for closing every period up to `number`.
 
     study: which the marker names, so that it closes a period of no other study.
     despite_gate: whether it closes period `number` where the gate holds that period.
@@ -63,11 +63,11 @@ class MarkerReader:
         return cls(study_mark(study))
 
     def closed_by(self, record: Stored) -> int:
-        """The period that a marker closes; 0 for other records."""
+        """The period of a marker, or 0 for other records."""
         return 0 if self.foreign(record) else _number(record)
 
     def foreign(self, record: Stored) -> str:
-        """The name of another study in a marker; empty for other records."""
+        """The name of another study in a marker, or an empty text for other records."""
         named = record.header(MARKED_STUDY)
         if not _number(record) or named in {b"", self.mark}:
             return ""
@@ -78,7 +78,7 @@ class MarkerReader:
         return [row for row in records.empty() if self.closed_by(records[row])]
 
     def without_markers(self, records: Records) -> Records:
-        """The records that are no markers."""
+        """The records other than markers."""
         if marking := set(self.closing_records(records)):
             return records.take(row for row in range(len(records)) if row not in marking)
         return records
@@ -86,7 +86,7 @@ class MarkerReader:
 
 @dataclass
 class FoundMarkers:
-    """The markers that were found in each partition.
+    """The found markers of each partition.
 
     reader: tells the study's markers from others.
     marks: by partition, the last period that a marker closes.
@@ -118,17 +118,17 @@ class FoundMarkers:
         return found
 
     def hold(self, number: int) -> None:
-        """Notes that the gate holds a period."""
+        """Notes a period held by the gate."""
         self.held, self.despite = number, set()
 
     def missing(self, number: int) -> list[int]:
-        """Returns the partitions without a marker that closes period `number`."""
+        """Returns the partitions without a marker for period `number`."""
         if number == self.held:
             return [partition for partition in self.marks if partition not in self.despite]
         return [partition for partition, mark in self.marks.items() if mark < number]
 
     def find(self, records: Sequence[Stored], number: int) -> Positions:
-        """Finds the first marker that closes period `number` in the other partitions.
+        """Finds the first marker for period `number` in the other partitions.
 
         records: the next ones of their partitions.
 
@@ -158,7 +158,7 @@ class FoundMarkers:
 
 
 def _number(record: Stored) -> int:
-    """The period that a marker of any study closes; 0 for any other record."""
+    """The period of a marker of any study, or 0 for other records."""
     if record.value is None:
         for name, value in record.headers or ():
             if name == MARKER and value.isdigit() and len(value) < 6:
@@ -200,7 +200,7 @@ def has_close_markers(
 
 
 def hides_records(log: Log, partitions: Iterable[int]) -> bool:
-    """Whether a sender's open transaction hides reports of these partitions."""
+    """Whether a sender's open transaction hides reports of given partitions."""
     ends, stable = log.cut(REPORTS, NEVER), log.stable(REPORTS)
     return any(stable[p] < ends[p] for p in partitions)
 

@@ -100,7 +100,7 @@ class Placing:
 def _said(
     study: Study, letter: Stored, reader: ShapeReader | None
 ) -> tuple[str | None, dict[str, object]]:
-    """Returns the period and the values of a letter's report; None and {} if it cannot be read.
+    """Returns the period and the values of a letter's report; None and {} for an unreadable report.
 
     Raises LogError, UserError where its schema cannot be had.
     """

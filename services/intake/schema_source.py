@@ -48,7 +48,7 @@ def decoder_maker(deployment: Deployment) -> DecoderMaker:
 
 
 def shape_reader(deployment: Deployment) -> ShapeReader | None:
-    """Reads single records as plain reports; None for plain reports. Raises UserError."""
+    """Reads single records into plain reports. None for plain input. Raises UserError."""
     declared = deployment.run.input
     if declared.plain:
         return None
@@ -57,7 +57,7 @@ def shape_reader(deployment: Deployment) -> ShapeReader | None:
 
 
 def _source(declared: Input, base: Path) -> SchemaSource | None:
-    """The source of Avro schemas; None for other formats."""
+    """The source of Avro schemas. None for other formats."""
     if declared.format != "avro":
         return None
     fastavro()

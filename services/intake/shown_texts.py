@@ -1,4 +1,4 @@
-"""The texts of a table that would not count, for the sender's own terminal. CONFIDENTIAL."""
+"""The rejected texts of a table, for the sender's terminal alone. CONFIDENTIAL."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _DATES = {
 
 @dataclass(frozen=True)
 class JudgedTable:
-    """A judged table that may be sent.
+    """A judged table, ready for sending.
 
     report: the file with the faulty cells, or None.
     problem: the reason for a missing file.
@@ -128,7 +128,7 @@ def judge_tables(
 
 
 def _together(*listeners: FaultListener | None) -> FaultListener | None:
-    """Returns a listener that calls these ones; None for none."""
+    """Returns a listener for several listeners, or None without listeners."""
     called = [listener for listener in listeners if listener is not None]
 
     def tell(row: int, column: str, reason: Reason, text: str) -> None:

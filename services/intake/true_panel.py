@@ -48,7 +48,7 @@ def true_panel_and_members(
 def _closed_panel(
     study: Study, path: Path, layout: TableLayout, members: Sequence[str]
 ) -> tuple[dict[str, NDArray[np.unsignedinteger]], NDArray[np.int64]]:
-    """The panel, and the rows of the members in it."""
+    """The panel, and the rows of its members."""
     decoder, population = Decoder(study, bytes(32)), Population(study)
     ids = decoder.ids(members)
     hashes, silent = decoder.hashes(ids), set(ids)
@@ -89,5 +89,5 @@ def _closed_panel(
 def _filled(
     column: NDArray[np.unsignedinteger], size: int, code: int
 ) -> NDArray[np.unsignedinteger]:
-    """The column with `code` for the people who are not in it yet, `size` in all."""
+    """The column, with `code` for people before their entry, `size` in all."""
     return np.append(column, np.full(size - column.shape[0], code, column.dtype))

@@ -26,7 +26,7 @@ AnyMechanism = FixedWindow | Cumulative | Joint
 
 
 def mechanism(study: Study, release: Release, stored: StoredDesign = NONE) -> AnyMechanism:
-    """The mechanism that a release declares.
+    """The mechanism of a release.
 
     stored: what was computed when the study began; without it, it is computed here.
     """

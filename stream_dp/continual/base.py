@@ -29,7 +29,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Estimates:
-    """Unbiased answers from the release's own measurements so far, each with its standard error.
+    """Unbiased answers from the release's measurements so far, with their standard errors.
 
     queries: as `answers/query.py` parses them
     values: float64 (n,), people
@@ -52,7 +52,7 @@ class Estimates:
 
 @dataclass(frozen=True)
 class Step:
-    """What one period releases.
+    """The published result of a period.
 
     columns: uint8 (rows, new periods), the panel's new columns
     measurements: the noisy answers
@@ -112,7 +112,8 @@ class Mechanism(Protocol[S]):
 def shuffled_groups(
     groups: NDArray[np.int64], n_groups: int, coins: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows ordered by group, in uniformly random order inside each, and where each group starts.
+    """Rows ordered by group, in uniformly random order inside each group, and the start of each
+    group.
 
     groups: (rows,) numbers in 0..n_groups-1
 
@@ -136,7 +137,7 @@ class PackedState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack_state(version: int, period: int, **arrays: NDArray[np.int64]) -> bytes:
-    """The bytes of a dump that `unpack_state` reads."""
+    """The bytes of a dump for `unpack_state`."""
     packed = {k: (list(a.shape), a.astype("<i8").tobytes()) for k, a in arrays.items()}
     return msgspec.msgpack.encode(PackedState(version, period, packed))
 
@@ -173,7 +174,7 @@ def unpack_state(
 
 
 def event_totals(panel: Columns | None, events: Sequence[int]) -> Counts:
-    """In how many columns each row has one of the codes, (rows,); no rows without a panel."""
+    """The number of columns in which each row has a given code, (rows,). Empty without a panel."""
     if panel is None:
         return np.zeros(0, np.int64)
     totals = np.zeros(panel.rows, np.int64)

@@ -1,4 +1,4 @@
-"""Checks of the arguments that all mechanisms share."""
+"""Checks of the arguments of all mechanisms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_dp.study.families import RELATIONS
 def check_arguments(
     *, rho: object, neighbours: object, horizon: object, failure: object, rows: object
 ) -> None:
-    """Raises ValueError, with a sentence that names the argument, for one that is not sound."""
+    """Raises ValueError for an unsound argument, with a sentence that names the argument."""
     if isinstance(rho, bool) or not isinstance(rho, Fraction | int) or rho <= 0:
         raise ValueError(f"rho: must be a Fraction above 0, such as Fraction(1, 100), not {rho!r}")
     if neighbours not in RELATIONS:

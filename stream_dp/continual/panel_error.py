@@ -1,4 +1,4 @@
-"""The error to expect of a synthetic panel's own answers, as it is published."""
+"""The expected error of a published synthetic panel's answers."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .base import Counts
 
 
 def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Generator) -> Counts:
-    """Every number of `real` (z, q) rounded up or down so that the rows sum to totals (z,).
+    """Every number of `real` (z, q) rounded up or down. The rows sum to totals (z,).
 
     The rows of `real` must sum to the totals, up to floating point. Each number is rounded up with
     the probability of its fractional part, so that every count is unbiased (systematic sampling in

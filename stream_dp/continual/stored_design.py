@@ -1,4 +1,4 @@
-"""What a design computes in floats, as it is stored with the first entry of a journal.
+"""The floats of a design, stored with the first entry of a journal.
 
 Factorizations, and the weights and certificates that follow from them, are computed with a linear
 algebra library, whose last bits depend on the machine. So they are computed once, when a study
@@ -51,7 +51,7 @@ class StoredPresence(msgspec.Struct, frozen=True):
 
 
 class StoredDesign(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a release computes in floats; nothing where all of it is exact.
+    """The floats of a release. Empty for an exact release.
 
     window_share: the part of a joint release's rho for its windows, an exact fraction
     panel: the errors to expect of the panel's own answers
@@ -67,12 +67,12 @@ NONE = StoredDesign()
 
 
 def packed_designs(designs: Mapping[str, StoredDesign]) -> bytes:
-    """The designs of a study's releases, by name, as bytes."""
+    """The designs of a study's releases by name, in bytes."""
     return msgspec.msgpack.encode(dict(designs))
 
 
 def unpacked_designs(data: bytes) -> dict[str, StoredDesign]:
-    """The designs that `packed_designs` wrote. Raises Inconsistent."""
+    """The designs from the bytes of `packed_designs`. Raises Inconsistent."""
     try:
         return msgspec.msgpack.decode(data, type=dict[str, StoredDesign])
     except msgspec.DecodeError:
@@ -83,14 +83,14 @@ def unpacked_designs(data: bytes) -> dict[str, StoredDesign]:
 
 
 def packed_integers(numbers: NDArray[np.int64]) -> bytes:
-    """Whole numbers of at most 32 bits, as bytes."""
+    """Whole numbers of at most 32 bits, in bytes."""
     if numbers.size and int(np.abs(numbers).max()) >= 1 << 31:
         raise ValueError("a number of a factor does not fit 32 bits")
     return zlib.compress(numbers.astype("<i4").tobytes(), 9)
 
 
 def unpacked_integers(data: bytes, *shape: int) -> NDArray[np.int64]:
-    """The numbers that `packed_integers` wrote, in this shape. Raises Inconsistent."""
+    """The numbers from the bytes of `packed_integers`, in the given shape. Raises Inconsistent."""
     return _unpacked(data, "<i4", shape).astype(np.int64)
 
 

@@ -136,7 +136,7 @@ class _Worst:
 
 
 def _suffix(total: IntMatrix) -> IntMatrix:
-    """The largest at or after each place, along every axis."""
+    """The largest value at or after each position, along every axis."""
     for axis in range(total.ndim):
         total = np.flip(np.maximum.accumulate(np.flip(total, axis), axis=axis), axis)
     return total

@@ -15,7 +15,7 @@ from .stream_counters import Counter
 
 @dataclass(frozen=True, kw_only=True)
 class CounterMethod:
-    """How the counters of one kind are made.
+    """The constructor of a kind of counters.
 
     title: the algorithm and its source, as certificates have it
     of_length: gives the counter of n steps

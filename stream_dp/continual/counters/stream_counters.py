@@ -1,4 +1,4 @@
-"""Stream counters: all prefix sums of a stream, released as it arrives.
+"""Stream counters: all prefix sums of a stream, released during the stream.
 
 Every counter is a factorization A = B C of the prefix-sum matrix A (lower-triangular ones): C x
 + noise is measured row by row as the stream x arrives, and B decodes it. 2^m C is a matrix of
@@ -72,16 +72,18 @@ class Counter:
         return int(np.searchsorted(self.times, step, side="right"))
 
     def row(self, step: int) -> IntMatrix:
-        """The rows that are measured at a step, on the entries so far: (rows, step)."""
+        """The measured rows of a step, on the entries so far: (rows, step)."""
         return self.encode[self.rows(step - 1) : self.rows(step), :step]
 
     def weights(self, step: int) -> Floats:
-        """The sum at a step is these weights @ the rows measured so far, in units of 1 / 2^m."""
+        """Weights of the measured rows so far. The sum at a step is weights @ rows, in units of 1 /
+        2^m.
+        """
         return self.decode[step - 1, : self.rows(step)]
 
     @cached_property
     def gains(self) -> Floats:
-        """The variance of each sum over that of the integer noise, (n,).
+        """The variance of each sum over the variance of the integer noise, (n,).
 
         These are the squared row norms of B / 2^m.
         """
@@ -113,7 +115,7 @@ def _squared_rows(matrix: Floats) -> Floats:
 
 
 class TriangularCounter(Counter):
-    """A counter with a row for each step, whose B is computed when it is first needed.
+    """A counter with a row for each step. B is computed at the first use.
 
     encode: lower-triangular 2^16 C, (n, n)
     decode: gives B; without it, B is computed from `encode`
@@ -144,7 +146,7 @@ def decoding(encode: IntMatrix, scale: int) -> Floats:
 
 
 def trailing(longer: Counter, n: int) -> Counter:
-    """The counter of the last n rows and columns of a counter with one row for each step.
+    """The counter of the last n rows and columns of a counter with a row for each step.
 
     The inverse of such a block is the block of the inverse.
     """

@@ -1,4 +1,4 @@
-"""How the rho of a cumulative release is split among its counters, and what each period costs.
+"""The split of a cumulative release's rho among counters, and the cost of each period.
 
 With a horizon every counter gets the same worst variance (`history_costs.equal_variance_weights`).
 
@@ -152,7 +152,7 @@ class CounterBudget:
         return tuple(costs)
 
     def as_stored(self) -> StoredCounters:
-        """What another machine may compute otherwise."""
+        """Numbers computed in floats, with possible differences between machines."""
         return StoredCounters(
             triangle=self._triangle,
             weights=self.weights,

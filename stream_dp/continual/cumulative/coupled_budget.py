@@ -61,7 +61,7 @@ class CoupledBudget:
         return self.costs[-1]
 
     def gains(self, threshold: int) -> Floats:
-        """The variance of each unbiased sum over that of the noise, as `coupled_gains` has it."""
+        """The variance of each unbiased sum over the noise variance, from `coupled_gains`."""
         every = coupled_gains(public_size=self._public_size)
         return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
@@ -76,7 +76,7 @@ class CoupledBudget:
 
 @lru_cache(maxsize=1 << 10)
 def _row(strategy: CoupledStrategy, b: int, t: int) -> tuple[Integers, Integers]:
-    """A row, which a period needs twice: to measure it, and to estimate from it."""
+    """A row, cached because a period measures with the row and estimates from the row."""
     return strategy.row(b, t)
 
 

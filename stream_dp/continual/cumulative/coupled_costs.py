@@ -36,7 +36,7 @@ class HistoryCosts:
     entries: bool = False
 
     def single(self, t: int) -> int:
-        """When one person is added or removed."""
+        """The cost under addition or removal of a person."""
         worst: Floats = np.zeros(1)
         best = 0.0
         for b, own, before in self._blocks(t):
@@ -55,7 +55,7 @@ class HistoryCosts:
         return int(max(best, worst.max()))
 
     def pair(self, t: int) -> int:
-        """When one person is replaced by another."""
+        """The cost under replacement of a person by another person."""
         worst = np.zeros((1, 1))
         for b, own, before in self._blocks(t):
             count = len(own)
@@ -77,7 +77,7 @@ class HistoryCosts:
 
 
 def _distances(columns: Floats, size: int) -> Floats:
-    """Squared distances between columns, of which those that are left out are 0: (size, size)."""
+    """Squared distances between columns. Omitted columns are 0: (size, size)."""
     gram = np.zeros((size, size))
     count = columns.shape[1]
     gram[:count, :count] = columns.T @ columns

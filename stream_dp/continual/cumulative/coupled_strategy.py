@@ -47,7 +47,7 @@ _DIGITS = Context(prec=40)
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyConstants:
-    """The constants of the closed form; decimals, so that every machine has the same.
+    """The constants of the closed form, in decimals, equal on every machine.
 
     f0, f1: the exponent of the filter f_b is -(f0 + f1 / b)
     h0, h1: the exponent of h_b is h0 + h1 / b
@@ -182,7 +182,7 @@ class CoupledStrategy:
         return _rounded(filtered, exact_own), before if b > 1 else before[:0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        """The first rows of threshold b as matrices A_b and B_b, (count, count) each.
+        """The first rows of threshold b in matrices A_b and B_b, (count, count) each.
 
         Column i of A_b is z_b(b + i), column i of B_b is z_{b-1}(b - 1 + i); B_1 is 0.
         """
@@ -263,7 +263,7 @@ def _divided(lower: Floats, right: Floats) -> Floats:
 
 
 def _near_tie(real: Floats) -> NDArray[np.bool_]:
-    """Where a sum of floats in another order could round to another integer."""
+    """Positions at which floats summed in another order could round to another integer."""
     scaled = real * (1 << BITS)
     near: NDArray[np.bool_] = np.abs(np.abs(scaled - np.floor(scaled)) - 0.5) < _NEAR_TIE
     return near

@@ -43,7 +43,7 @@ ABSENT = 2  # the panel's code of a row that has not entered
 
 @dataclass(frozen=True, kw_only=True)
 class Cumulative(CumulativeDesign):
-    """Algorithm 2 of Bun et al. 2024 for one event.
+    """Algorithm 2 of Bun et al. 2024 for an event.
 
     rows: the public or declared number of synthetic people, None where it is measured
     failure: beta, the probability with which `error_bound` may be exceeded
@@ -120,7 +120,7 @@ class Cumulative(CumulativeDesign):
         )
 
     def as_stored(self) -> StoredDesign:
-        """What another machine may compute otherwise."""
+        """Numbers computed in floats, with possible differences between machines."""
         if isinstance(self.budget, CoupledBudget):
             return NONE
         return StoredDesign(counters=self.budget.as_stored())
@@ -151,7 +151,7 @@ class Cumulative(CumulativeDesign):
 
     @property
     def bias(self) -> str:
-        """How the panel's own answers are biased, in words."""
+        """The bias of the panel's answers, in words."""
         who = " and those who have entered" * self.present
         capped = self.rows is not None and not self.present
         capped = capped and (self.neighbours == "add_remove" or self.crossed > 0)
@@ -168,7 +168,7 @@ class Cumulative(CumulativeDesign):
     def observe(
         self, state: CumulativeState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[CumulativeState, Counts]:
-        """Measures one period; the panel is left out.
+        """Measures a period without a change to the panel.
 
         Returns the next state, in which `sums` and `totals` are still those before, and the noisy
         answers.
@@ -240,7 +240,7 @@ class Cumulative(CumulativeDesign):
     def step(
         self, state: CumulativeState, counts: Counts, draw: Draw
     ) -> tuple[CumulativeState, Step]:
-        """Measures one period and adds its column to the panel. counts: as in `recorded`."""
+        """Measures a period and adds a column to the panel. counts: see `recorded`."""
         observed, answers = self.observe(state, counts, draw.noise)
         sums = self.sums(observed)
         t, before, totals = observed.period, state.sums, state.totals

@@ -102,7 +102,7 @@ class CumulativeDesign:
 
     @cached_property
     def placed_counters(self) -> tuple[Placed, ...]:
-        """Those of thresholds 1..T, then that of people where there is one."""
+        """The measurements of thresholds 1..T, then of people if people are measured."""
         placed = [*(self._coupled_totals if self.counter is None else self._placed_separately)]
         if self.size_share and not self.present:
             end = placed[-1].first_row + placed[-1].row_count
@@ -297,7 +297,7 @@ class CumulativeDesign:
         return known
 
     def demand(self, t: int) -> Demand:
-        """As many integers as the counters 1..t, then people, have rows at t.
+        """How many integers to draw of each variance: the rows at t of counters 1..t, then people.
 
         Neighbours with the same variance are drawn together, which is far faster.
         """

@@ -22,7 +22,7 @@ STATE_VERSION = 1
 
 @dataclass(frozen=True)
 class CumulativeState:
-    """What the next period needs.
+    """The state for the next period.
 
     period: the last completed period
     streams: (all entries,) true entries of thresholds 1..T and 0 (`first_entry`; confidential)
@@ -54,7 +54,7 @@ def first_state(design: CumulativeDesign) -> CumulativeState:
 def packed_totals(
     state: CumulativeState, design: CumulativeDesign, measured: Sequence[int]
 ) -> bytes:
-    """What the state's period adds, as bytes: true entries, and what is known of rows, bit by bit.
+    """The state's increment of the period in bytes: true entries, and the known bits of rows.
 
     measured: the periods that were measured at the state's period
     """
@@ -74,7 +74,7 @@ def unpacked_totals(
     totals: Counts,
     measured: Callable[[int], Sequence[int]],
 ) -> tuple[CumulativeState, int]:
-    """The state from the bytes of every period so far, and how many rows it has.
+    """The state and the number of rows, from the bytes of every period so far.
 
     totals: (rows,) each row's running total, from the released panel
     measured: the periods that were measured at a period
@@ -104,6 +104,6 @@ def panel_sums(totals: NDArray[np.int64], horizon: int) -> Counts:
 
 
 def _positions(design: CumulativeDesign, measured: Sequence[int]) -> NDArray[np.int64]:
-    """Where the answers of some periods are among all rows."""
+    """The positions of the answers of given periods among all rows."""
     none = np.zeros(0, np.int64)
     return np.concatenate([none, *(design.row_positions[s - 1] for s in measured)])

@@ -63,7 +63,7 @@ class PlacedCounter:
 
     @property
     def gains(self) -> Floats:
-        """The variance of each sum over that of the noise, (length,)."""
+        """The variance of each sum over the variance of the noise, (length,)."""
         return self.counter.gains
 
     @property
@@ -85,7 +85,7 @@ class PlacedCounter:
         return [name] if size == 1 else [f"{name}.{i}" for i in range(1, size + 1)]
 
     def encode(self, t: int) -> IntMatrix:
-        """The part of C that is measured at t, on the entries so far: (rows, t - start + 1)."""
+        """The measured part of C at t, on the entries so far: (rows, t - start + 1)."""
         return self.counter.row(t - self.start + 1)
 
     def measure(self, streams: NDArray[np.int64], t: int) -> Counts:
@@ -107,7 +107,7 @@ class PlacedCounter:
 
 @dataclass(frozen=True, eq=False)
 class CoupledTotal:
-    """One threshold of the coupled measurement, with a row for each period from `start` on.
+    """A threshold of the coupled measurement, with a row for each period from `start` on.
 
     threshold: b, or 0 for the people who enter
     start: the period of its first entry
@@ -138,7 +138,7 @@ class CoupledTotal:
 
     @cached_property
     def gains(self) -> Floats:
-        """The variance of each sum over that of the noise, (length,)."""
+        """The variance of each sum over the variance of the noise, (length,)."""
         return self.budget.gains(self.threshold)
 
     @property

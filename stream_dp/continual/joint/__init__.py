@@ -1,1 +1,1 @@
-"""Joint releases: one panel for window patterns and cumulative totals."""
+"""Joint releases: a panel for window patterns and cumulative totals together."""

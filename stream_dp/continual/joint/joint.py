@@ -1,4 +1,4 @@
-"""One panel for both query classes: window patterns and running totals of one event.
+"""A panel for both query classes: window patterns and running totals of an event.
 
 A window mechanism and a cumulative one measure as they would alone, each with its part of rho.
 At each step their targets are combined in one panel:
@@ -81,7 +81,7 @@ class JointState:
 
 @dataclass(frozen=True)
 class Joint:
-    """A window release and a cumulative release in one panel.
+    """A window release and a cumulative release with the same panel.
 
     window: the window mechanism, not padded
     totals: the cumulative mechanism, of the same horizon and relation
@@ -121,7 +121,7 @@ class Joint:
         )
 
     def as_stored(self) -> StoredDesign:
-        """What another machine may compute otherwise."""
+        """Numbers computed in floats, with possible differences between machines."""
         window, totals = self.window.as_stored(), self.totals.as_stored()
         share = str(self.window.rho / self.rho)
         return structs.replace(totals, presence=window.presence, window_share=share)
@@ -156,7 +156,7 @@ class Joint:
 
     @property
     def error_bound(self) -> float:
-        """The larger of both mechanisms' bounds, each of which holds with probability 1 - beta."""
+        """The larger bound of both mechanisms. Each bound holds with probability 1 - beta."""
         return max(self.window.error_bound, self.totals.error_bound)
 
     @property
@@ -165,7 +165,7 @@ class Joint:
 
     @property
     def bias(self) -> str:
-        """How the panel's own answers are biased, in words."""
+        """The bias of the panel's answers, in words."""
         return f"patterns and sums are reconciled; {self.window.bias}"
 
     @cached_property
@@ -187,7 +187,9 @@ class Joint:
 
     @property
     def _coarse(self) -> bool:
-        """Whether coarse sums are kept: where people come and go or enter late they gain none."""
+        """Whether coarse sums are measured. Populations with late entry or absence gain nothing
+        from coarse sums.
+        """
         return self.window.strategy == Strategy.RESIDUALS and self.window.left_out is None
 
     def demand(self, t: int) -> Demand:
@@ -195,7 +197,7 @@ class Joint:
         return (*self.window.demand(t), *sums)
 
     def _measured_at(self, t: int) -> range:
-        """The periods whose sums are measured at t: none before k, 1..k at k, then t's own."""
+        """The periods with sums measured at t: none before k, 1..k at k, then period t."""
         k = self.window.width
         return range(0) if t < k else range(1, k + 1) if t == k else range(t, t + 1)
 
@@ -203,7 +205,7 @@ class Joint:
         return JointState(self.window.init(), self.totals.init(), np.zeros(self.horizon))
 
     def step(self, state: JointState, counts: Counts, draw: Draw) -> tuple[JointState, Step | None]:
-        """Measures one period and adds its columns to the panel.
+        """Measures a period and adds the period's columns to the panel.
 
         counts: those of the window mechanism, then those of `Cumulative.measure`
         """

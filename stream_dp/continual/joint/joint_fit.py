@@ -204,7 +204,7 @@ def _still(metric: PatternMetric, sums: Sums) -> float:
 
 
 def rounded_moves(moves: Floats, room: Ints, coins: np.random.Generator) -> Ints:
-    """Integers (Z, B) near real moves within 0..room whose margins are near those of the moves.
+    """Integers (Z, B) near real moves within 0..room, with margins near the margins of the moves.
 
     The margins are rounded at random without bias, to equal sums; a linear programme finds the
     integers nearest to the moves (sum of absolute differences) with these margins.
@@ -216,7 +216,7 @@ def rounded_moves(moves: Floats, room: Ints, coins: np.random.Generator) -> Ints
 
 
 def rounded_to_total(target: Floats, limit: Ints, total: int, coins: np.random.Generator) -> Ints:
-    """Integers near the target, 0 <= x <= limit, that sum to `total` (as far as limits allow).
+    """Integers near the target, 0 <= x <= limit, with sum `total` (as far as limits allow).
 
     Systematic sampling of the fractional parts: if the target sums to the total, each entry is
     rounded up with the probability of its fractional part.

@@ -47,7 +47,8 @@ class Gains:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The gaps between a window mechanism and a cumulative one, and what they say.
+    """The gaps between a window mechanism and a cumulative mechanism, and the resulting
+    corrections.
 
     window, totals: the two mechanisms, of the same horizon
     events: the codes of the symbols that are the event
@@ -84,7 +85,7 @@ class Reconciliation:
 
 
 def _event_patterns(both: Reconciliation, t: int) -> Floats:
-    """The patterns at t with the event at each period measured then, as 0 and 1: (n, q^k)."""
+    """The patterns at t with the event at each measured period, in 0 and 1: (n, q^k)."""
     window = both.window
     symbols = window_symbols(np.arange(window.bins), window.q, window.width)
     happens = np.isin(symbols, both.events).T.astype(np.float64)

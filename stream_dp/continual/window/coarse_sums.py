@@ -65,7 +65,7 @@ class CoarseSums:
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats]:
-        """Of each sum and of its complement, over their numbers of patterns: (features, k) each."""
+        """The weights of sums and of complements, over their patterns: (features, k) each."""
         bins = self.q**self.width
         members = self._sums_of(np.ones(bins))
         weights = np.full(members.shape, WEIGHT)
@@ -117,5 +117,5 @@ class CoarseSums:
 
 @lru_cache(maxsize=32)
 def coarse_sums(q: int, width: int, rare: tuple[int, ...] = (), runs: float = WEIGHT) -> CoarseSums:
-    """One for each shape, rare symbols and weight of runs."""
+    """The coarse sums of each shape, rare symbols and weight of runs, cached."""
     return CoarseSums(q, width, rare, runs)

@@ -40,7 +40,7 @@ REACH = 4.0  # standard deviations within which the carry stays
 
 @dataclass(frozen=True)
 class FittedTargets:
-    """How many rows of a panel get each pattern.
+    """The number of a panel's rows with each pattern.
 
     design: what is measured
     padding: rows that are added to every pattern, 0 without padding

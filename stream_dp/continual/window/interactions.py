@@ -1,4 +1,4 @@
-"""What a window release says of the interactions of its periods, one set of periods at a time.
+"""The estimates of a window release about interactions of its periods, for each set of periods.
 
 The marginal of a set A of periods is the sum of the interactions of all its subsets, each spread
 evenly over its cells; an interaction sums to 0 along every period. Residuals measure the entries
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PeriodsInteraction:
-    """One interaction, as measured.
+    """A measured interaction.
 
     ago: its periods, as so many before that of the measurement, the oldest first.
     values: (q, .., q) numbers of people, which sum to 0 along every axis.
@@ -46,7 +46,7 @@ class PeriodsInteraction:
 def period_interactions(
     window: FixedWindow, t: int, answers: Counts
 ) -> Iterator[PeriodsInteraction]:
-    """The interactions that the answers at t >= k measured.
+    """The interactions measured by the answers at t >= k.
 
     Of a closed population; where people come and go or enter late there are none.
     """

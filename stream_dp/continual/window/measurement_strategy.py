@@ -1,4 +1,4 @@
-"""Measurement strategies of windows: what they have in common, and complete histograms.
+"""Measurement strategies of windows: their interface, and complete histograms.
 
 The strategies are the histograms of Bun, Gaboardi, Neunhoeffer, Zhang 2024, Algorithm 1
 (`Histograms`), and residuals: in a closed population (`residuals.py`), and where people come and go
@@ -28,7 +28,7 @@ HistogramRows = tuple[int, csr_array]  # a period, and int64 rows on the histogr
 
 @dataclass(frozen=True)
 class NoisyWindow:
-    """What the answers so far say of the window at the last period.
+    """The estimates of the answers so far about the window at the last period.
 
     entries: int64 (q^k,), noisy; of a histogram its counts; empty before t = k
     solved: float64, the estimates of the sets of periods that the next step looks at
@@ -42,7 +42,7 @@ class NoisyWindow:
 
 
 class MeasurementStrategy(Protocol):
-    """What is measured of every window, and the way back.
+    """The measured rows of every window, and their inverse.
 
     exponent: p of the weights (`residual_costs.py`), None for histograms
     unseen: the pattern that is never measured, None where all are
@@ -79,7 +79,7 @@ class MeasurementStrategy(Protocol):
 
 
 def pattern_words(codes: Counts, q: int, width: int, symbols: Sequence[str]) -> tuple[str, ...]:
-    """The queries of patterns, as `answers/query.py` parses them. symbols: quoted."""
+    """The queries of patterns in the syntax of `answers/query.py`. symbols: quoted."""
     rows = window_symbols(codes, q, width)
     return tuple(" ".join(["pattern", *(symbols[d] for d in row)]) for row in rows)
 

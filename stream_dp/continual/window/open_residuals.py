@@ -91,7 +91,7 @@ class OpenResiduals:
         return tuple((variance, size) for variance, size in every if size)
 
     def measure(self, t: int, counts: Counts) -> Counts:
-        """What is measured at t >= k: int64 (n,)."""
+        """The measured integers at t >= k: int64 (n,)."""
         histogram, patterns = np.split(counts, [self.inside.bins])
         parts = [self.inside.measure(t, histogram), self.presence.measure(t, patterns)]
         return np.concatenate([*parts, histogram[[self.nobody]] if self.direct else counts[:0]])
@@ -120,7 +120,7 @@ class OpenResiduals:
         return histogram
 
     def answers_of(self, t: int, weights: Floats) -> Iterator[tuple[int, Floats]]:
-        """weights @ histogram at t as coefficients on the measurements of each period up to t."""
+        """The coefficients of weights @ histogram at t on each period's measurements up to t."""
         inside = dict(self.inside.answers_of(t, weights))
         sets = self.presence.adjoint(t, self._on_presence(weights))
         starts = self.presence.starts
@@ -211,6 +211,6 @@ class OpenResiduals:
 
 
 def _placed(rows: csr_array, at: int, count: int) -> csr_array:
-    """The rows as rows at.. of `count`, the others 0."""
+    """A matrix of `count` rows: the given rows from a position on, and 0 elsewhere."""
     rows = rows.tocoo()
     return csr_array((rows.data, (rows.row + at, rows.col)), shape=(count, rows.shape[1]))

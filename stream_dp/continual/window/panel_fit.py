@@ -142,7 +142,7 @@ Projection = Callable[[Floats], Floats]
 
 
 def projection_of(sums: Floats, bins: int, absences: Absences | None) -> Projection:
-    """The nearest possible histogram as a function of cells (q^k,).
+    """The nearest possible histogram, from cells (q^k,).
 
     sums: (z,) of z equal parts of the cells; the part of k absences without them
     """
@@ -160,7 +160,7 @@ def projection_of(sums: Floats, bins: int, absences: Absences | None) -> Project
 
 
 def with_present(fitted: Floats, projected: Projection, absences: Absences) -> Floats:
-    """The numbers moved so that as many rows are present as is known.
+    """The numbers, moved to the known number of present rows.
 
     fitted: (.., q) by new symbol, as a flat array
     projected: the nearest possible ones

@@ -1,4 +1,4 @@
-"""Who is present, measured once: what an open population adds to `residuals.py`.
+"""Presence, measured once: the measurements of an open population beside `residuals.py`.
 
 One of the q symbols says that a person is absent, and k absences are never looked at. Residuals
 of who is present (all j in {0, q - 1}, the last row telling the absent from the others) would look
@@ -38,7 +38,7 @@ BITS = 20
 
 
 def presence_counts(symbols: NDArray[np.integer], t: int, width: int, absent: int) -> Counts:
-    """People by when they were present in the last 2k - 1 periods, as `Presence.measure` takes it.
+    """People by presence in the last 2k - 1 periods, for `Presence.measure`.
 
     symbols: (people, periods) codes
     t: the last period looked at
@@ -71,7 +71,7 @@ class Presence:
 
     @property
     def reach(self) -> int:
-        """2k - 1, the periods that a row looks at."""
+        """2k - 1, the number of periods within a row's reach."""
         return 2 * self.width - 1
 
     def size(self, period: int) -> int:
@@ -96,7 +96,7 @@ class Presence:
 
     @property
     def band(self) -> int:
-        """How many sets before its own a row reaches."""
+        """The number of earlier sets within a row's reach."""
         return min(int(self.width * 2 ** (self.width - 1)), int(self.starts[-1])) - 1
 
     def _coupled(self, gap: int) -> tuple[Counts, Counts, Counts, Counts]:
@@ -164,11 +164,11 @@ class Presence:
         return range(int(self.starts[period - 1]), int(self.starts[period]))
 
     def seen(self, period: int) -> range:
-        """The sets that those rows look at: with a greatest period among the last k."""
+        """The sets within reach of the rows: the greatest period is among the last k."""
         return range(int(self.starts[max(period - self.width, 0)]), int(self.starts[period]))
 
     def matrix(self, period: int) -> Counts:
-        """Those rows of C~ on these sets: int64 (rows, sets seen)."""
+        """The rows of C~ on the sets: int64 (rows, sets seen)."""
         rows, columns = self.rows(period), self.seen(period)
         row, column = np.mgrid[rows.start : rows.stop, columns.start : columns.stop]
         inside = (row >= column) & (row - column <= self.band)
@@ -176,7 +176,7 @@ class Presence:
         return np.where(inside, entries, 0)
 
     def masks(self, period: int) -> Counts:
-        """The sets that its rows look at, as numbers whose bit g stands for `period` - g."""
+        """The sets within reach of the rows, in numbers with bit g for `period` - g."""
         seen = self.seen(period)
         greatest, bits = (part[seen.start : seen.stop] for part in self._sets)
         return bits << (period - greatest)

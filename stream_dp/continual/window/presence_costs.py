@@ -1,4 +1,4 @@
-"""What windows measured as residuals cost at most in an open population, exactly.
+"""The exact cost of windows measured as residuals in an open population.
 
 A history costs, by itself, what `residual_costs.py` says (with p = 1) less the residuals of who is
 present, plus |C~ u|^2 / 4^20 for the sets of periods at which it was present (`presence.py`), in

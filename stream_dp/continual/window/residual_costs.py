@@ -135,7 +135,7 @@ class ResidualCosts:
         return tuple(costs)
 
     def _span(self, greatest: int) -> range:
-        """The least periods of the components with this greatest one."""
+        """The least periods of the components with a given greatest period."""
         return range(max(greatest - self.width + 1, 1), greatest + 1)
 
     def _length(self, least: int, greatest: int) -> int:

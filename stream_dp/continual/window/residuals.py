@@ -64,7 +64,7 @@ def along_axes(matrix: NDArray[Any], tensor: NDArray[Any], q: int, width: int) -
 
 @dataclass(frozen=True)
 class Residuals:
-    """What a window release measures of each histogram, and the way back.
+    """The measured entries of each histogram of a window release, and their inverse.
 
     Entries and patterns are numbered alike: digits in base q, oldest period first.
 
@@ -151,7 +151,7 @@ class Residuals:
         return 0
 
     def histogram(self, t: int, state: NoisyWindow) -> Floats:
-        """The unbiased histogram (q^k,) that noisy entries give."""
+        """The unbiased histogram (q^k,) from noisy entries."""
         back = self._forward.T / lengths(self.q)
         return along_axes(back, state.entries.astype(np.float64), self.q, self.width)
 
@@ -161,7 +161,7 @@ class Residuals:
         return along_axes(forward, weights, self.q, self.width)
 
     def answers_of(self, t: int, weights: Floats) -> Iterator[tuple[int, Floats]]:
-        """weights @ histogram at t as coefficients on the measurements of each period up to t.
+        """The coefficients of weights @ histogram at t on the measurements of each period up to t.
 
         From t back to k, as far as there are any; 0 is left for a public number of people.
         """
@@ -204,7 +204,7 @@ class Residuals:
         return [f"residual {', '.join(one)}" for one in combined(places, repeat=self.width)]
 
     def rows(self, t: int) -> Iterator[HistogramRows]:
-        """The entries measured at t as rows on the histogram."""
+        """The entries measured at t, in rows on the histogram."""
         rows = csr_array(np.ones((1, 1), np.int64))
         for _ in range(self.width):
             rows = kron(rows, csr_array(self._forward), format="csr")
@@ -227,7 +227,7 @@ class Residuals:
 
     @cached_property
     def _kinds(self) -> Kinds:
-        """Entries of one kind have noise of one variance."""
+        """Entries of a kind have noise of equal variance."""
         q, k = self.q, self.width
         digits = np.arange(self.bins)[:, None] // q ** np.arange(k - 1, -1, -1) % q
         inside = digits > 0
@@ -266,7 +266,7 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of entries, and the number of each entry's own, (q^k,)."""
+    """The kinds of entries, and the number of each entry's kind, (q^k,)."""
 
     kinds: tuple[Kind, ...]
     of_entry: Counts

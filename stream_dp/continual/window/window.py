@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WindowObservation:
-    """What a period measures.
+    """The measurements of a period.
 
     answers: (n,) the noisy answers
     measured: the same, with their queries and variances
@@ -130,17 +130,17 @@ class FixedWindow(BoundedWindow):
 
     @classmethod
     def of(cls, study: Study, release: WindowRelease, stored: StoredDesign = NONE) -> FixedWindow:
-        """The mechanism of a release, with the best choices in theory for what it leaves out."""
+        """The mechanism of a release, with the best choices in theory for undeclared parameters."""
         windows = cls.declared(study, release, release.rho, stored)
         return windows.best(strategy=study.strategy(release), padded=release.padded)
 
     def as_stored(self) -> StoredDesign:
-        """What another machine may compute otherwise."""
+        """Numbers computed in floats, with possible differences between machines."""
         return StoredDesign(presence=self.stored_presence())
 
     @cached_property
     def fit(self) -> FittedTargets:
-        """The numbers of rows that follow from the estimates."""
+        """The numbers of rows, computed from the estimates."""
         return FittedTargets(self, self.padding, self.rows)
 
     @property
@@ -190,7 +190,7 @@ class FixedWindow(BoundedWindow):
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
     ) -> tuple[WindowState, WindowObservation | None]:
-        """Measures one period; the panel is left out.
+        """Measures a period without a change to the panel.
 
         Returns the next state, in which `tails` and `panel` are still those before, and the answers
         (None before t = k).
@@ -241,7 +241,7 @@ class FixedWindow(BoundedWindow):
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
     ) -> tuple[WindowState, Step | None]:
-        """Measures one period and adds its columns to the panel. counts: as in `observe`."""
+        """Measures a period and adds the period's columns to the panel. counts: see `observe`."""
         after, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return after, None
@@ -261,7 +261,7 @@ class FixedWindow(BoundedWindow):
         return self.extended(after, observation, codes, targets), step
 
     def dump(self, state: WindowState) -> bytes:
-        """The state as bytes, without its rows, which are in the released panel.
+        """The state in bytes, without rows: the released panel has the rows.
 
         It has as many numbers at every period, so it is complete.
         """

@@ -57,7 +57,7 @@ class BoundedWindow(WindowDesign):
 
     @property
     def bias(self) -> str:
-        """How the panel's own answers are biased, in words."""
+        """The bias of the panel's answers, in words."""
         if not self.padded:
             leaning = (
                 f"; counts lean to the proportions of the period before, each by up to"
@@ -87,7 +87,7 @@ class BoundedWindow(WindowDesign):
 
     @property
     def bounded(self) -> str:
-        """Of what the bound holds, in words."""
+        """The queries within the bound, in words."""
         panel = ", and in the panel where no count fell below 0" if self.padded else ""
         return f"of every pattern, as estimated{panel}"
 

@@ -47,7 +47,7 @@ _MOST_PERIODS = 64  # whose variances are computed for their mean and maximum
 def _presence_costs(
     q: int, width: int, horizon: int, *, direct: bool, stored: bytes | None
 ) -> PresenceCosts:
-    """One for each shape, as its factor and its costs are computed once."""
+    """The design of each shape, cached with its factor and costs."""
     return PresenceCosts(Presence(q, width, horizon, stored), direct)
 
 
@@ -95,7 +95,7 @@ class WindowDesign:
 
     @property
     def overlaps(self) -> int:
-        """How many patterns of k - 1 symbols there are."""
+        """The number of patterns of k - 1 symbols."""
         return int(self.q ** (self.width - 1))
 
     @property
@@ -105,7 +105,7 @@ class WindowDesign:
 
     @property
     def left_out(self) -> int | None:
-        """The symbol that says that a person is not there, or not yet."""
+        """The symbol of a person who is absent or has not entered."""
         return self.blank if self.absent is None else self.absent
 
     @property
@@ -142,7 +142,7 @@ class WindowDesign:
 
     @cached_property
     def measurement(self) -> MeasurementStrategy:
-        """What is measured, with its noise."""
+        """The measured rows, with their noise."""
         if self.strategy == Strategy.HISTOGRAM:
             return Histograms(self.q, self.width, self.scale, self.absent_pattern)
         if self.left_out is None:
