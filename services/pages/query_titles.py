@@ -25,30 +25,30 @@ def heading(text: str) -> str:
 
 
 def _words(study: Study, declared: Release, tokens: list[str]) -> str:
-    every = study.periods.every
+    period_unit = study.periods.every
     match tokens:
         case ["total", "at-least", need] if has_totals(declared):
-            return f"{event_words(study, declared)} in {_at_least(need, every)} so far"
+            return f"{event_words(study, declared)} in {_at_least(need, period_unit)} so far"
         case ["at-least" | "consecutive" as form, need, "of", "last", width, event]:
             value = _value(study, declared, event)
             if int(width) == 1:
-                return f"{value} in the {every}"
-            last = f"the last {counted(int(width), every)}"
+                return f"{value} in the {period_unit}"
+            last = f"the last {counted(int(width), period_unit)}"
             if form == "consecutive" and int(need) > 1:
-                return f"{value} at least {need} {every}s in a row in {last}"
+                return f"{value} at least {need} {period_unit}s in a row in {last}"
             if int(need) == int(width):
                 return f"{value} in all of {last}"
             return f"{value} in at least {need} of {last}"
         case ["pattern", *values]:
             return _pattern(study, declared, values)
         case [event]:
-            return f"{_value(study, declared, event)} in the {every}"
+            return f"{_value(study, declared, event)} in the {period_unit}"
     return ""
 
 
-def _at_least(need: str, every: str) -> str:
+def _at_least(need: str, period_unit: str) -> str:
     """'at least 1 month'."""
-    return f"at least {counted(int(need), every)}"
+    return f"at least {counted(int(need), period_unit)}"
 
 
 def _value(study: Study, declared: Release, event: str) -> str:
@@ -59,13 +59,15 @@ def _value(study: Study, declared: Release, event: str) -> str:
 
 
 def _pattern(study: Study, declared: Release, values: list[str]) -> str:
-    every, width = study.periods.every, len(values)
+    period_unit, width = study.periods.every, len(values)
     if {*values} == {"?"} or width > len(_ORDINALS):
         return ""
     if width == 1:
-        return f"{_value(study, declared, values[0])} in the {every}"
+        return f"{_value(study, declared, values[0])} in the {period_unit}"
     if len({*values}) == 1:
-        return f"{_value(study, declared, values[0])} in all of the last {counted(width, every)}"
+        return (
+            f"{_value(study, declared, values[0])} in all of the last {counted(width, period_unit)}"
+        )
     by_value: dict[str, list[str]] = {}
     for ordinal, value in zip(_ORDINALS, values, strict=False):
         by_value.setdefault(value, []).append(ordinal)
@@ -74,4 +76,4 @@ def _pattern(study: Study, declared: Release, values: list[str]) -> str:
         f"{_value(study, declared, value)} in the {' and '.join(ordinals)}"
         for value, ordinals in by_value.items()
     ]
-    return f"{', '.join(clauses)} of the last {width} {every}s"
+    return f"{', '.join(clauses)} of the last {width} {period_unit}s"

@@ -50,8 +50,8 @@ class CoupledMeasurements:
     def blocks(self) -> tuple[Ints, Ints]:
         """Integer rows on the entries, and on the first entries of the threshold below."""
         total = self.total
-        own, before = total.budget.block(total.threshold, total.start + self.steps - 1)
-        return own, before if total.below is not None else before[:, :0]
+        rows, rows_below = total.budget.block(total.threshold, total.start + self.steps - 1)
+        return rows, rows_below if total.below is not None else rows_below[:, :0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,43 +92,45 @@ class CoupledBlock(RootBlock):
     def _single(self) -> bool:
         """Whether a single release has a row for each step."""
         return all(
-            len(own) == 1 and own[0].values.size == size
-            for own, size in zip(self.sources, self.sizes, strict=True)
+            len(sources) == 1 and sources[0].values.size == size
+            for sources, size in zip(self.sources, self.sizes, strict=True)
         )
 
-    def _diagonal(self, place: int) -> _Diagonal:
+    def _diagonal(self, index: int) -> _Diagonal:
         if not self._single:
-            return self._joined[place]
-        (source,) = self.sources[place]
-        rows, before = source.blocks()
+            return self._joined[index]
+        (source,) = self.sources[index]
+        rows, rows_below = source.blocks()
         deviations = np.sqrt(source.variances)
-        return _Diagonal(rows.T / deviations, False, before.T / deviations)
+        return _Diagonal(rows.T / deviations, False, rows_below.T / deviations)
 
     @cached_property
     def _joined(self) -> list[_Diagonal]:
         """For several releases; from the last threshold to the first, then turned around."""
         diagonals = []
         rest = np.zeros((0, 0))
-        for place in reversed(range(len(self.sizes))):
-            size = self.sizes[place]
-            below = self.sizes[place - 1] if place else 0
-            own, cross, after = (
+        for index in reversed(range(len(self.sizes))):
+            size = self.sizes[index]
+            below = self.sizes[index - 1] if index else 0
+            gram, cross, gram_below = (
                 np.zeros((size, size)),
                 np.zeros((below, size)),
                 np.zeros((below,) * 2),
             )
-            own[: len(rest), : len(rest)] = rest[:size, :size]
-            for source in self.sources[place]:
-                rows, before = (m / np.sqrt(source.variances)[:, None] for m in source.blocks())
-                own[: rows.shape[1], : rows.shape[1]] += rows.T @ rows
-                cross[: before.shape[1], : rows.shape[1]] += before.T @ rows
-                after[: before.shape[1], : before.shape[1]] += before.T @ before
+            gram[: len(rest), : len(rest)] = rest[:size, :size]
+            for source in self.sources[index]:
+                rows, rows_below = (m / np.sqrt(source.variances)[:, None] for m in source.blocks())
+                gram[: rows.shape[1], : rows.shape[1]] += rows.T @ rows
+                cross[: rows_below.shape[1], : rows.shape[1]] += rows_below.T @ rows
+                gram_below[: rows_below.shape[1], : rows_below.shape[1]] += (
+                    rows_below.T @ rows_below
+                )
             try:
-                root = np.asarray(cholesky(own, lower=True))
+                root = np.asarray(cholesky(gram, lower=True))
             except LinAlgError:
                 raise Inconsistent(UNLIKE) from None
             above = np.asarray(solve_triangular(root, cross.T, lower=True)).T
-            rest = after - above @ above.T
+            rest = gram_below - above @ above.T
             diagonals.append(_Diagonal(root, True, above))
         return diagonals[::-1]
 
@@ -137,19 +139,19 @@ class CoupledBlock(RootBlock):
         if self._single:
             return np.concatenate([o.values / np.sqrt(o.variances) for (o,) in self.sources])
         moment = np.zeros(self._starts[-1])
-        for place, own in enumerate(self.sources):
-            start, before_start = self._starts[place], self._starts[max(place - 1, 0)]
-            for source in own:
-                rows, before = source.blocks()
+        for index, sources in enumerate(self.sources):
+            start, start_below = self._starts[index], self._starts[max(index - 1, 0)]
+            for source in sources:
+                rows, rows_below = source.blocks()
                 weighted = source.values / source.variances
                 moment[start : start + rows.shape[1]] += rows.T @ weighted
-                moment[before_start : before_start + before.shape[1]] += before.T @ weighted
+                moment[start_below : start_below + rows_below.shape[1]] += rows_below.T @ weighted
         return self.below(moment[:, None])[:, 0]
 
     def below(self, right: Floats) -> Floats:
         solved = np.zeros(right.shape)
-        for place, own in self._backward(csr_array(right.T)):
-            solved[self._starts[place] : self._starts[place + 1]] = own
+        for index, solution in self._backward(csr_array(right.T)):
+            solved[self._starts[index] : self._starts[index + 1]] = solution
         return solved
 
     def _backward(self, questions: csr_array) -> Iterator[tuple[int, Floats]]:
@@ -162,35 +164,35 @@ class CoupledBlock(RootBlock):
             return
         last = int(np.searchsorted(self._starts, used[-1], side="right")) - 1
         carried = np.zeros((0, questions.shape[0]))
-        for place in range(last, -1, -1):
-            right = columns[:, self._starts[place] : self._starts[place + 1]].toarray().T
+        for index in range(last, -1, -1):
+            right = columns[:, self._starts[index] : self._starts[index + 1]].toarray().T
             right[: len(carried)] -= carried
-            diagonal = self._diagonal(place)
-            own = diagonal.below(right)
-            carried = diagonal.above @ own
-            yield place, own
+            diagonal = self._diagonal(index)
+            solution = diagonal.below(right)
+            carried = diagonal.above @ solution
+            yield index, solution
 
     def coordinates(self, questions: csr_array) -> csr_array:
-        parts = [csr_array((questions.shape[0], size)) for size in self.sizes]
-        for place, own in self._backward(questions):
-            parts[place] = csr_array(own.T)
-        return csr_array(hstack(parts, format="csr"))
+        blocks = [csr_array((questions.shape[0], size)) for size in self.sizes]
+        for index, solution in self._backward(questions):
+            blocks[index] = csr_array(solution.T)
+        return csr_array(hstack(blocks, format="csr"))
 
     def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
         covariance = np.zeros((sums.shape[0], coordinates.shape[0]))
         of_sums, of_questions = sums.tocsc(), coordinates.tocsc()
-        before = np.zeros((0, coordinates.shape[0]))
-        for place in range(len(self.sizes)):
-            own = slice(self._starts[place], self._starts[place + 1])
-            diagonal = self._diagonal(place)
-            right = of_questions[:, own].toarray().T
-            right -= diagonal.above.T @ before[: len(diagonal.above)]
-            before = diagonal.transposed(right)
-            covariance += of_sums[:, own] @ before
+        solution = np.zeros((0, coordinates.shape[0]))
+        for index in range(len(self.sizes)):
+            entries = slice(self._starts[index], self._starts[index + 1])
+            diagonal = self._diagonal(index)
+            right = of_questions[:, entries].toarray().T
+            right -= diagonal.above.T @ solution[: len(diagonal.above)]
+            solution = diagonal.transposed(right)
+            covariance += of_sums[:, entries] @ solution
         return covariance
 
     def gram(self, sums: csr_array) -> Floats:
         total = np.zeros((sums.shape[0], sums.shape[0]))
-        for _, own in self._backward(sums):
-            total += own.T @ own
+        for _, solution in self._backward(sums):
+            total += solution.T @ solution
         return total

@@ -39,7 +39,7 @@ class MonthFilters(Generic[K]):
     def at(self, number: int) -> MonthFilters[K]:
         """The estimates about a later month."""
         months = number - self.number
-        filters = {a: one.passed(months) for a, one in self.filters.items()}
+        filters = {a: interaction.passed(months) for a, interaction in self.filters.items()}
         return replace(self, number=number, filters=filters if months else self.filters)
 
     def learnt(self, interactions: Mapping[K, Measured]) -> MonthFilters[K]:
@@ -47,9 +47,9 @@ class MonthFilters(Generic[K]):
         filters = dict(self.filters)
         for a in sorted(interactions, key=lambda a: (len(a), a)):
             values, variance = interactions[a]
-            one = filters.get(a) or Filters.of(values.shape, variance)
+            interaction = filters.get(a) or Filters.of(values.shape, variance)
             prior = self.priors.get(len(a), EVEN)
-            filters[a] = one.learnt(values.reshape(-1), variance, prior)
+            filters[a] = interaction.learnt(values.reshape(-1), variance, prior)
         of_order: dict[int, list[Filters]] = {}
         for a in sorted(filters, key=lambda a: (len(a), a)):
             of_order.setdefault(len(a), []).append(filters[a])
@@ -58,7 +58,10 @@ class MonthFilters(Generic[K]):
 
     def remembering(self, sets: Collection[K]) -> MonthFilters[K]:
         """The filters of the given sets with the present level in a further state."""
-        filters = {a: one.remembering() if a in sets else one for a, one in self.filters.items()}
+        filters = {
+            a: interaction.remembering() if a in sets else interaction
+            for a, interaction in self.filters.items()
+        }
         return replace(self, filters=filters)
 
     def posterior(self, a: K, states: Floats | None = None) -> tuple[Floats, Floats]:

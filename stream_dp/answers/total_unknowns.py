@@ -65,12 +65,16 @@ def counter_blocks(
     blocks: list[Block] = []
     entries: dict[Key, dict[int, EntryUnknowns]] = {}
     for key, thresholds in sorted(sources.items()):
-        every = [thresholds[b] for b in sorted(thresholds)]
-        sizes = [max(source.steps for source in own) for own in every]
-        if any(isinstance(source, CoupledMeasurements) for own in every for source in own):
-            blocks.append(CoupledBlock(tuple(sizes), every))
+        all_sources = [thresholds[b] for b in sorted(thresholds)]
+        sizes = [max(source.steps for source in sources) for sources in all_sources]
+        if any(
+            isinstance(source, CoupledMeasurements) for sources in all_sources for source in sources
+        ):
+            blocks.append(CoupledBlock(tuple(sizes), all_sources))
         else:
-            blocks += [CounterBlock(n, own) for n, own in zip(sizes, every, strict=True)]
+            blocks += [
+                CounterBlock(n, sources) for n, sources in zip(sizes, all_sources, strict=True)
+            ]
         for b, size in zip(sorted(thresholds), sizes, strict=True):
             own_unknowns = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
             entries.setdefault(key, {})[b] = own_unknowns
@@ -95,55 +99,62 @@ class Bonds:
 
     def equalities(self, starts: Ints) -> Equalities:
         """starts: where each block's unknowns begin, and where the last end"""
-        every = list(self._all())
-        count = len(every)
-        rows = np.repeat(np.arange(count), [one.columns.size for one in every])
-        columns = np.concatenate([np.zeros(0, np.int64), *(one.columns for one in every)])
-        values = np.concatenate([np.zeros(0), *(one.values for one in every)])
+        equalities = list(self._all())
+        count = len(equalities)
+        rows = np.repeat(np.arange(count), [equality.columns.size for equality in equalities])
+        columns = np.concatenate(
+            [np.zeros(0, np.int64), *(equality.columns for equality in equalities)]
+        )
+        values = np.concatenate([np.zeros(0), *(equality.values for equality in equalities)])
         order = np.argsort(columns, kind="stable")
         rows, columns, values = rows[order], columns[order], values[order]
         of_block = []
         for start, end in pairwise(starts):
-            own = slice(*np.searchsorted(columns, [start, end]))
-            where = rows[own], columns[own] - start
-            of_block.append(csr_array((values[own], where), shape=(count, end - start)))
-        return Equalities(of_block, np.array([one.right_side for one in every]))
+            block = slice(*np.searchsorted(columns, [start, end]))
+            where = rows[block], columns[block] - start
+            of_block.append(csr_array((values[block], where), shape=(count, end - start)))
+        return Equalities(of_block, np.array([equality.right_side for equality in equalities]))
 
     def _all(self) -> Iterator[Equality]:
-        for (events, first), own in self.entries.items():
-            last = max(e.first + e.length for e in own.values())
+        for (events, first), by_threshold in self.entries.items():
+            last = max(e.first + e.length for e in by_threshold.values())
             for number in range(first, last):
                 past = number - first + 1
-                here = [own[b] for b in range(1, past + 1) if b in own]
-                if len(here) == past and all(e.covers(number) for e in here):
-                    yield from self._happened(events, number, here)
-                    yield from self._reached(events, first, number=number, own=here)
-                if 0 in own and own[0].covers(number):
-                    yield from self._entered(first, number, own[0])
+                entries = [by_threshold[b] for b in range(1, past + 1) if b in by_threshold]
+                if len(entries) == past and all(e.covers(number) for e in entries):
+                    yield from self._happened(events, number, entries)
+                    yield from self._reached(events, first, number=number, thresholds=entries)
+                if 0 in by_threshold and by_threshold[0].covers(number):
+                    yield from self._entered(first, number, by_threshold[0])
 
     def _happened(
-        self, events: tuple[int, ...], number: int, own: Sequence[EntryUnknowns]
+        self, events: tuple[int, ...], number: int, entries: Sequence[EntryUnknowns]
     ) -> Iterator[Equality]:
-        rises = np.array([e.start + number - e.first for e in own])
+        rises = np.array([e.start + number - e.first for e in entries])
         yield from self._equal(rises, number, np.isin(np.arange(self.windows.q), events))
 
     def _reached(
-        self, events: tuple[int, ...], first: int, *, number: int, own: Sequence[EntryUnknowns]
+        self,
+        events: tuple[int, ...],
+        first: int,
+        *,
+        number: int,
+        thresholds: Sequence[EntryUnknowns],
     ) -> Iterator[Equality]:
         """S_b is the people of patterns with at least b events since the first period."""
         filled_in = self.windows.blank in events
         if (filled_in and number > first) or number - first >= self.windows.width:
             return
         happened = np.isin(self._patterns(number - first + 1), events).sum(axis=1)
-        for b, entries in enumerate(own, 1):
+        for b, entries in enumerate(thresholds, 1):
             yield from self._equal(entries.until(number), number, happened >= b)
 
-    def _entered(self, first: int, number: int, own: EntryUnknowns) -> Iterator[Equality]:
+    def _entered(self, first: int, number: int, entries: EntryUnknowns) -> Iterator[Equality]:
         if self.absent is None:
-            yield from self._equal(own.until(number), number, np.ones(self.windows.q, bool))
+            yield from self._equal(entries.until(number), number, np.ones(self.windows.q, bool))
         elif number - first < self.windows.width:
-            here = (self._patterns(number - first + 1) != self.absent).any(axis=1)
-            yield from self._equal(own.until(number), number, here)
+            present = (self._patterns(number - first + 1) != self.absent).any(axis=1)
+            yield from self._equal(entries.until(number), number, present)
 
     def _patterns(self, width: int) -> Ints:
         return window_symbols(np.arange(self.windows.q**width), self.windows.q, width)
@@ -153,17 +164,19 @@ class Bonds:
 
         Nothing where no window says how many have them.
         """
-        asked = self.windows.question(number, who.astype(float))
-        columns, values = on_unknowns(self.windows, asked)
+        question = self.windows.question(number, who.astype(float))
+        columns, values = on_unknowns(self.windows, question)
         if self.known[columns].all():
             yield Equality(
                 np.concatenate([people, columns]),
                 np.concatenate([np.ones(people.size), -values]),
-                asked.constant,
+                question.constant,
             )
 
 
-def on_unknowns(windows: WindowUnknowns, asked: Coefficients) -> tuple[Ints, Floats]:
+def on_unknowns(windows: WindowUnknowns, question: Coefficients) -> tuple[Ints, Floats]:
     """The columns and coefficients of a question to windows."""
-    (entries, own), (there, others) = asked.entries, asked.presence
-    return np.concatenate([entries, windows.entries + there]), np.concatenate([own, others])
+    (entries, coefficients), (presence, presence_coefficients) = question.entries, question.presence
+    return np.concatenate([entries, windows.entries + presence]), np.concatenate(
+        [coefficients, presence_coefficients]
+    )

@@ -41,15 +41,15 @@ class CellQueries:
     cells: WeightingCells | None = None
 
 
-def _cells_counted(asked: Sequence[CellQueries], *, count: bool | None) -> bool | None:
+def _cells_counted(queries: Sequence[CellQueries], *, count: bool | None) -> bool | None:
     """Whether the queries of all cells are asked for counts: those with declared numbers of people.
 
     count: of the answers that are not weighted. Raises UserError where the answers disagree.
     """
-    weighted = {one.cells.sample is not None for one in asked if one.cells is not None}
+    weighted = {query.cells.sample is not None for query in queries if query.cells is not None}
     if not weighted:
         return count
-    plain = {bool(count) for one in asked if one.cells is None}
+    plain = {bool(count) for query in queries if query.cells is None}
     if len(weighted | plain) > 1:
         raise UserError("weighted: these answers have no covariance together; ask one by one")
     return weighted.pop()
@@ -96,8 +96,8 @@ def _of_table(
             f"query '{query.query}': '{query.release}' has no column '{cells.by}', by which the"
             " study is weighted"
         )
-    others = [f"{RESPONDENTS} & {cells.by}={value}" for value in cells.totals]
-    return tuple(query._replace(query=f"{text} among {condition}") for condition in others)
+    conditions = [f"{RESPONDENTS} & {cells.by}={value}" for value in cells.totals]
+    return tuple(query._replace(query=f"{text} among {condition}") for condition in conditions)
 
 
 def _strata(study: Study, name: str, by: str, values: Sequence[str]) -> list[str]:
@@ -109,7 +109,7 @@ def _strata(study: Study, name: str, by: str, values: Sequence[str]) -> list[str
     value = strata.get(name)
     base = name if value is None else name.removesuffix(f"-{value}")
     names = [f"{base}-{value}" for value in values]
-    if any(strata.get(one) != value for one, value in zip(names, values, strict=True)):
+    if any(strata.get(stratum) != value for stratum, value in zip(names, values, strict=True)):
         raise UserError(
             f"release '{name}': a weighted answer needs a release of every value of '{by}'; declare"
             f" strata = '{by}'"
@@ -136,25 +136,25 @@ def answered_by_cells(
 
     Raises UserError where a cell has no error, or is too small for its noise.
     """
-    asked = [(query, cell_queries(study, query)) for query in queries]
-    counted = _cells_counted([of_cells for _, of_cells in asked], count=count)
+    cells_by_query = [(query, cell_queries(study, query)) for query in queries]
+    as_counts = _cells_counted([of_cells for _, of_cells in cells_by_query], count=count)
     joint = joined(
-        [one for _, of_cells in asked for one in of_cells.queries],
-        lambda one: id(answering(one.release)),
-        lambda some: answering(some[0].release).joint(some, count=counted),
+        [cell_query for _, of_cells in cells_by_query for cell_query in of_cells.queries],
+        lambda cell_query: id(answering(cell_query.release)),
+        lambda group: answering(group[0].release).joint(group, count=as_counts),
     )
-    if all(of_cells.cells is None for _, of_cells in asked):
+    if all(of_cells.cells is None for _, of_cells in cells_by_query):
         return joint
-    rows, answers, start = np.zeros((len(asked), len(joint.answers))), list[Answer](), 0
-    for row, (query, of_cells) in zip(rows, asked, strict=True):
+    rows, answers, start = np.zeros((len(cells_by_query), len(joint.answers))), list[Answer](), 0
+    for row, (query, of_cells) in zip(rows, cells_by_query, strict=True):
         end = start + len(of_cells.queries)
-        parts = joint.answers[start:end]
+        cell_answers = joint.answers[start:end]
         if of_cells.cells is None:
             row[start] = 1.0
-            answers += parts
+            answers += cell_answers
         else:
             covariance = joint.covariance[start:end, start:end]
-            shares = _cell_shares(parts, covariance, of_cells.cells, study.sampling)
+            shares = _cell_shares(cell_answers, covariance, of_cells.cells, study.sampling)
             totals = np.array(list(of_cells.cells.totals.values()), float)
             weights = totals if count else totals / totals.sum()
             row[start:end] = weights / shares.divisors
@@ -184,11 +184,11 @@ class _CellShares:
         """The weighted answer. weights: of the cells' shares."""
         first = self.parts[0]
         value = float(weights @ self.values)
-        sampled, sources = None, (name for part in self.parts for name in part.sources)
+        sampled, sources = None, (name for cell in self.parts for name in cell.sources)
         if self.sampled is not None:
-            variances = np.array([part.standard_error**2 for part in self.sampled])
+            variances = np.array([cell.standard_error**2 for cell in self.sampled])
             covariance = self.covariance + np.diag(variances - self.covariance.diagonal())
-            ends = np.array([part.interval for part in self.sampled])
+            ends = np.array([cell.interval for cell in self.sampled])
             error, interval = recovered(weights, self.values, covariance, ends)
             sampled = Sampled(error, interval, self.sampled[0].covers)
         error, interval = recovered(weights, self.values, self.covariance, self.ends)
@@ -213,29 +213,29 @@ class _CellShares:
 
 
 def _cell_shares(
-    parts: tuple[Answer, ...], covariance: Floats, cells: WeightingCells, design: Sampling | None
+    answers: tuple[Answer, ...], covariance: Floats, cells: WeightingCells, design: Sampling | None
 ) -> _CellShares:
-    if len({part.period for part in parts}) > 1:
+    if len({answer.period for answer in answers}) > 1:
         raise UserError("weighted: the cells are not all published at one last period; name one")
-    for value, part in zip(cells.totals, parts, strict=True):
-        if part.standard_error is None or part.interval is None:
-            reason = part.reason or "the noisy number of its people is not clearly positive"
+    for value, answer in zip(cells.totals, answers, strict=True):
+        if answer.standard_error is None or answer.interval is None:
+            reason = answer.reason or "the noisy number of its people is not clearly positive"
             raise UserError(f"weighted: the cell {cells.by}={value} has no interval: {reason}")
-    values = np.array([part.value for part in parts])
+    values = np.array([answer.value for answer in answers])
     if cells.sample is None:
-        ends = np.array([part.ends for part in parts])
-        sampled = [part.sampled for part in parts if part.sampled is not None]
-        divisors = np.ones(len(parts))
+        ends = np.array([answer.ends for answer in answers])
+        sampled = [answer.sampled for answer in answers if answer.sampled is not None]
+        divisors = np.ones(len(answers))
     else:
         divisors = np.array([cells.sample[value] for value in cells.totals], float)
-        none = np.zeros(len(parts))
+        none = np.zeros(len(answers))
         ratios = Ratios(values, covariance.diagonal(), divisors, none, none)
         values, _, low, high = ratios.intervals()
         covariance = covariance / np.outer(divisors, divisors)
         ends = np.stack([low, high], axis=1)
-        sampled = [part for part in sampled_shares(ratios, design) if part is not None]
-    design_sampled = sampled if len(sampled) == len(parts) else None
-    return _CellShares(cells, parts, divisors, values, covariance, ends, design_sampled)
+        sampled = [answer for answer in sampled_shares(ratios, design) if answer is not None]
+    design_sampled = sampled if len(sampled) == len(answers) else None
+    return _CellShares(cells, answers, divisors, values, covariance, ends, design_sampled)
 
 
 def recovered(

@@ -173,17 +173,17 @@ class Population:
         symbols = self._pasts()
         unplaced, contradicting = [_NO_ROWS], [_NO_ROWS]
         for index, name in enumerate(self.study.attributes):
-            places, codes = _NO_ROWS, _NO_CODES
+            slots_with_code, codes = _NO_ROWS, _NO_CODES
             if (column := final.columns.get(index)) is not None:
-                places, codes, coded = slots[column.people], column.code, column.coded
-                unplaced.append(column.rows[coded & (places < 0)])
-                coded &= places >= 0
-                against = self._contradicting(name, places, codes) & coded
+                slots_with_code, codes, coded = slots[column.people], column.code, column.coded
+                unplaced.append(column.rows[coded & (slots_with_code < 0)])
+                coded &= slots_with_code >= 0
+                against = self._contradicting(name, slots_with_code, codes) & coded
                 contradicting.append(column.rows[against])
                 coded &= ~against
                 if not coded.all():
-                    places, codes = places[coded], codes[coded]
-            symbols[name] = self._advance(name, places, codes)
+                    slots_with_code, codes = slots_with_code[coded], codes[coded]
+            symbols[name] = self._advance(name, slots_with_code, codes)
         no_place: Reason = "full" if self.study.last_entry is None else "closed"
         refused: dict[Reason, Cells] = {
             no_place: cells.take(np.concatenate(unplaced)),

@@ -32,21 +32,24 @@ def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[E
         return ()
     origin = board.studies[job.id]
     jobs = [
-        one
-        for one in board.jobs.values()
-        if one.release == job.release
-        and one.period < job.period
-        and board.handed_in(one.id)
-        and board.studies[one.id] == origin
+        earlier
+        for earlier in board.jobs.values()
+        if earlier.release == job.release
+        and earlier.period < job.period
+        and board.handed_in(earlier.id)
+        and board.studies[earlier.id] == origin
     ]
     if not jobs:
         return ()
-    rounds, schedule = recorded_rounds(log, [one.id for one in jobs]), study.schedule(release)
+    rounds, schedule = (
+        recorded_rounds(log, [earlier.id for earlier in jobs]),
+        study.schedule(release),
+    )
     tables = []
-    for one in sorted(jobs, key=lambda one: one.period):
-        declared = schedule[one.period]
-        answers = board.published.complete.get(one.id, {})
-        known = known_interactions(study, declared, one.period, answers)
-        number = number_in_schedule(study, one)
-        tables.append(EarlierTable(number, declared, tuple(rounds[one.id]), known))
+    for earlier in sorted(jobs, key=lambda earlier: earlier.period):
+        declared = schedule[earlier.period]
+        answers = board.published.complete.get(earlier.id, {})
+        known = known_interactions(study, declared, earlier.period, answers)
+        number = number_in_schedule(study, earlier)
+        tables.append(EarlierTable(number, declared, tuple(rounds[earlier.id]), known))
     return tuple(tables)

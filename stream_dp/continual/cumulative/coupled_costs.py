@@ -39,16 +39,16 @@ class HistoryCosts:
         """The cost under addition or removal of a person."""
         worst: Floats = np.zeros(1)
         best = 0.0
-        for b, own, before in self._blocks(t):
-            squares = (own**2).sum(axis=0)
+        for b, rows, rows_below in self._blocks(t):
+            squares = (rows**2).sum(axis=0)
             if b == 1:
                 worst = squares
                 continue
             count = squares.size
             ended = np.zeros(worst.size)
-            ended[:count] = (before**2).sum(axis=0)
+            ended[:count] = (rows_below**2).sum(axis=0)
             best = max(best, float((worst + ended).max()))
-            cross = before.T @ own
+            cross = rows_below.T @ rows
             together = (worst + ended)[:count, None] + 2 * cross + squares
             together[np.tri(count, k=-1, dtype=bool)] = -np.inf
             worst = together.max(axis=0)
@@ -57,23 +57,23 @@ class HistoryCosts:
     def pair(self, t: int) -> int:
         """The cost under replacement of a person by another person."""
         worst = np.zeros((1, 1))
-        for b, own, before in self._blocks(t):
-            count = len(own)
-            distances = _distances(own, count + 1)
+        for b, rows, rows_below in self._blocks(t):
+            count = len(rows)
+            distances = _distances(rows, count + 1)
             if b == 1:
                 worst = distances
                 continue
             size = len(worst)  # the times of the last event, then none
             cross = np.zeros((size, count + 1))
-            cross[:count, :count] = 2 * before.T @ own
-            worst = distances + _largest(worst + _distances(before, size), cross)
+            cross[:count, :count] = 2 * rows_below.T @ rows
+            worst = distances + _largest(worst + _distances(rows_below, size), cross)
         return int(worst.max())
 
     def _blocks(self, t: int) -> Iterator[tuple[int, Floats, Floats]]:
         last = t + self.entries
         for b in range(1, last + 1):
-            own, before = self.strategy.block(b, t if b == 1 else last - b + 1)
-            yield b, own.astype(np.float64), before.astype(np.float64)
+            rows, rows_below = self.strategy.block(b, t if b == 1 else last - b + 1)
+            yield b, rows.astype(np.float64), rows_below.astype(np.float64)
 
 
 def _distances(columns: Floats, size: int) -> Floats:
@@ -81,8 +81,8 @@ def _distances(columns: Floats, size: int) -> Floats:
     gram = np.zeros((size, size))
     count = columns.shape[1]
     gram[:count, :count] = columns.T @ columns
-    own = gram.diagonal()
-    squared: Floats = own[:, None] + own - 2 * gram
+    norms = gram.diagonal()
+    squared: Floats = norms[:, None] + norms - 2 * gram
     return squared
 
 

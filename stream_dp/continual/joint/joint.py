@@ -210,12 +210,14 @@ class Joint:
         counts: those of the window mechanism, then those of `Cumulative.measure`
         """
         t, bins = state.period + 1, self.window.measurement.counts_size
-        own = len(self.window.demand(t))
-        windows, observation = self.window.observe(state.windows, counts[:bins], draw.noise[:own])
+        window_integers = len(self.window.demand(t))
+        windows, observation = self.window.observe(
+            state.windows, counts[:bins], draw.noise[:window_integers]
+        )
         observed = self.totals.recorded(state.totals, counts[bins:])
         if observation is None:
             return JointState(windows, observed, state.gaps), None
-        at, raw = own, [observation.measured]
+        at, raw = window_integers, [observation.measured]
         for period in self._measured_at(t):
             noise = draw.noise[at : at + len(self.totals.demand(period))]
             observed, answers = self.totals.answered(observed, period, noise)
@@ -249,9 +251,9 @@ class Joint:
         variances = np.array([self.totals.variance(b, t) for b in range(1, t + 1)])
         if not both.possible:
             return state.gaps, observation, Sums(sums, np.maximum(variances, LEAST))
-        own = both.gaps(t, observation.histogram, observed.known)
+        new_gaps = both.gaps(t, observation.histogram, observed.known)
         gaps = state.gaps.copy()
-        gaps[t - own.size : t] = own
+        gaps[t - new_gaps.size : t] = new_gaps
         gains = both.gains(t)
         histogram = observation.histogram - product(gains.patterns, gaps[:t])
         variances = np.maximum(variances * gains.variances, LEAST)

@@ -88,11 +88,11 @@ class Presence:
     def _sets(self) -> tuple[Counts, Counts]:
         """Of all sets: the greatest period i, and the set as a number whose bit g stands for
         i - g."""
-        own = [
+        periods_and_bits = [
             (i, 2 * np.arange(self.size(i), dtype=np.int64) + 1) for i in range(1, self.horizon + 1)
         ]
-        greatest = np.concatenate([np.full(bits.size, i, np.int64) for i, bits in own])
-        return greatest, np.concatenate([bits for _, bits in own])
+        greatest = np.concatenate([np.full(bits.size, i, np.int64) for i, bits in periods_and_bits])
+        return greatest, np.concatenate([bits for _, bits in periods_and_bits])
 
     @property
     def band(self) -> int:
@@ -207,15 +207,17 @@ class Presence:
         before: the same at t - 1; nothing at t = k
         answers: the noisy C~ u of the sets measured at t
         """
-        known, at = before, 0
+        solved, at = before, 0
         for i in self.measured_periods(t):
             matrix = self.matrix(i)
             size = self.size(i)
-            known = known[len(known) - (matrix.shape[1] - size) :]
-            own = answers[at : at + size] - product(matrix[:, : matrix.shape[1] - size], known)
-            new = solved_below(matrix[:, matrix.shape[1] - size :], own)
-            known, at = np.concatenate([known, new]), at + size
-        return known
+            solved = solved[len(solved) - (matrix.shape[1] - size) :]
+            right_side = answers[at : at + size] - product(
+                matrix[:, : matrix.shape[1] - size], solved
+            )
+            new = solved_below(matrix[:, matrix.shape[1] - size :], right_side)
+            solved, at = np.concatenate([solved, new]), at + size
+        return solved
 
     def patterns(self, t: int, solved: Floats) -> Floats:
         """N_c(t) for every c: (2^k,), bit g of c stands for t - g; 0 for nobody present, which is
@@ -228,10 +230,10 @@ class Presence:
         masks, count = self.masks(t), int(2**self.width)
         inside = np.flatnonzero(masks < count)
         c = np.arange(count)[:, None]
-        above = (c & ~masks[inside]) == 0
+        contained = (c & ~masks[inside]) == 0
         odd = np.bitwise_count(c ^ masks[inside]) & 1
         rows = np.zeros((count, masks.size))
-        rows[:, inside] = np.where(above & (c > 0), 1.0 - 2.0 * odd, 0.0)
+        rows[:, inside] = np.where(contained & (c > 0), 1.0 - 2.0 * odd, 0.0)
         return rows
 
     def adjoint(self, t: int, weights: Floats) -> Floats:
@@ -243,9 +245,9 @@ class Presence:
         for row in range(count - 1, -1, -1):
             left[row] /= self.factor[0, row]
             reach = min(self.band, row)
-            own = self.factor[1 : reach + 1, row][::-1]
-            above = left[row - reach : row]
-            above -= own.reshape(-1, *[1] * (weights.ndim - 1)) * left[row]
+            column = self.factor[1 : reach + 1, row][::-1]
+            remainder = left[row - reach : row]
+            remainder -= column.reshape(-1, *[1] * (weights.ndim - 1)) * left[row]
         return left
 
     def covariance(self, t: int) -> Floats:

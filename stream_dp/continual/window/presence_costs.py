@@ -129,10 +129,12 @@ class PresenceCosts:
                 upper = presence.factor[e, e:].astype(object)[d:] if d else presence.factor[e, e:]
                 lower = presence.factor[e + d, e + d :]
                 product[: n - d - e] += upper[: n - d - e].astype(object) * lower.astype(object)
-            own = row - column == d
-            product[column[own]] = product[column[own]] * unit - (entries[own] << 2 * BITS)
+            on_diagonal = row - column == d
+            product[column[on_diagonal]] = product[column[on_diagonal]] * unit - (
+                entries[on_diagonal] << 2 * BITS
+            )
             rest = np.ones(n - d, bool)
-            rest[column[own]] = False
+            rest[column[on_diagonal]] = False
             product[rest] *= unit
             total += int(np.abs(product).sum()) * (1 if d == 0 else 2)
         return Fraction(total, unit << 2 * BITS)

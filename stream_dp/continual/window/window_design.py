@@ -146,9 +146,11 @@ class WindowDesign:
         if self.strategy == Strategy.HISTOGRAM:
             return Histograms(self.q, self.width, self.scale, self.absent_pattern)
         if self.left_out is None:
-            own = self._closed_costs
-            people = None if own.total else self.rows
-            return self._residuals(exponent=own.exponent, total=own.total, people=people)
+            closed_costs = self._closed_costs
+            people = None if closed_costs.total else self.rows
+            return self._residuals(
+                exponent=closed_costs.exponent, total=closed_costs.total, people=people
+            )
         costs, inside = self._open_costs, self._residuals(exponent=_REPLACED, absent=self.left_out)
         return OpenResiduals(inside, costs.presence, costs.direct)
 
@@ -211,16 +213,16 @@ class WindowDesign:
         if self.strategy == Strategy.RESIDUALS and self.left_out is None:
             return self._closed_costs.prefix(self.neighbours, crossed=crossed)
         if self.strategy == Strategy.RESIDUALS:
-            own = self._open_costs.prefix(self.neighbours)
+            together = self._open_costs.prefix(self.neighbours)
             alone = self._open_costs.prefix("add_remove")
         else:
-            own, alone = (
+            together, alone = (
                 prefix_costs(
                     self.q, self.width, self.releases, relation, open_=self.absent is not None
                 )
                 for relation in (self.neighbours, "add_remove")
             )
-        return tuple(max(a, crossed * b) for a, b in zip(own, alone, strict=True))
+        return tuple(max(a, crossed * b) for a, b in zip(together, alone, strict=True))
 
     @cached_property
     def scale(self) -> Fraction:

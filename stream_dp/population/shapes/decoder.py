@@ -113,23 +113,23 @@ class ShapedDecoder(Decoder):
         columns = Records.of(records)
         sized = sized_records(columns).tolist()
         reports: list[MappedReport | None] = []
-        places: list[int] = []
-        for place, record in enumerate(records):
-            found = self._shape.reports(record, sized=sized[place])
+        record_rows: list[int] = []
+        for row, record in enumerate(records):
+            found = self._shape.reports(record, sized=sized[row])
             reports += found
-            places += [place] * len(found)
-        return self._judged(columns, reports, np.array(places, np.int64), closed)
+            record_rows += [row] * len(found)
+        return self._judged(columns, reports, np.array(record_rows, np.int64), closed)
 
     def _judged(
         self,
         records: Records,
         reports: Sequence[MappedReport | None],
-        places: np.ndarray[tuple[int], np.dtype[np.int64]],
+        record_rows: np.ndarray[tuple[int], np.dtype[np.int64]],
         closed: int,
     ) -> tuple[Cells, list[RejectedRecord]]:
         """The cells of reports, and the rejected parts.
 
-        places: by report, the place of its record.
+        record_rows: by report, the row of its record.
         """
         numbers: dict[tuple[Said, ...], int] = {}  # templates by what they say
         number_of = partial(_number, numbers)
@@ -146,21 +146,21 @@ class ShapedDecoder(Decoder):
                 template[rows],
                 binary_column([persons[row].encode() for row in rows.tolist()]),
                 records,
-                places[rows],
+                record_rows[rows],
             )
         ]
         by_record: dict[int, Tally[Reason]] = {}
         for row in np.flatnonzero(~accepted).tolist():
-            report, place = reports[row], int(places[row])
+            report, record_row = reports[row], int(record_rows[row])
             reasons: Tally[Reason] = Tally({"unreadable": 1})
             if report is not None and report.readable:
                 values = report.values(self._shape.names)
                 judged = self._judge.report(report.person, report.said[0], values, closed)
-                partition, offset = records.partitions[place], records.offsets[place]
+                partition, offset = records.partitions[record_row], records.offsets[record_row]
                 parts.append(self.cells_of_report(judged, partition, offset))
                 reasons = judged.reasons
             if reasons:
-                by_record.setdefault(place, Tally()).update(reasons)
+                by_record.setdefault(record_row, Tally()).update(reasons)
         rejected = [RejectedRecord(p, dict(reasons)) for p, reasons in by_record.items()]
         return Cells.joined(parts), rejected
 
@@ -171,9 +171,9 @@ class ShapedDecoder(Decoder):
             (0 if plain_text(s[0]) is None else judge.period(s[0]) for s in said), np.int64, count
         )
         code = np.empty((len(judge.names), count), judge.code_type)
-        for place in range(len(judge.names)):
-            code[place] = np.fromiter(
-                (judge.code(place, s[place + 1]) for s in said), judge.code_type, count
+        for column in range(len(judge.names)):
+            code[column] = np.fromiter(
+                (judge.code(column, s[column + 1]) for s in said), judge.code_type, count
             )
         return Templates(period, code)
 

@@ -86,11 +86,11 @@ class RowReader:
         """Returns the period and the value of every attribute in a row."""
         if self._whole is not None:
             try:
-                whole = self._whole(row)
+                values = self._whole(row)
             except KeyError:
-                whole = (UNSET,)
-            if _PLAIN.issuperset(map(type, whole)):
-                return whole  # type: ignore[return-value]
+                values = (UNSET,)
+            if _PLAIN.issuperset(map(type, values)):
+                return values  # type: ignore[return-value]
         said = [_said(self._period(row))]
         for column in self._columns:
             value = UNSET if column is None else column[0](row)
@@ -116,8 +116,8 @@ class RowReader:
         if not isinstance(before, dict) or not isinstance(after, dict):
             return False
         old, new = ([self._person(row), self._period(row)] for row in (before, after))
-        whole = all(_said(part).__class__ in (str, int) for part in old)
-        return whole and list(map(str, old)) != list(map(str, new))
+        sound = all(_said(value).__class__ in (str, int) for value in old)
+        return sound and list(map(str, old)) != list(map(str, new))
 
 
 def report_in_envelope(value: object, names: tuple[str, ...]) -> MappedReport | None:
@@ -164,10 +164,10 @@ def _column(name: str) -> Callable[[Row], object]:
     path = _pointed(name)
 
     def read(row: object) -> object:
-        for part in path:
-            if not isinstance(row, dict) or part not in row:
+        for key in path:
+            if not isinstance(row, dict) or key not in row:
                 return UNSET
-            row = row[part]
+            row = row[key]
         return row
 
     return read
