@@ -98,4 +98,5 @@ def svg(name: str) -> str:
             axes.text(min(start, end) + 0.08, y - 0.12, text, va="bottom", fontsize=8)
         drawn = element(figure, f"sequence-{name}", sequence.caption)
     caption = f"<figcaption>{sequence.caption}</figcaption>"
+    drawn = drawn.replace('class="result"', 'class="result sequence"', 1)
     return f"{drawn.removesuffix('</figure>')}{caption}</figure>"
