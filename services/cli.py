@@ -54,30 +54,30 @@ COMMANDS = {
     "init": "ask about a table and write the study file for it",
     "new": "write a commented study file to start from",
     "check": "validate a study file and print the plan",
-    "audit": "a lower bound on what a release costs, from runs on simulated people",
-    "register": "add up what all studies of a population cost its people",
-    "plan": "errors to expect of queries before any data, and the budget that an error needs",
+    "audit": "prove a lower bound on the cost of a release, from runs on simulated people",
+    "register": "add up the costs of all studies of a population",
+    "plan": "print the errors to expect before any data, and the budget for a wanted error",
     "schema": "write the schemas of a study's reports and topics",
-    "topics": "make the topics, or check those there are",
+    "topics": "create the topics, or check existing topics",
     "send": "send tables of reports",
     "rehearse": "run the study on a copy in memory, with simulated noise (confidential)",
     "groups": "send the table of groups and their members, once",
     "places": "send the table of places and their regions, once",
-    "close": "show what open periods hold, and close them up to this one",
-    "run": "close, decide and publish; stops on SIGTERM",
-    "status": "open period, last release, budget (confidential)",
+    "close": "show the contents of open periods, and close all periods up to PERIOD",
+    "run": "close periods, decide and publish releases; stops on SIGTERM",
+    "status": "show the open period, the last release and the budget (confidential)",
     "backup": "copy a study while it runs: logs, snapshots, study file (confidential)",
     "restore": "restore a study from its backup, if no noise could be drawn again",
-    "jobs": "batch jobs: states, retry, abandon (confidential)",
-    "worker": "make the data sets of batch jobs; stops on SIGTERM",
+    "jobs": "list, retry or abandon batch jobs (confidential)",
+    "worker": "fit the data sets of batch jobs; stops on SIGTERM",
     "aggregate": "close periods in parts, in several processes; stops on SIGTERM",
-    "rejected": "dead letters by reason (confidential)",
-    "releases": "what has been published",
+    "rejected": "list dead letters by reason (confidential)",
+    "releases": "list all releases",
     "export": "write a synthetic panel, or the tables of groups",
     "estimate": "answer a query, with its standard error",
     "estimates": "write all answers of all releases as one table",
-    "page": "write one HTML file of what is published, which opens offline",
-    "monitor": "serve what is published as web pages and a JSON API; stops on SIGTERM",
+    "page": "write one HTML file about a public log, which opens offline",
+    "monitor": "serve a public log as web pages and a JSON API; stops on SIGTERM",
     "verify": "check hashes, chain, prefixes and budget",
     "evaluate": "repeat the mechanisms on known data: errors against the truth (confidential)",
 }
@@ -178,7 +178,7 @@ def _parser(
     for name in listed:
         help_text = COMMANDS[name]
         command = commands.add_parser(name, help=help_text, description=help_text)
-        command.add_argument("--json", action="store_true", help="for machines")
+        command.add_argument("--json", action="store_true", help="print the result as JSON")
         if name in names:
             module = import_module(f"stream_dp.services.commands.{name}")
             module.options(command)

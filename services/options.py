@@ -37,7 +37,7 @@ def group_columns(parser: argparse._ActionsContainer) -> None:
 
 
 def member_group_column(parser: argparse._ActionsContainer, members: str) -> None:
-    help_text = f"the same in {members}, where it differs"
+    help_text = f"column of groups' keys in {members}, if its name differs"
     parser.add_argument("--member-group", metavar="COL", help=help_text)
 
 
@@ -63,9 +63,9 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
         "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
     )
     parser.add_argument("--columns", metavar="COL=NAME,...", help=help_text)
-    help_text = "what a text of the file stands for, an empty VALUE for no answer; may be repeated"
+    help_text = "the meaning of a text of the file; an empty VALUE means no answer; may be repeated"
     parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=help_text)
-    help_text = "how dates are written where it is not as ISO does, such as %%d.%%m.%%Y"
+    help_text = "format of dates that are not in ISO format, such as %%d.%%m.%%Y"
     parser.add_argument("--dates", metavar="FORMAT", help=help_text)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)

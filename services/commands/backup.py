@@ -13,8 +13,8 @@ from ..storage.file_stores import file_store
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    help_text = "a folder for this study's backup alone, or an fsspec URL; what is there already is"
-    help_text += " not copied again"
+    help_text = "a folder for the backup of this study alone, or an fsspec URL; a later backup"
+    help_text += " copies only new data"
     parser.add_argument("place", metavar="DIR|URL", help=help_text)
 
 

@@ -18,7 +18,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     help_text = "also every period's charge as a fraction, and each mechanism's parameters"
     parser.add_argument("--exact", action="store_true", help=help_text)
-    help_text = "a register of studies, in which this one must be or must fit"
+    help_text = "a register of studies: the study is in it, or must fit into its budget"
     parser.add_argument("--register", type=Path, metavar="FILE", help=help_text)
 
 

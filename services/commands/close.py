@@ -25,9 +25,9 @@ from ..releaser.preview import PeriodPreview, Preview, preview
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("period", metavar="PERIOD")
-    help_text = "show what the open periods hold (confidential), and close nothing"
+    help_text = "show the contents of open periods (confidential), and close nothing"
     parser.add_argument("--check", action="store_true", help=help_text)
-    help_text = "close without counting and without asking, whatever the periods hold"
+    help_text = "close without counting and without asking"
     parser.add_argument("--yes", action="store_true", help=help_text)
     help_text = "close the period that [study.gate] holds, with all reports up to now"
     parser.add_argument("--despite-gate", action="store_true", help=help_text)

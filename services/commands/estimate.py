@@ -33,17 +33,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release", nargs="?", metavar="RELEASE")
     parser.add_argument("query", nargs="?", metavar="QUERY")
     parser.add_argument("--period", help="as of this period; the last one by default")
-    help_text = "less the answer at this period: a change, with the error that both have together"
+    help_text = "subtract the answer at this period, with the joint error of both"
     parser.add_argument("--minus", metavar="PERIOD", help=help_text)
     help_text = "of sizes of places, such as north/0101; all regions together by default"
     parser.add_argument("--region", metavar="PATH", help=help_text)
-    help_text = "of sizes of places: less the answer of this region, an empty path for all of them"
+    help_text = (
+        "of sizes of places: subtract the answer of this region; an empty path means all regions"
+    )
     parser.add_argument("--minus-region", metavar="PATH", help=help_text)
     help_text = "another answer, together with the first: the error of their difference and ratio,"
     help_text += " a band that covers all at once, with --json all covariances; repeatable"
     several = ("RELEASE", "QUERY", "PERIOD")
     parser.add_argument("--also", nargs=3, action="append", metavar=several, help=help_text)
-    help_text = "the query at every period so far, together"
+    help_text = "the answers at every period so far, with a joint band"
     parser.add_argument("--each-period", action="store_true", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")

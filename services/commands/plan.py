@@ -20,16 +20,16 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     help_text = "in words, may be repeated; by default examples of every release"
     parser.add_argument("--query", action="append", metavar="QUERY", help=help_text)
-    help_text = "of this release alone; by default of all that can answer"
+    help_text = "ask this release only; by default every release that can answer"
     parser.add_argument("--release", metavar="NAME", help=help_text)
-    help_text = "print the rho that half-widths of at most this need, at every period"
+    help_text = "print the rho for half-widths of at most E at every period"
     parser.add_argument("--error", type=float, metavar="E", help=help_text)
     help_text = "the level of the intervals, 0.95 by default"
     parser.add_argument("--confidence", type=float, default=0.95, metavar="LEVEL", help=help_text)
     parser.add_argument("--count", action="store_true", help="--error is a number of people")
-    help_text = "the number of people that shares are of, where it is private or not yet known"
+    help_text = "the number of people as the base of shares, if it is private or unknown"
     parser.add_argument("--people", type=int, metavar="N", help=help_text)
-    help_text = "the same study over so many periods"
+    help_text = "plan the same study over N periods"
     parser.add_argument("--periods", type=int, metavar="N", help=help_text)
     help_text = (
         "other kinds, widths, counters, horizons and waves that answer each query, with their"

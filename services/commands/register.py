@@ -22,7 +22,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY.toml", help="add, check")
     parser.add_argument("--head", metavar="HASH", help="check: a head that was kept elsewhere")
     begin = parser.add_argument_group("begin")
-    begin.add_argument("--population", metavar="WORDS", help="whom its studies are about")
+    begin.add_argument(
+        "--population", metavar="WORDS", help="the people whom the studies are about"
+    )
     begin.add_argument("--unit", metavar="UNIT", help="study.unit of every study")
     begin.add_argument("--neighbours", metavar="RELATION", help="study.neighbours of every study")
     begin.add_argument("--rho", metavar="RHO", help="the most that all studies may cost together")

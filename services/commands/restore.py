@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("place", metavar="DIR|URL", help="where `stream-dp backup` wrote it")
     help_text = (
-        "the last hash of the public log that was kept elsewhere; needed where that log is lost"
+        "the last hash of the public log that was kept elsewhere; needed if the public log is lost"
     )
     parser.add_argument("--head", metavar="HASH", help=help_text)
 

@@ -19,15 +19,17 @@ from ..releaser.setup import releaser_of
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
-    help_text = "with --until-idle: even while another releaser of the study runs, which then waits"
+    help_text = "with --until-idle: take the role even from a live releaser, which then waits"
     parser.add_argument("--take-over", action="store_true", help=help_text)
     help_text = (
-        "the logs' files were moved or restored, and NO other copy of them goes on: two would"
+        "the logs' files were moved or restored, and NO other copy of them will run: two copies"
     )
-    help_text += " draw noise for the same periods, and the guarantee would be lost"
+    help_text += " would draw noise for the same periods, and the guarantee would be lost"
     parser.add_argument("--moved", action="store_true", help=help_text)
-    help_text = "the declared witness is new to a study that has releases; once, and only if no"
-    help_text += " older backup was restored"
+    help_text = (
+        "the declared witness is empty although the study has releases; use once, and only if"
+    )
+    help_text += " no older backup was restored"
     parser.add_argument("--new-witness", action="store_true", help=help_text)
 
 

@@ -36,9 +36,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
     parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
-    help_text = "send nothing where a cell would not count, or ids look otherwise than those before"
+    help_text = "send nothing if a cell would not count, or if ids look different from earlier ids"
     parser.add_argument("--strict", action="store_true", help=help_text)
-    help_text = "list texts that would not count, with their numbers, on a terminal alone"
+    help_text = "list the texts that would not count, with their numbers; only on a terminal"
     parser.add_argument("--show-texts", action="store_true", help=help_text)
     help_text = "FILE replaces this earlier one: cells that it lacks are cleared"
     parser.add_argument("--replace", type=Path, metavar="EARLIER", help=help_text)

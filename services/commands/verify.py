@@ -42,9 +42,9 @@ class Check:
 def options(parser: argparse.ArgumentParser) -> None:
     public_source(parser)
     statement_option(parser)
-    help_text = "go on after a check that fails, and say of each whether it holds"
+    help_text = "continue after a failed check, and print the result of every check"
     parser.add_argument("--all", action="store_true", help=help_text)
-    help_text = "write the verdict for Prometheus' textfile collector, a failure's too"
+    help_text = "write the result, also of a failure, for Prometheus' textfile collector"
     parser.add_argument("--textfile", type=Path, metavar="FILE.prom", help=help_text)
 
 
