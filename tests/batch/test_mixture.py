@@ -87,12 +87,11 @@ def test_privacy_noise_is_not_of_numpy_or_jax(monkeypatch):
 
 ROLES = Roles(column="role", head=HEAD, spouse="spouse", child="child", children=2)
 PERSON = Column("role", (HEAD, "spouse", "child")), Column("age", (0, 1, 2))
-KIN = HPD(Domain((Column("region", (0, 1)),), PERSON, 4, ROLES), 1500, 3000, 5)
-RELATIVES = KIN.sample(KIN.init(3), 1500, 1)
 
 
 def test_households_of_relatives_are_valid_and_relations_are_learnt():
-    truth = RELATIVES
+    kin = HPD(Domain((Column("region", (0, 1)),), PERSON, 4, ROLES), 1500, 3000, 5)
+    truth = kin.sample(kin.init(3), 1500, 1)
     work = marginal_workload(default_marginals(truth.domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)

@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft7Validator
 from kit.arrivals import KEY, OPEN, has_integral_float, reports, stored
 from kit.commands import json_output
 from kit.households import HouseholdFolder, roster, use_fit_in_rounds
+from kit.json_schemas import draft, validator
 from kit.panels import StudyFolder, script
 from kit.parts import PartsFolder
 from kit.studies import PAIRS, SCHEDULE, small_study, study_toml
@@ -87,7 +87,7 @@ class Contract:
 
     def _valid(self, schema, value):
         if id(schema) not in self._validators:
-            self._validators[id(schema)] = Draft7Validator({**self._shared, **schema})
+            self._validators[id(schema)] = draft("7", {**self._shared, **schema})
         return self._validators[id(schema)].is_valid(value)
 
 
@@ -216,7 +216,7 @@ def documents():
 
 @pytest.mark.skipif(not SCHEMA.exists(), reason="no schema of AsyncAPI: run tests/tools")
 def test_the_document_is_asyncapi_3(lived):
-    valid = Draft7Validator(json.loads(SCHEMA.read_text("utf-8")))
+    valid = draft("7", json.loads(SCHEMA.read_text("utf-8")))
     for document in [*documents(), asyncapi(lived.setting.study, lived.setting.run)]:
         valid.validate(document)
         broken = copy.deepcopy(document)
@@ -242,7 +242,7 @@ def test_every_reference_leads_somewhere_and_every_schema_is_one():
                 place = place[name]
         assert references
         for schema in document["components"]["schemas"].values():
-            Draft7Validator.check_schema(schema)
+            validator("7").check_schema(schema)
 
 
 def test_topics_servers_and_addresses_are_the_studys():

@@ -1,15 +1,16 @@
 """Schemas of reports: they accept what the decoder accepts, and nothing else that they can tell."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 from kit.arrivals import KEY, OPEN, has_integral_float, reports, rows, stored
 from kit.commands import json_output, refusal
+from kit.json_schemas import draft, validator
 from kit.shapes import avro_bytes
 from kit.study_file import TEXT
 
@@ -20,37 +21,41 @@ from stream_dp.services.contract.report_schemas import report_avro, report_schem
 from stream_dp.study import Input
 
 SCHEMA = report_schema(OPEN)
-VALID = Draft202012Validator(SCHEMA)
 CELLS = SCHEMA["properties"]["values"]["properties"]
+
+
+@cache
+def valid():
+    return draft("202012", SCHEMA)
 
 
 @settings(max_examples=600)
 @given(reports.filter(lambda r: not has_integral_float(r)))
 def test_the_schema_accepts_what_the_decoder_accepts(report):
     _, rejected = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
-    assert VALID.is_valid(report) == (not rejected)
+    assert valid().is_valid(report) == (not rejected)
 
 
 @settings(max_examples=600)
 @given(reports.filter(lambda r: not has_integral_float(r)))
 def test_cell_by_cell(report):
-    framed = VALID.is_valid({**report, "values": {"a": 1}})
+    framed = valid().is_valid({**report, "values": {"a": 1}})
     usable = sorted(
         list(OPEN.attributes).index(name)
         for name, value in report["values"].items()
-        if framed and name in CELLS and Draft202012Validator(CELLS[name]).is_valid(value)
+        if framed and name in CELLS and draft("202012", CELLS[name]).is_valid(value)
     )
     cells, _ = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
     assert sorted(cells.attribute.tolist()) == usable
 
 
 def test_the_schema_is_one():
-    Draft202012Validator.check_schema(SCHEMA)
+    validator("202012").check_schema(SCHEMA)
 
 
 def test_a_decimal_is_what_the_schema_cannot_tell():
     report = {"person": "p", "period": "2001", "values": {"a": 1.0}}
-    assert VALID.is_valid(report)
+    assert valid().is_valid(report)
     _, rejected = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
     assert rejected[0].cells == {"value": 1}
 
@@ -98,7 +103,7 @@ def file(tmp_path):
 
 def test_the_command_prints_one_or_writes_all(file, tmp_path, capsys):
     printed = json_output(capsys, "schema", file)
-    assert Draft202012Validator(printed).is_valid(
+    assert draft("202012", printed).is_valid(
         {"person": 1, "period": "2021-12", "values": {"work": "part", "poverty": "1"}}
     )
     avro = json_output(capsys, "schema", file, "--kind", "avro")

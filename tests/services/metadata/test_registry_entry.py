@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from kit.described_logs import CURATOR, described_messages
+from kit.json_schemas import draft
 from kit.kinds_of_releases import published
 from kit.monitors import publish
 
@@ -98,9 +98,7 @@ SCHEMA = table(
 def entry_of(public: PublicLog) -> Any:
     document = DOCUMENTS["registry.yaml"].write(describe(public, [], public.published))
     entry = yaml.safe_load(document)
-    checks = jsonschema.Draft7Validator(
-        SCHEMA, format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER
-    )
+    checks = draft("7", SCHEMA, formats=True)
     assert [error.message for error in checks.iter_errors(entry)] == []
     return entry
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
 import pytest
+from kit.json_schemas import validate
 from kit.panels import LABELS, PERIODS, StudyFolder, markers, report
 
 from stream_dp.answers.flat_answers import flat_answers
@@ -100,7 +100,7 @@ def test_the_releases_are_the_same_with_and_without_the_topic(sent: StudyFolder,
 def test_the_schema_for_connect_is_that_of_the_answers(sent: StudyFolder) -> None:
     assert sent.run(estimates=True)
     for answer in answers(sent):
-        jsonschema.validate(answer, answer_schema())
+        validate(answer, answer_schema())
     fields = [field["field"] for field in CONNECT_SCHEMA["fields"]]
     assert fields == [*answer_schema()["properties"]]
     assert {f["field"] for f in CONNECT_SCHEMA["fields"] if f["optional"]} == {
