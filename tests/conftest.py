@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
-from kit import simulated_panels
+from kit import planned_errors
 from kit.brokers import running_broker, started_broker
 from kit.cpu_table import CpuTable
 
@@ -22,12 +22,12 @@ settings.load_profile("repeatable")
 
 def pytest_configure(config):
     config.pluginmanager.register(CpuTable(), "cpu-table")
-    if simulated_panels.FOLDER not in os.environ:  # in workers it is
+    if planned_errors.FOLDER not in os.environ:  # in workers it is
         folder = tempfile.TemporaryDirectory(prefix="stream-dp-")
-        os.environ[simulated_panels.FOLDER] = folder.name
+        os.environ[planned_errors.FOLDER] = folder.name
         config.add_cleanup(folder.cleanup)
-        config.add_cleanup(lambda: os.environ.pop(simulated_panels.FOLDER))
-    simulated_panels.remember()
+        config.add_cleanup(lambda: os.environ.pop(planned_errors.FOLDER))
+    planned_errors.remember()
 
 
 def pytest_unconfigure():

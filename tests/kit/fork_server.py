@@ -280,7 +280,7 @@ def _warm() -> None:
         import_module(f"{commands.__name__}.{module.name}")
     for name in WARM:
         import_module(name)
-    import_module("kit.simulated_panels").remember()
+    import_module("kit.planned_errors").remember()
     with suppress(ImportError):  # an extra; its threads begin with the first computation
         import_module("optax")
     # Arrow's allocator has a thread that outlives no fork and is not missed.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from kit.panels import StudyFolder, script
-from kit.simulated_panels import SIMULATED
+from kit.planned_errors import SIMULATED
 from kit.studies import attribute, cumulative, joint, small_study, window
 
 import stream_dp
