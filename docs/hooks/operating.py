@@ -12,7 +12,7 @@ def markdown() -> str:
     return SOURCE.read_text("utf-8").partition("\n")[2]
 
 
-def exit_codes() -> str:
-    """Its section about exit codes, for a page of the reference."""
-    section = markdown().partition("## Exit codes\n")[2].partition("\n## ")[0]
-    return section.replace("](#", "](../how-to/operations.md#")
+def section(title: str) -> str:
+    """A section of the page, for a page of its own."""
+    text = markdown().partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return text.replace("](#", "](../how-to/operations.md#")

@@ -37,7 +37,8 @@ MAKERS: dict[str, Callable[[], str]] = {
     "two commands": partial(readme.section, "Two commands"),
     "flow": partial(readme.section, "The flow"),
     "operations": operating.markdown,
-    "exit codes": operating.exit_codes,
+    "exit codes": partial(operating.section, "Exit codes"),
+    "upgrading": partial(operating.section, "Upgrading and going back"),
     **{f"python {page}": partial(python_api.markdown, page) for page in python_api.NAMES},
 }
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.MULTILINE)

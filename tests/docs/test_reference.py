@@ -78,7 +78,7 @@ def test_every_command_has_its_help_and_its_reader():
 
 
 def test_every_exit_code_is_explained():
-    rows = re.findall(r"^\| (\d+) \|", operating.exit_codes(), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \|", operating.section("Exit codes"), re.MULTILINE)
     codes = {v for k, v in vars(cli).items() if k.isupper() and isinstance(v, int)}
     assert codes <= {int(code) for code in rows}
 
