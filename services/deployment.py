@@ -102,6 +102,7 @@ class Deployment:
             latest=(HEARTBEATS,),
             unsealed=UNSEALED,
             keys=self.keys,
+            study=self.study.name,
         )
         try:
             binding.check_bound(log, self.study)

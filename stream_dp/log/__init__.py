@@ -45,6 +45,7 @@ def open_log(
     latest: Iterable[str] = (),
     unsealed: Iterable[str] = (),
     keys: Keyring | None = None,
+    study: str = "",
 ) -> Log:
     """Opens the log at `sqlite:FILE`, FILE relative to `base`, or at
     `kafka://host:port,.../prefix`.
@@ -52,6 +53,7 @@ def open_log(
     kafka: settings of librdkafka.
     timed, latest: see `KafkaLog` and `SqliteLog`.
     keys: encrypt the records; on Kafka, topics in `unsealed` stay unencrypted.
+    study: the name of the study, which encrypted records on Kafka are bound to.
 
     Raises UserError, LogError.
     """
@@ -70,7 +72,7 @@ def open_log(
     from .sealed import SealedLog
 
     log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest)
-    return log if public else SealedLog(log, keys, unsealed)
+    return log if public else SealedLog(log, keys, unsealed, study)
 
 
 __all__ = ["Log", "address", "open_log"]

@@ -26,17 +26,23 @@ from .sealing import NO_KEY, Keyring, RecordSeal
 class SealedLog:
     """The log with the same topics and offsets, whose records are sealed in all of its topics.
 
-    A record is bound to its topic only, because its offset is not known before it is written. The
-    records' order is secured by chains of hashes and by the numbers inside of records.
+    A record is bound to its study, its topic with the topic's id, and its partition. Its offset is
+    not known before it is written: the records' order is secured by chains of hashes and by the
+    numbers inside of records.
 
     keys: None for a log that is not encrypted; its records must not be sealed then.
     unsealed: topics that other programs write to, too.
+    study: the name of the study.
     """
 
-    def __init__(self, log: Log, keys: Keyring | None, unsealed: Iterable[str]) -> None:
+    def __init__(
+        self, log: Log, keys: Keyring | None, unsealed: Iterable[str], study: str = ""
+    ) -> None:
         self._log, self._unsealed = log, frozenset(unsealed)
-        self._seal = RecordSeal(keys, "") if keys else None
+        self._seal = RecordSeal(keys, f"study {study}") if keys else None
         self._checked = set[str]()
+        self._infos: dict[str, TopicInfo] = {}  # of topics with sealed records
+        self._next_partition = 0  # of records without a key
 
     def close(self) -> None:
         self._log.close()
@@ -90,8 +96,27 @@ class SealedLog:
                 f"{label}: is not encrypted; a study that began without encryption goes on without:"
                 " remove run.encryption, or begin a new study with new logs"
             )
-        key, value, headers = self._seal.open(record.value, topic, label)
+        context = self._context(topic, record.partition)
+        key, value, headers = self._seal.open(record.value, context, label)
         return record._replace(key=key, value=value, headers=headers)
+
+    def _info(self, topic: str) -> TopicInfo:
+        if topic not in self._infos:
+            self._infos[topic] = self._log.describe(topic)
+        return self._infos[topic]
+
+    def _context(self, topic: str, partition: int) -> str:
+        """What a sealed record is bound to, beside its study."""
+        return "\0".join((self._log.name(topic), self._info(topic).identity, str(partition)))
+
+    def _partition(self, topic: str, key: bytes | None) -> int:
+        """The partition of a record that names none; equal sealed keys have the same."""
+        if key is None:
+            self._next_partition += 1
+            number = self._next_partition
+        else:
+            number = int.from_bytes(key, "big")
+        return number % self._info(topic).partitions
 
     def append(self, records: Iterable[Record]) -> None:
         self._log.append(self._sealed(records))
@@ -114,13 +139,16 @@ class SealedLog:
                 raise LogError(
                     f"{self._log.name(record.topic)}: {length} bytes is over {MAX_RECORD}"
                 )
-            value = self._seal.seal(record.key, record.value, record.headers, record.topic)
+            key, partition = self._seal.key_of(record.key), record.partition
+            if partition is None:
+                partition = self._partition(record.topic, key)
+            context = self._context(record.topic, partition)
             yield Record(
                 topic=record.topic,
-                value=value,
-                key=self._seal.key_of(record.key),
+                value=self._seal.seal(record.key, record.value, record.headers, context),
+                key=key,
                 headers=SEALED,
-                partition=record.partition,
+                partition=partition,
                 time=record.time,
             )
 

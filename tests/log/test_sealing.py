@@ -150,13 +150,42 @@ def test_the_cluster_sees_nothing_but_of_topics_that_others_write_to():
     assert values(inner, "free") == values(log, "free") == [b"plain"]
 
 
-def test_a_sealed_record_of_another_topic_does_not_open():
-    inner, log = topics(KEYS)
-    log.append([RECORD])
+def moved(inner, topic, partition=0):
+    """Writes the sealed record of a log to another place, as the cluster's operator could."""
     (stored,) = drain(inner, "t")[0]
-    inner.append([Record("free", stored.value, stored.key, SEALED)])
-    with pytest.raises(LogError, match="free: record 0: is not what was written there"):
-        values(log, "free")
+    moved_to = MemoryLog() if topic == "t" and partition == 0 else inner
+    if moved_to is not inner:
+        moved_to.create({"t": 2, "free": 1})
+    moved_to.append([Record(topic, stored.value, stored.key, SEALED, partition=partition)])
+    return moved_to
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "study"),
+    [("free", 0, "one"), ("t", 1, "one"), ("t", 0, "one"), (None, 0, "other")],
+    ids=["another topic", "another partition", "a topic made again", "another study"],
+)
+def test_a_sealed_record_opens_only_in_its_place(topic, partition, study):
+    inner = MemoryLog()
+    inner.create({"t": 2, "free": 1})
+    log = SealedLog(inner, KEYS, (), "one")
+    log.append([RECORD])
+    assert [r.value for r in drain(log, "t")[0]] == [RECORD.value]
+    where = inner if topic is None else moved(inner, topic, partition)
+    reader = SealedLog(where, KEYS, (), study)
+    with pytest.raises(LogError, match="record 0: is not what was written there"):
+        reader.read(topic or "t", {partition: 0}, 10, 0)
+
+
+def test_equal_keys_choose_the_same_partition_and_others_take_turns():
+    inner = MemoryLog()
+    inner.create({"t": 3})
+    log = SealedLog(inner, KEYS, ())
+    log.append([Record("t", b"%d" % i, b"key") for i in range(5)])
+    log.append([Record("t", b"%d" % i, None) for i in range(3)])
+    records = drain(log, "t")[0]
+    assert len({r.partition for r in records if r.key == b"key"}) == 1
+    assert sorted(r.partition for r in records if r.key is None) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
