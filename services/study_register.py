@@ -14,15 +14,19 @@ import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.message import START, canonical
 from stream_dp.study import Study
 from stream_dp.study.families import Neighbours
 from stream_dp.study.field_types import Name, Rho
+
+# Words in one line.
+Words = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+_MOST_BYTES = 1 << 26  # of a file
 
 
 class _Line(BaseModel):
@@ -39,8 +43,8 @@ class Registered(_Line):
     rho: the most that all studies may cost together.
     """
 
-    population: str
-    unit: str
+    population: Words
+    unit: Words
     neighbours: Neighbours
     rho: Rho
 
@@ -96,7 +100,8 @@ def read_register(path: Path, head: str | None = None) -> StudyRegister:
     head: the hash of a line that was kept elsewhere; None for any.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES)
     except OSError as error:
         raise UserError(f"register {path}: cannot be read ({error.strerror})") from None
     first, *others = data.splitlines(keepends=True) or [b""]

@@ -25,7 +25,7 @@ from .rho_bounds import TwoScores, counted_bound, gaussian_bound
 from .scored_runs import AuditedRelease, Progress
 from .sizes_runs import SizesRuns
 
-RUNS, LEAST_RUNS = 1000, 50  # in each world
+RUNS, LEAST_RUNS, MOST_RUNS = 1000, 50, 10**6  # in each world
 CONFIDENCE = 0.95
 ALARM = 1e-4  # the probability that a release without a fault is reported as a violation
 _APART = 4.0  # standard deviations that the worlds are to be apart
@@ -185,6 +185,8 @@ def audit(
     """
     if runs < LEAST_RUNS:
         raise UserError(f"--runs: at least {LEAST_RUNS} runs tell anything; write a larger number")
+    if runs > MOST_RUNS:
+        raise UserError(f"--runs: {MOST_RUNS:,} runs are the most; write a smaller number")
     return PreparedAudit.of(study, release).run(source, runs, progress)
 
 

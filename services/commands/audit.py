@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> Output:
             raise UserError(f"--statement {file}: name the study's key as [run.signing]")
         if file.exists():
             raise UserError(f"--statement {file}: is there already; name a new file")
+        if not file.parent.is_dir():
+            raise UserError(f"--statement {file}: its folder does not exist; make it first")
     release = study.declared(options.release)
     if release is None:
         names = ", ".join(r.name for r in (*study.releases, *(study.batches or ())))

@@ -12,6 +12,7 @@ from stream_dp.log.message import START
 
 from ..deployment import Deployment
 from ..process.output import Output
+from ..process.pin_options import head_option
 from ..study_register import Registered, StudyRegister, add_study, begin_register, read_register
 
 
@@ -20,7 +21,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=["begin", "add", "check"], help=help_text)
     parser.add_argument("register", type=Path, metavar="FILE", help="the register")
     parser.add_argument("study", type=Path, nargs="?", metavar="STUDY.toml", help="add, check")
-    parser.add_argument("--head", metavar="HASH", help="check: a head that was kept elsewhere")
+    head_option(parser, "check: a head that was kept elsewhere")
     begin = parser.add_argument_group("begin")
     begin.add_argument(
         "--population", metavar="WORDS", help="the people whom the studies are about"
@@ -65,6 +66,8 @@ def _begin(options: argparse.Namespace) -> StudyRegister:
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         why = fault["msg"].removeprefix("Value error, ")
+        if fault["type"].startswith("string_"):
+            why = "write one line of at most 200 characters"
         raise UserError(f"register begin: --{fault['loc'][0]}: {why}") from None
     return begin_register(options.register, population)
 

@@ -6,6 +6,7 @@ import argparse
 
 from ..options import study_file
 from ..process.output import Output
+from ..process.pin_options import head_option
 from ..storage.backups.restore import restore
 from ..storage.file_stores import file_store
 
@@ -16,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     help_text = (
         "the last hash of the public log that was kept elsewhere; needed if the public log is lost"
     )
-    parser.add_argument("--head", metavar="HASH", help=help_text)
+    head_option(parser, help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

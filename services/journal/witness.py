@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -42,7 +42,7 @@ class Sight(msgspec.Struct, frozen=True):
     """
 
     genesis: str
-    entries: int
+    entries: Annotated[int, msgspec.Meta(ge=1)]
     head: str
 
     @classmethod

@@ -5,13 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from stream_dp.release.signatures import is_hash
+
 
 def pin_options(parser: argparse.ArgumentParser) -> None:
     """Adds what a reader of a public log may have kept elsewhere."""
     help_text = "the public key that message 0 must name, kept elsewhere: ed25519:..."
     parser.add_argument("--key", metavar="KEY", help=help_text)
-    help_text = "the hash of a message that the log must have, kept elsewhere"
-    parser.add_argument("--head", metavar="HASH", help=help_text)
+    head_option(parser, "the hash of a message that the log must have, kept elsewhere")
+
+
+def head_option(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """Adds a hash that was kept elsewhere."""
+    parser.add_argument("--head", type=_hash, metavar="HASH", help=help_text)
+
+
+def _hash(text: str) -> str:
+    """A hash as messages have it. Raises ArgumentTypeError."""
+    if not is_hash(text.lower()):
+        raise argparse.ArgumentTypeError("write the 64 hexadecimal digits of a hash")
+    return text.lower()
 
 
 def statement_option(parser: argparse.ArgumentParser) -> None:

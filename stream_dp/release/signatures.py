@@ -6,6 +6,7 @@ with the key so far, names the next. A log whose first message names no key is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from stream_dp.errors import Inconsistent, UserError
@@ -72,8 +73,18 @@ class Signatures:
             raise Inconsistent(f"public log: message 0 names {first}, not the key kept elsewhere")
 
 
+def is_hash(text: object) -> bool:
+    """Whether a text is a hash as messages have it."""
+    return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
 def require_head(head: str, hashes: Collection[str]) -> None:
-    """Raises Inconsistent unless a hash that was kept elsewhere is among those of the messages."""
+    """Checks that a hash that was kept elsewhere is among those of the messages.
+
+    Raises UserError for a text that is no hash; Inconsistent.
+    """
+    if not is_hash(head):
+        raise UserError("head: write the 64 hexadecimal digits of a hash")
     if head not in hashes:
         raise Inconsistent(
             "public log: the hash kept elsewhere is not in its chain: an older log was restored,"

@@ -131,6 +131,7 @@ def test_mistakes_are_found_before_the_audit(
     monkeypatch.setattr(command, "audit", None)
     again = ("audit", study, "answers", "--statement")
     assert "is there already" in refusal(capsys, 2, *again, stated)
+    assert "its folder does not exist" in refusal(capsys, 2, *again, stated / "no" / "a.json")
     text = study.read_text()
     study.write_text(text[: text.index("[run.signing]")])
     new = study.parent / "new.json"

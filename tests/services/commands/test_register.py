@@ -132,6 +132,11 @@ def test_a_line_that_was_cut_is_found(register: Path, capsys: pytest.CaptureFixt
     [
         (["begin", "FILE"], "give --population, --unit, --neighbours, --rho"),
         (["begin", "NEW", *BEGIN, "--neighbours", "other", "--rho", "1"], "neighbours"),
+        (
+            ["begin", "NEW", *BEGIN, "--population", "a\nb: 0 studies", "--rho", "1"],
+            "--population: write one line of at most 200 characters",
+        ),
+        (["begin", "NEW", *BEGIN, "--unit", "u" * 201, "--rho", "1"], "--unit: write one line"),
         (["begin", "NEW", *BEGIN, "--rho", "x"], "--rho: write a number"),
         (["begin", "FILE", *BEGIN, "--rho", "1"], "is there already"),
         (["add", "FILE"], "name the study file"),

@@ -336,10 +336,13 @@ def test_every_reader_takes_pins(
         json_output(capsys, *command, "--key", OLD.public, "--head", kept)
         assert "not the key" in refusal(capsys, 4, *command, "--key", NEW.public)
         assert "not in its chain" in refusal(capsys, 4, *command, "--head", "0" * 64)
+        assert "64 hexadecimal digits" in refusal(capsys, 2, *command, "--head", kept[:-1])
     assert stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", head=kept).head == log.head
     for pins in ({"key": NEW.public}, {"head": "0" * 64}):
         with pytest.raises(Inconsistent):
             stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", **pins)
+    with pytest.raises(UserError, match="64 hexadecimal digits"):
+        stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}", head=kept[:-1])
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,32 @@ def test_a_witness_that_is_new_to_a_study_is_declared_by_the_operator(sent: Stud
     assert run(sent)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 60_000,
+        b'{"genesis": "a", "entries": 0, "head": "b"}',
+        b'{"genesis": "a", "entries": -1, "head": "b"}',
+        b'{"genesis": "a", "entries": 1e400, "head": "b"}',
+        b'{"genesis": "a", "entries": 99999999999999999999, "head": "b"}',
+    ],
+)
+def test_a_hostile_record_is_one_line(
+    value: bytes, sent: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sent.folder / "elsewhere").mkdir()
+    sent.file.write_text(sent.text + '\nwitness = "sqlite:elsewhere/witness.db"\n')
+    with witness(sent) as log:
+        log.create({WITNESS: 1})
+        log.append([Record(WITNESS, value)])
+    (line,) = refusal(capsys, 4, "run", sent.file, "--until-idle").splitlines()
+    assert "witness" in line
+    assert not sent.public_db.exists() or sent.published() == []
+
+
 def test_commands_say_what_the_witness_has_seen(
     sent: StudyFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
