@@ -1,5 +1,7 @@
 """The aggregator: closes periods in parts by order of the releaser, and answers with a manifest.
 
+It also counts people for the gate of a period, and closes nothing then.
+
 It may run on another machine than the releaser: it needs the study file, the confidential log and
 the folder of snapshots. It may be killed at any moment, and two may work on the same order: files
 are named by their hash, and the same input gives the same bytes. It draws no noise and publishes
@@ -17,7 +19,12 @@ from pathlib import Path
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, Missing
 from stream_dp.population import CellCounts
-from stream_dp.population.population_parts import allot, split_population, total
+from stream_dp.population.population_parts import (
+    allot,
+    returning,
+    split_population,
+    total,
+)
 from stream_dp.study import Study
 from stream_dp.study.topics import ORDERS
 
@@ -42,6 +49,7 @@ from .manifests import (
     Manifest,
     PartFile,
     encoded_counts,
+    gate_manifest,
     is_complete,
     read_manifest,
     read_population,
@@ -118,7 +126,10 @@ class Aggregator:
         """Closes the period of an order; gives up if another aggregator was first."""
         label = self.study.periods.labels[order.number - 1]
         self.at("order")
-        self.tell(Event("order-begun", f"closes {label} in {order.parts} parts", label))
+        closes, closed = "closes", "is closed"
+        if order.gate:
+            closes, closed = "counts the people of", "is counted"
+        self.tell(Event("order-begun", f"{closes} {label} in {order.parts} parts", label))
         try:
             manifest = self._close(order, board)
         except (OSError, Inconsistent):
@@ -136,7 +147,7 @@ class Aggregator:
         self.at("manifest")
         self.log.append([answer_record(order, file)])
         self.at("answered")
-        self.tell(Event("order-answered", f"{label} is closed in {order.parts} parts", label))
+        self.tell(Event("order-answered", f"{label} {closed} in {order.parts} parts", label))
 
     def _has_state_before(self, order: Order) -> bool:
         """Whether the files of the last close are there; damaged ones are set aside."""
@@ -157,6 +168,10 @@ class Aggregator:
         names = tuple(release.name for release in due(workplace, order))
         context = CloseContext(previous_files, names, members_by_part(workplace, order))
         reports = self.engine.input(source, order, board, context)
+        if order.gate:
+            people = returning(workplace.study, reports.returning(), order.number)
+            self.at("gate-counted")
+            return gate_manifest(order, people, reports.records, reports.read_as)
         written = self._closed(reports, order, people)
         jobs = dict[str, dict[str, SnapshotFile]]()
         for name, files in write_all_inputs(workplace, order, written):

@@ -1,4 +1,6 @@
-"""The tasks of a close: decode a range of reports, and close a part. Either may run twice.
+"""The tasks of an order: decode a range of reports, and close or count a part.
+
+A task may run twice.
 
 A task reads its context from the study's file, so that it can run in any process.
 """
@@ -21,7 +23,12 @@ from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
-from stream_dp.population.population_parts import ClosedPart, close_part
+from stream_dp.population.population_parts import (
+    ClosedPart,
+    ReturningPart,
+    close_part,
+    returning_part,
+)
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder, ReadAs
 from stream_dp.population.split import Part, packed, split, unpacked
@@ -254,7 +261,7 @@ class MembersOfPart:
 
 @dataclass(frozen=True)
 class Closing:
-    """The task of closing a part.
+    """The task of closing a part, or of counting people in it for the gate.
 
     previous_file: its file at the last close; None at the first close.
     blobs: its cells since then.
@@ -287,20 +294,17 @@ class Written:
     nobody: dict[str, bytes]
 
 
+def returning(source: Source, task: Closing) -> ReturningPart:
+    """Counts the people of a part for the gate. Raises Inconsistent if its last file is gone."""
+    population = _last_state(open_workplace(source), task)
+    source.at("part-counted")
+    return returning_part(population, unpacked(task.blobs))
+
+
 def close(source: Source, task: Closing) -> Written:
     """Closes a part and writes its file. Raises Inconsistent if its last file is gone."""
     workplace = open_workplace(source)
-    if task.previous_file is None:
-        population = Population(workplace.study, task.part)
-        if task.members is not None:
-            population.enrol(task.members.hi, task.members.lo)
-    elif read := read_part(workplace.study, workplace.snapshots, task.previous_file, task.part):
-        population = read
-    else:
-        raise Inconsistent(
-            f"snapshot: the part {task.part.index} of the last close is gone; start the releaser"
-            " again, and the input is read again"
-        )
+    population = _last_state(workplace, task)
     source.at("part-read")
     closed = close_part(population, unpacked(task.blobs), task.room)
     source.at("part-closed")
@@ -319,6 +323,22 @@ def close(source: Source, task: Closing) -> Written:
     file = write_part(workplace.snapshots, population)
     source.at("part-written")
     return Written(closed, file, tables, nobody)
+
+
+def _last_state(workplace: Workplace, task: Closing) -> Population:
+    """The population of a part at the last close. Raises Inconsistent if its file is gone."""
+    if task.previous_file is None:
+        population = Population(workplace.study, task.part)
+        if task.members is not None:
+            population.enrol(task.members.hi, task.members.lo)
+        return population
+    read = read_part(workplace.study, workplace.snapshots, task.previous_file, task.part)
+    if read is None:
+        raise Inconsistent(
+            f"snapshot: the part {task.part.index} of the last close is gone; start the releaser"
+            " again, and the input is read again"
+        )
+    return read
 
 
 def _members(

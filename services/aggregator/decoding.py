@@ -43,7 +43,7 @@ def read_reports(
 
 def first_reading(order: Order, board: OrderBoard) -> tuple[ReadAs | None, bool]:
     """Returns how to read an order at first, and whether this is settled."""
-    if order.read_as is None or not order.letters:
+    if order.read_as is None or order.repeats:
         return order.read_as, True
     settled = board.reading(order)
     return (order.read_as, False) if settled is None else (settled, True)

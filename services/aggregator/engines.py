@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part
@@ -19,7 +20,7 @@ from .close_tasks import Closing, MembersOfPart, Source, Written
 from .decoding import read_reports
 from .manifests import PartFile
 from .orders import Order, OrderBoard
-from .spill import Spilled, SpilledPart, close_spilled
+from .spill import Spilled, SpilledPart, close_spilled, count_spilled
 from .task_pool import Pool
 
 _RANGE = 1 << 18  # reports of one task at most
@@ -52,7 +53,7 @@ class CloseContext:
 
 
 class Input(Protocol):
-    """The input of an order. Its properties are known once parts were closed."""
+    """The input of an order. Its properties are known once parts were closed or counted."""
 
     @property
     def records(self) -> int:
@@ -71,6 +72,9 @@ class Input(Protocol):
 
         rooms: by part, how many newcomers it may admit; None for all of them.
         """
+
+    def returning(self) -> list[ReturningPart]:
+        """Counts the people of all parts for the gate of the period."""
 
 
 class Engine(Protocol):
@@ -135,12 +139,19 @@ class _OnDisk:
         return sum((spilled.decoded.rejected for spilled in self.spilled), Tally())
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
+        return self.pool.map(partial(close_spilled, self.source), self._tasks(rooms))
+
+    def returning(self) -> list[ReturningPart]:
+        rooms = dict.fromkeys(range(self.order.parts))
+        return self.pool.map(partial(count_spilled, self.source), self._tasks(rooms))
+
+    def _tasks(self, rooms: Mapping[int, int | None]) -> list[SpilledPart]:
         files = [spilled for spilled in self.spilled if spilled.file]
         names = tuple(spilled.file for spilled in files)
         ends = np.array([spilled.ends for spilled in files]).reshape(
             len(files), self.order.parts + 1
         )
-        tasks = [
+        return [
             SpilledPart(
                 self.context.closing(self.order, index, rooms[index]),
                 files=names,
@@ -148,4 +159,3 @@ class _OnDisk:
             )
             for index in sorted(rooms)
         ]
-        return self.pool.map(partial(close_spilled, self.source), tasks)

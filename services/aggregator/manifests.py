@@ -6,7 +6,7 @@ snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import BinaryIO
@@ -21,11 +21,14 @@ from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part
 from stream_dp.study import Study
+from stream_dp.study.period_gate import GATE
 
+from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import SnapshotFile
 from ..journal.journal import Entry
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
+from .orders import Order
 
 KIND, SUFFIX = "part", ".json"  # of the files of parts, and of their manifests
 CELLS = "cells"  # the kind of files of cells that are on their way to parts
@@ -40,11 +43,12 @@ class PartFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, dict=True):
-    """The result of closing a period in parts.
+    """The result of closing a period in parts, or of counting people for its gate.
 
     order: the id of the order.
-    parts: in their order.
-    counted: by release, the true counts, see `encoded_counts`.
+    parts: in their order; none for a gate.
+    counted: by release, the true counts, see `encoded_counts`. For a gate, the number of people by
+        the name of the gate's charges.
     accounting: of all cells since the study began.
     records: the number of reports for the period.
     read_as: how the reports were read; None for plain reports.
@@ -75,9 +79,37 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     def people(self) -> int:
         return sum(part_file.people for part_file in self.parts)
 
+    def answers(self, order: Order, study: Study, lengths: Mapping[str, int]) -> bool:
+        """Whether this is an answer to an order, without a look at the counts.
+
+        lengths: by release, bytes of its counts.
+        """
+        due = study.due(order.number) if order.letters else ()
+        return (
+            (self.order, self.number) == (order.id, order.number)
+            and len(self.parts) == (0 if order.gate else order.parts)
+            and {name: len(data) for name, data in self.counted.items()}
+            == ({GATE: 8} if order.gate else lengths)
+            and self._reads_as(order)
+            and {name: set(files) for name, files in self.jobs.items()}
+            == {release.name: {*JOB_FAMILIES[release.family].tables} for release in due}
+        )
+
+    def _reads_as(self, order: Order) -> bool:
+        """Whether the reports were read as ordered, with the same schemas for a closed period."""
+        if order.read_as is None or self.read_as is None or order.repeats:
+            return order.read_as == self.read_as
+        return order.read_as.mapping == self.read_as.mapping
+
     def save(self, file: BinaryIO) -> None:
         fields = msgspec.to_builtins(self, str_keys=True)
         file.write(msgspec.json.encode(fields, order="sorted"))
+
+
+def gate_manifest(order: Order, people: int, records: int, read_as: ReadAs | None) -> Manifest:
+    """The answer to the order of a gate. people: whom the gate counts."""
+    counted = encoded_counts({GATE: np.array([people], np.int64)})
+    return Manifest(order.id, order.number, [], counted, order.accounting, records, read_as)
 
 
 def encoded_counts(counts: Counts) -> dict[str, bytes]:

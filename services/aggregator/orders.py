@@ -1,4 +1,6 @@
-"""Orders to close a period in parts, and the answers to them, in confidential topics.
+"""Orders to close a period in parts, or to count for its gate, and the answers to them.
+
+The topics are confidential.
 
 `orders`: a record for each order, appended by the releaser. `manifests`: the name and the hash of
 the file of a manifest that answers an order, appended by an aggregator; before it, if reports have
@@ -29,7 +31,7 @@ _READING, _LOST = b"/reading", b"/lost"  # the ends of keys
 
 
 class Order(msgspec.Struct, frozen=True, dict=True):
-    """The close of a period: the input to read, and the state to add it to.
+    """The close or the gate of a period: the input to read, and the state to add it to.
 
     genesis: the hash of the journal's first entry.
     number: of the period.
@@ -37,11 +39,12 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     before: the manifest, or the snapshot, of the preceding period; None for the first period.
     accounting: of all cells up to `begin`.
     parts: the number of parts.
-    letters: whether to append dead letters; false for a repeated close.
+    letters: whether to append dead letters; false for a repeated close and for a gate.
     attempt: the number of earlier orders whose files were removed.
     read_as: the schemas of records; None for plain reports. A repeated close uses these schemas
         only. Another close may use any known schema; these are the schemas of closed periods, as an
         id never changes its schema.
+    gate: whether the people of the period's gate are counted, and nothing is closed.
     """
 
     genesis: str
@@ -54,6 +57,12 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     letters: bool = True
     attempt: int = 0
     read_as: ReadAs | None = None
+    gate: bool = False
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the period was closed before."""
+        return not (self.letters or self.gate)
 
     @cached_property
     def data(self) -> bytes:

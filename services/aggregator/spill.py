@@ -17,10 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
+from stream_dp.population.population_parts import ReturningPart
 
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
-from .close_tasks import Closing, Decoded, Range, Source, Written, close, decode, open_workplace
+from .close_tasks import (
+    Closing,
+    Decoded,
+    Range,
+    Source,
+    Written,
+    close,
+    decode,
+    open_workplace,
+    returning,
+)
 from .manifests import CELLS
 
 
@@ -71,9 +82,18 @@ def spill(source: Source, task: Range) -> Spilled:
 
 def close_spilled(source: Source, task: SpilledPart) -> Written:
     """Closes a part, see `close`. Raises Inconsistent if a file of cells is gone."""
+    return close(source, _with_cells(source, task))
+
+
+def count_spilled(source: Source, task: SpilledPart) -> ReturningPart:
+    """Counts people for the gate, see `returning`. Raises Inconsistent like `close_spilled`."""
+    return returning(source, _with_cells(source, task))
+
+
+def _with_cells(source: Source, task: SpilledPart) -> Closing:
     blobs = list(_ranges(open_workplace(source).snapshots, task))
     source.at("cells-read")
-    return close(source, replace(task.closing, blobs=blobs))
+    return replace(task.closing, blobs=blobs)
 
 
 def _ranges(snapshots: Snapshots, task: SpilledPart) -> Iterator[bytes]:

@@ -38,8 +38,18 @@ class PeriodInput(Protocol):
 
         wait: seconds to wait for records.
 
-        Returns True once the period can close, and the awaited event if there is nothing to do.
+        Returns True once the period can close, or once its gate can be drawn, and the awaited event
+        if there is nothing to do.
         """
+
+    def counted(self) -> CountedInput:
+        """The input of the period that can close, and that its gate counts."""
+
+    def returning(self) -> int:
+        """Counts, once the period can close, the people whom its gate counts."""
+
+    def pass_gate(self, number: int, *, held: bool) -> None:
+        """Goes on after the gate. held: keeps the period open until the operator closes it."""
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
         """Closes the period and writes the snapshots. jobs: the batch jobs of the journal."""
@@ -166,19 +176,17 @@ class Here:
         return self.inputs.fold_to(self._cut, wait) or self.ending.senders_awaited(number)
 
     def counted(self) -> CountedInput:
-        """The input of the period that can close."""
         assert self._cut is not None
         markers = self.inputs.markers
         return CountedInput(dict(self._cut), dict(markers.marks), dict(markers.marked))
 
     def returning(self) -> int:
-        """Counts, once the period can close, the people whom its gate counts."""
         return self.inputs.population.returning()
 
-    def hold(self, number: int) -> None:
-        """Keeps the period open until the operator closes it despite its gate."""
-        self._cut = None
-        self.inputs.markers.hold(number)
+    def pass_gate(self, number: int, *, held: bool) -> None:
+        if held:
+            self._cut = None
+            self.inputs.markers.hold(number)
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
         inputs, accepted = self.inputs, self.inputs.population.accounting.accepted

@@ -13,15 +13,16 @@ from stream_dp.population import CellCounts, Population
 from stream_dp.population.report_decoding import CHANGED_INPUT, ReadAs, SchemaUse
 from stream_dp.population.split import Part
 from stream_dp.study import Study
+from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, REPORTS
 
 from ..aggregator.manifests import Manifest, newest_files, read_manifest
 from ..aggregator.orders import Order, OrderBoard, order_record
 from ..intake.markers import FoundMarkers, MarkerSearch
-from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import SnapshotFile
 from ..journal import journal
 from ..journal.journal import ClosedInput, Entry
+from ..journal.journal_heads import CountedInput
 from ..process.events import Event
 from ..process.output import UNAVAILABLE
 from ..storage.snapshots import Snapshots
@@ -61,10 +62,15 @@ class _StateLost(Exception):
 class InParts:
     """Orders each close from an aggregator and reads its manifest.
 
+    Before the close of a period with a gate, the count of the gate is ordered, too. That order
+    closes nothing and appends no dead letters, so that a held period is read again up to the
+    operator's marker.
+
     Closes after the newest one whose files are all there are ordered again first, also where files
     are lost later.
 
     closes: genesis and the entries that close a period.
+    gate: the entry with the gate of the open period, or None before it is drawn.
     stack: stops the aggregator beside this process when it is closed.
 
     Raises Inconsistent for reports other than the journal's.
@@ -74,6 +80,7 @@ class InParts:
         self,
         study: Study,
         closes: Sequence[Entry],
+        gate: Entry | None,
         snapshots: Snapshots,
         ending: Ending,
         facts: Facts,
@@ -86,7 +93,8 @@ class InParts:
         self._aggregation, self._genesis = aggregation, closes[0].message.hash
         last = closes[-1]
         self._begin_after_newest(closes)
-        check_end(self._log, last.cut)
+        read_to = last.cut if gate is None else gate.gate.counted.cut
+        check_end(self._log, read_to)
         count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
         self._child: Child | None = None  # the aggregator beside this process
         if aggregation.command is not None:
@@ -95,12 +103,18 @@ class InParts:
         # By release, bytes of its counts.
         self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
         found = FoundMarkers.at(ending.study, last)
-        self._search = MarkerSearch(self._log, found, positions=last.cut)
+        if gate is not None:
+            found = FoundMarkers.at_gate(ending.study, gate)
+        self._search = MarkerSearch(self._log, found, positions=dict(read_to))
         self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, facts)
         self._schemas: dict[int, str] = {}  # hash by id, in the order of closes
         for entry in closes:
             self._note_schemas(entry.read_as)
+        # Of the open period: its cut, and whether its gate is behind it.
         self._cut: Positions | None = None
+        self._passed = study.gate is None or gate is not None
+        if gate is not None and not gate.gate.held:
+            self._cut = dict(read_to)
         self._order: Order | None = None
         self._manifest: Manifest | None = None
         self._not_before = 0.0  # of the child's start, monotonic seconds
@@ -150,24 +164,30 @@ class InParts:
             if not isinstance(cut, dict):
                 return cut
             self._cut = cut
-        return self._awaited(number, self._cut, wait) or True
+        return self._awaited(number, self._cut, wait, gate=not self._passed) or True
 
     def _cut_of(self, number: int, wait: float) -> Positions | Event | bool:
         """The cut of the open period; the result of `advance` until the cut is known."""
         self._facts.answer()
         self._measure()
-        if not self._ending.scheduled(number):
+        held = self._search.found.held == number
+        if held or not self._ending.scheduled(number):
             if self._search.find(number, wait):
                 return dict(self._search.positions)
             if not self._search.at_end:
                 return False
             return self._ending.marker_awaited(
-                number, obstructed=self._search.obstructed, foreign=self._search.found.foreign
+                number,
+                obstructed=self._search.obstructed,
+                foreign=self._search.found.foreign,
+                held=held,
             )
         cut = self._ending.cut(number)
         if isinstance(cut, Event):
             time.sleep(wait)
             return cut
+        # The operator may have closed the last period after this one's time.
+        cut = {p: max(position, self._search.positions[p]) for p, position in cut.items()}
         if self._reached(cut):
             return cut
         time.sleep(wait)
@@ -184,11 +204,18 @@ class InParts:
         return True
 
     def _awaited(
-        self, number: int, cut: Positions, wait: float, *, closed: Entry | None = None
+        self,
+        number: int,
+        cut: Positions,
+        wait: float,
+        *,
+        closed: Entry | None = None,
+        gate: bool = False,
     ) -> Event | None:
         """Orders a close and returns the event to wait for; None once the manifest is read.
 
         closed: the entry of a period that was closed before.
+        gate: whether the count of the period's gate is ordered, and no close.
 
         Raises _StateLost.
         """
@@ -201,9 +228,10 @@ class InParts:
                 before=self._previous,
                 accounting=self._accounting,
                 parts=self._aggregation.count,
-                letters=closed is None,
+                letters=closed is None and not gate,
                 attempt=self._attempt,
                 read_as=self._read_as() if closed is None else closed.read_as,
+                gate=gate,
             )
             self._ends = 0
             self._board.refresh()
@@ -220,7 +248,7 @@ class InParts:
                 return None
             # Files of an order that a crash left open may be removed: it is given again.
             self._order, self._attempt = None, self._attempt + 1
-            return self._awaited(number, cut, wait, closed=closed)
+            return self._awaited(number, cut, wait, closed=closed, gate=gate)
         if self._board.lost(order):
             self._replay_lost(order)
             raise _StateLost
@@ -266,14 +294,7 @@ class InParts:
                     " in this releaser's folder of snapshots: give both the same run.snapshots"
                 )
             return None
-        lengths = {name: len(data) for name, data in manifest.counted.items()}
-        if (
-            (manifest.order, manifest.number) != (order.id, order.number)
-            or len(manifest.parts) != order.parts
-            or lengths != self._lengths
-            or not _reads_as(order, manifest)
-            or not _has_inputs(self._study, order, manifest)
-        ):
+        if not manifest.answers(order, self._study, self._lengths):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
                 " run an aggregator of this version, with this study file"
@@ -288,14 +309,38 @@ class InParts:
         assert file is not None
         manifest = self._manifest
         self._begin, self._previous, self._accounting = dict(cut), file, manifest.accounting
-        self._order = self._manifest = self._cut = None
-        self._attempt = 0
+        self._forget_order()
         return manifest, file
+
+    def _forget_order(self) -> None:
+        """Forgets an answered order."""
+        self._order = self._manifest = None
+        self._attempt = 0
+
+    def counted(self) -> CountedInput:
+        assert self._cut is not None
+        found = self._search.found
+        return CountedInput(dict(self._cut), dict(found.marks), dict(found.marked))
+
+    def returning(self) -> int:
+        assert self._manifest is not None
+        return int(self._manifest.counts[GATE][0])
+
+    def pass_gate(self, number: int, *, held: bool) -> None:
+        assert self._cut is not None
+        self._passed = True
+        self._forget_order()
+        if held:
+            self._search.positions, self._cut = dict(self._cut), None
+            self._search.found.hold(number)
 
     def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
         cut, accepted = self._cut, self._accounting.accepted
         assert cut is not None
         manifest, file = self._follow(cut)
+        self._cut, self._passed = None, self._study.gate is None
+        self._search.positions = dict(cut)
+        self._search.found.foreign, self._search.found.held = "", 0
         self._note_schemas(manifest.read_as)
         self._at("closed")
         self._facts.count(manifest.records, manifest.accounting)
@@ -337,18 +382,3 @@ class InParts:
     def _measure(self) -> None:
         # The time that reports have waited says nothing: they wait for the close.
         self._meter.measure(self._begin, lambda unread: InputFacts(unread, None, None))
-
-
-def _reads_as(order: Order, manifest: Manifest) -> bool:
-    """Whether the reports were read as ordered, with the same schemas for a closed period."""
-    if order.read_as is None or manifest.read_as is None or not order.letters:
-        return order.read_as == manifest.read_as
-    return order.read_as.mapping == manifest.read_as.mapping
-
-
-def _has_inputs(study: Study, order: Order, manifest: Manifest) -> bool:
-    """Whether a manifest has exactly the inputs of the data sets that the close begins."""
-    due = study.due(order.number) if order.letters else ()
-    return {name: set(files) for name, files in manifest.jobs.items()} == {
-        release.name: {*JOB_FAMILIES[release.family].tables} for release in due
-    }

@@ -17,7 +17,6 @@ from stream_dp.study.period_gate import gate_charges, period_gate
 
 from ..process.events import Event, Tell, outstanding
 from . import decision
-from .closing import Here
 from .recovered import Recovered
 from .releaser_facts import Facts
 
@@ -47,13 +46,12 @@ class PeriodReading:
         if self.study.gate is None or number in run.gates:
             return True
         self._draw_gate(number, run)
-        return not run.gates[number].held or self._to_cut(number, run, until_idle)
+        return self._to_cut(number, run, until_idle)
 
     def _draw_gate(self, number: int, run: Recovered) -> None:
         """Charges, draws and commits the gate of a period."""
         gate, period_input = period_gate(self.study), run.period_input
         assert gate is not None
-        assert isinstance(period_input, Here)  # periods in parts have no gate
         run.journal.require_decidable()
         run.ledger = run.ledger.charge(*gate_charges(self.study, run.ledger, number))
         draw = self.source.draw(gate.demand)
@@ -67,8 +65,7 @@ class PeriodReading:
         run.journal.commit(end, self.at, "gate-")
         run.journal.renew()
         run.gates[number] = end.entry.gate
-        if end.entry.gate.held:
-            period_input.hold(number)
+        period_input.pass_gate(number, held=end.entry.gate.held)
 
     def _to_cut(self, number: int, run: Recovered, until_idle: bool) -> bool:
         """Reads until the cut of period `number` is reached; False if asked to stop before that."""

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from stream_dp.errors import UserError
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Fenced, Log, Writer
 from stream_dp.log.message import Message
@@ -349,8 +348,6 @@ class Releaser:
     ) -> tuple[PeriodInput, Members | PlacesTable | None]:
         """The input at the last cut or the open gate's, and the members of groups or the places."""
         study = self.plan.study
-        if study.gate is not None and self.aggregation is not None:
-            raise UserError("run.engine: the releaser itself closes a study with [study.gate]")
         ending = Ending(study, self.log, self._clocks, self.file)
         if self.aggregation is None:
             inputs, members = recovery.recovered_inputs(
@@ -364,7 +361,7 @@ class Releaser:
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
         return InParts(
-            *(study, closes, snapshots, ending, self.facts, self.at, self.aggregation, stack)
+            *(study, closes, gate, snapshots, ending, self.facts, self.at, self.aggregation, stack)
         ), None
 
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:

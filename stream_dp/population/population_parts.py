@@ -44,6 +44,20 @@ class ClosedPart:
     refused: Mapping[Reason, Cells]
 
 
+@dataclass(frozen=True)
+class ReturningPart:
+    """The people of a part at the gate of a period.
+
+    people: with a place.
+    known: who answer for the period and have a place.
+    newcomers: who answer for the period and have no place.
+    """
+
+    people: int
+    known: int
+    newcomers: int
+
+
 def close_part(population: Population, cells: Cells, room: int | None = None) -> ClosedPart:
     """Closes the next period of a part, in place.
 
@@ -62,6 +76,30 @@ def close_part(population: Population, cells: Cells, room: int | None = None) ->
         accounting=accounting,
         refused=closed.refused,
     )
+
+
+def returning_part(population: Population, cells: Cells) -> ReturningPart:
+    """Counts the people of a part whom the gate of the next period may count.
+
+    cells: as in `close_part`.
+    """
+    people_before, population.accounting = population.people, Accounting()
+    population.fold(ordered(cells), [])
+    return ReturningPart(people_before, *population.answering_with_and_without_place())
+
+
+def returning(study: Study, parts: Sequence[ReturningPart], number: int) -> int:
+    """The people whom the gate of a period counts, see `Population.returning`.
+
+    number: of the period.
+    """
+    known = sum(part.known for part in parts)
+    if number > 1:
+        return known
+    newcomers = sum(part.newcomers for part in parts)
+    if study.size is not None:
+        newcomers = min(newcomers, study.size - sum(part.people for part in parts))
+    return known + newcomers
 
 
 def allot(newcomers: Sequence[int], room: int) -> list[int]:

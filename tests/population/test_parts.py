@@ -18,6 +18,8 @@ from stream_dp.population.population_parts import (
     allot,
     close_part,
     join_populations,
+    returning,
+    returning_part,
     split_population,
     total,
 )
@@ -60,6 +62,11 @@ class InParts:
                 blob.append(packed(part))
             for record in refused:
                 rejected.update(record.cells)
+        gated = [
+            returning_part(population, unpacked(blob))
+            for population, blob in zip(self.load(), blobs, strict=True)
+        ]
+        self.returning = returning(self.study, gated, self.period + 1)
         room = None if self.study.size is None else self.study.size - self.people
         closed = self.closed(blobs, [0 if room == 0 else None] * self.count)
         newcomers = [part.newcomers for part in closed]
@@ -106,8 +113,10 @@ def check(study, decoder, stream, count, shuffled):
     everybody, parts = Population(study), InParts(study, decoder, count)
     for records in stream:
         everybody.fold(*decoder.decode(records, everybody.period))
+        for_gate = everybody.returning()
         closed = everybody.close()
         counts, refused = parts.close(shuffled(records))
+        assert parts.returning == for_gate
         assert {k: v.tolist() for k, v in counts.items()} == {
             k: v.tolist() for k, v in closed.counts.items()
         }

@@ -1,4 +1,4 @@
-"""Reads the input of an order, and closes its parts, in Spark's tasks.
+"""Reads the input of an order, and closes or counts its parts, in Spark's tasks.
 
 Every close is a single plan over known offsets: ranges of reports, cells by part, parts. There is
 no state besides the parts' files, so a task, an executor or the driver may end at any moment.
@@ -11,17 +11,18 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import NEVER, Log
+from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import REPORTS
 
-from ..close_tasks import Range, Source, Written, lost
+from ..close_tasks import Range, Source, Written, close, lost, returning
 from ..decoding import agrees, first_reading, ranges_of, settle
 from ..engines import CloseContext, Input
 from ..orders import Order, OrderBoard
@@ -33,6 +34,7 @@ from .spark_tasks import (
     Counted,
     Failed,
     PartCloser,
+    PartWork,
     RangeDecoder,
     received,
     sent,
@@ -40,6 +42,7 @@ from .spark_tasks import (
 
 _RANGE = 1 << 18  # reports of one task at most
 _POLL = 0.2
+_Result = TypeVar("_Result", Written, ReturningPart)
 _TASKS_EACH = 4  # tasks of closing for each task that runs at once
 
 
@@ -140,27 +143,39 @@ class _Input:
     _first: bool = True
 
     def closed(self, rooms: Mapping[int, int | None]) -> list[Written]:
-        """Closes parts; a second call reads and decodes again, in one period of a study.
+        """Closes parts; a second call reads and decodes again, in one period of a study."""
+        return self._results(rooms, close, Written)
 
-        It also decodes again if tasks have not read with the same schemas.
-        """
-        counted, written = self._once(rooms)
+    def returning(self) -> list[ReturningPart]:
+        rooms = dict.fromkeys(range(self.order.parts))
+        return self._results(rooms, returning, ReturningPart)
+
+    def _results(
+        self, rooms: Mapping[int, int | None], work: PartWork, kind: type[_Result]
+    ) -> list[_Result]:
+        """The results of parts; decodes again if tasks have not read with the same schemas."""
+        counted, results = self._once(rooms, work, kind)
         if not self.settled:
             decoded = [c.decoded for c in counted]
             self.read_as, repeated = settle(self.order, self.source, self.board, decoded)
             self.settled = True
             if any(not agrees(decoded[i], self.read_as) for i in repeated):
-                counted, written = self._once(rooms)
+                counted, results = self._once(rooms, work, kind)
             elif repeated:
                 self._append_letters(repeated)
         if self._first:
             self.records = sum(c.records for c in counted)
             self.rejected = sum((c.decoded.rejected for c in counted), Tally())
         self._first = False
-        return written
+        return results
 
-    def _once(self, rooms: Mapping[int, int | None]) -> tuple[list[Counted], list[Written]]:
-        """Runs the plan. Returns the counts of the ranges, in their order, and the parts."""
+    def _once(
+        self, rooms: Mapping[int, int | None], work: PartWork, kind: type[_Result]
+    ) -> tuple[list[Counted], list[_Result]]:
+        """Runs the plan. Returns the counts of the ranges, in their order, and of the parts.
+
+        work, kind: of the task for a part, and the type of its result.
+        """
         order, context, session = self.order, self.context, self.spark.session
         ranges = self._ranges()
         members = {
@@ -172,7 +187,7 @@ class _Input:
         closings = {
             i: replace(context.closing(order, i, room), members=None) for i, room in rooms.items()
         }
-        closer = PartCloser(self.source, closings)
+        closer = PartCloser(self.source, work, closings)
         at_once = session.sparkContext.defaultParallelism
         tasks = min(len(rooms), _TASKS_EACH * at_once)
         session.conf.set("spark.sql.shuffle.partitions", str(tasks))
@@ -187,8 +202,8 @@ class _Input:
             msgspec.msgpack.decode(row.content, type=Counted) for row in rows if row.part == COUNTED
         ]
         done = {row.part: row.content for row in rows if row.part >= 0}
-        written = [received(bytes(done[index]), Written) for index in sorted(rooms)]
-        return sorted(counted, key=lambda c: c.range_index), written
+        results = [received(bytes(done[index]), kind) for index in sorted(rooms)]
+        return sorted(counted, key=lambda c: c.range_index), results
 
     def _append_letters(self, range_indices: Sequence[int]) -> None:
         """Decodes these ranges again, for their dead letters alone."""

@@ -1,4 +1,4 @@
-"""Spark's tasks: from ranges of reports to cells by part, and from a part's cells to its file.
+"""Spark's tasks: from ranges of reports to cells by part, and from a part's cells to its result.
 
 Rows between them are (part, content, members of groups). Besides the parts there are rows for the
 counts of decoding, and for an error that another attempt would only repeat.
@@ -18,10 +18,19 @@ import pyarrow as pa
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Unavailable
+from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 
-from ..close_tasks import Closing, Decoded, MembersOfPart, Range, Source, Written, close, decode
+from ..close_tasks import (
+    Closing,
+    Decoded,
+    MembersOfPart,
+    Range,
+    Source,
+    Written,
+    decode,
+)
 
 ROWS = "part int, content binary, members binary"
 COUNTED, FAILED = -1, -2  # part numbers of rows without a part
@@ -29,7 +38,8 @@ _SCHEMA = pa.schema([("part", pa.int32()), ("content", pa.binary()), ("members",
 _ERRORS = {kind.__name__: kind for kind in (Unavailable, Inconsistent, UserError)}
 
 Batches = Iterator[pa.RecordBatch]
-_Kind = TypeVar("_Kind", Written, MembersOfPart)
+_Kind = TypeVar("_Kind", Written, ReturningPart, MembersOfPart)
+PartWork = Callable[[Source, Closing], Written | ReturningPart]
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -97,13 +107,18 @@ class RangeDecoder:
 
 @dataclass(frozen=True)
 class PartCloser:
-    """Closes parts. tasks: by part, the task without cells and members."""
+    """Closes or counts parts.
+
+    work: `close` or `returning`.
+    tasks: by part, the task without cells and members.
+    """
 
     source: Source
+    work: PartWork
     tasks: Mapping[int, Closing]
 
     def closed(self, key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        """Closes a part and returns the result as a row; rows without a part stay unchanged."""
+        """Returns the result of a part as a row; rows without a part stay unchanged."""
         index = int(key[0].as_py())
         if index < 0:
             return rows.select(_SCHEMA.names).cast(_SCHEMA)
@@ -116,7 +131,7 @@ class PartCloser:
             blobs=[blob for blob in rows.column("content").to_pylist() if blob],
             members=received(members[0], MembersOfPart) if members else None,
         )
-        return _batch([(index, sent(close(self.source, task)), None)])
+        return _batch([(index, sent(self.work(self.source, task)), None)])
 
 
 def _guarded(work: Callable[[], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,7 +149,7 @@ def _batch(rows: Iterable[tuple[int, bytes, bytes | None]]) -> pa.RecordBatch:
     return pa.record_batch([list(column) for column in columns], schema=_SCHEMA)
 
 
-def sent(value: Written | MembersOfPart) -> bytes:
+def sent(value: Written | ReturningPart | MembersOfPart) -> bytes:
     """Encodes a task's input or result as bytes."""
 
     def plain(array: Any) -> tuple[str, bytes]:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.gated import outcome
 from kit.hostile import drafts, sealed
-from kit.panels import PERIODS, Noiseless, StudyFolder, markers, raw, report, reports_of, script
+from kit.panels import (
+    PERIODS,
+    Noiseless,
+    StudyFolder,
+    fix_secrets,
+    markers,
+    raw,
+    report,
+    reports_of,
+    script,
+)
+from kit.parts import PartsFolder, letters
 from kit.studies import BINARY, MARKER, MONTHS, SCHEDULE, attribute, study_toml, window
 from kit.verifiers import verdicts
 
 from stream_dp.client import PublicLog
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent
 from stream_dp.log import open_log
 from stream_dp.log.log import Record
 from stream_dp.log.message import read_messages
@@ -26,7 +39,6 @@ from stream_dp.services.journal import journal, journal_checks
 from stream_dp.services.journal.gate_entries import gates, is_held
 from stream_dp.services.journal.journal_heads import CloseHead, GateHead
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.study.topics import RELEASES, REPORTS
 from stream_dp.studyfile import load_study
 
@@ -62,9 +74,13 @@ def named(number: int) -> list[Record]:
     return [report(n % 2, f"00{n}", f"2021-0{number}", {"poverty": 1}) for n in range(40)]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> StudyFolder:
-    return StudyFolder(tmp_path / "gated", declared())
+WAYS = pytest.mark.parametrize("way", [StudyFolder, PartsFolder])
+
+
+@pytest.fixture(params=[StudyFolder, PartsFolder])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
+    way: type[StudyFolder] = request.param
+    return way(tmp_path / "gated", declared())
 
 
 def begin(place: StudyFolder, months: int = 2) -> None:
@@ -158,7 +174,8 @@ def test_noise_decides_and_is_drawn_once(place: StudyFolder) -> None:
     assert entry.gate.people == 32 - 30
 
 
-def test_the_calendar_closes_full_months_alone(tmp_path: Path) -> None:
+@WAYS
+def test_the_calendar_closes_full_months_alone(way: type[StudyFolder], tmp_path: Path) -> None:
     class Clock:
         now = 1_612_200_000.0  # before the close of 2021-01, in February
 
@@ -166,7 +183,7 @@ def test_the_calendar_closes_full_months_alone(tmp_path: Path) -> None:
             return self.now
 
     clock = Clock()
-    place = StudyFolder(tmp_path / "calendar", declared(SCHEDULE), clock)
+    place = way(tmp_path / "calendar", declared(SCHEDULE), clock)
     place.send(reports_of(1))
     clock.now += 5 * DAY
     place.run()
@@ -190,9 +207,8 @@ def test_the_calendar_closes_full_months_alone(tmp_path: Path) -> None:
 
 
 def test_commands_show_a_held_period_and_close_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: StudyFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = StudyFolder(tmp_path / "gated", declared())
     begin(place, 1)
     place.send(markers(2))
     place.run()
@@ -243,10 +259,34 @@ def test_a_journal_without_a_gate_or_with_two_is_refused(place: StudyFolder) -> 
             journal._in_order(entries)
 
 
-def test_a_gate_is_refused_where_nobody_decides(tmp_path: Path) -> None:
-    place = StudyFolder(tmp_path / "parts", declared())
-    with pytest.raises(UserError, match=r"the releaser itself closes a study with \[study.gate\]"):
-        place.run(aggregation=Aggregation(2))
+def test_in_parts_the_public_bytes_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One seed, a month that is held, newcomers beyond the declared size, and a lost folder."""
+    fix_secrets(monkeypatch)
+    places = [
+        StudyFolder(tmp_path / "here", declared()),
+        *(PartsFolder(tmp_path / str(n), declared(), parts=n) for n in (1, 4)),
+    ]
+    for place in places:
+        source = SeededNoise(11)
+        for number, records in enumerate(script(), 1):
+            if number == 3:
+                place.send([*named(3), *markers(3)])
+                assert not place.run(source=source)
+                shutil.rmtree(place.snapshots)
+                records = [*reports_of(3), *despite(3)]
+            place.send(records)
+            place.run(source=source)
+        assert held(place) == [(n, n == 3) for n in range(1, PERIODS + 1)]
+    here, *parted = places
+    for place in parted:
+        assert place.published() == here.published()
+        assert [e.gate for e in gates(place.entries()).values()] == [
+            e.gate for e in gates(here.entries()).values()
+        ]
+        assert outcome(place) == outcome(here)
+        assert letters(place) == letters(here)
 
 
 FAULTS: dict[str, Callable[[Any], object]] = {
