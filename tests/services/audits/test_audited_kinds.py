@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -12,27 +11,16 @@ from typing import Any
 import pytest
 from kit.audited_studies import ONE_WINDOW, audited_study
 from kit.commands import refusal
+from kit.repeated_audits import found, known_answers
+from kit.weak_noise import WeakNoise
 
 import stream_dp
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import Draw, NoiseSource, SeededNoise, SystemNoise
+from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.services.audits.audit import RUNS, PreparedAudit
 from stream_dp.services.cli import main
 from stream_dp.services.commands import audit as command
 from stream_dp.study.families import Kind
-
-
-class WeakNoise(SystemNoise):
-    """The product's noise, with less variance than a mechanism demands.
-
-    share: of the demanded variance.
-    """
-
-    def __init__(self, source: NoiseSource, share: Fraction) -> None:
-        self.source, self.share = source, share
-
-    def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
-        return self.source.draw([(variance * self.share, size) for variance, size in demand])
 
 
 def prepared(tables: dict[str, Any]) -> PreparedAudit:
@@ -110,11 +98,18 @@ def test_most_of_the_declared_cost_is_shown(kind: Kind) -> None:
     assert result.lower_bound > 0.85 * result.pair_rho
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in FEW_RUNS])
+# Their answers differ by run; `benchmarks/weak_audits.py` has their figures.
+CHOOSING = {Kind.MWEM, Kind.HPD_FIXED}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in CHOOSING])
 def test_half_the_variance_is_found_in_99_of_100_audits(kind: Kind) -> None:
-    audit, source = prepared_kind(kind), WeakNoise(SystemNoise(), Fraction(1, 2))
-    assert sum(audit.run(source, 250).violation for _ in range(100)) >= 99
+    """And the declared variance in none; two false alarms have a probability below 1e-4."""
+    weak = WeakNoise(SystemNoise(), Fraction(1, 2))
+    known = known_answers(prepared_kind(kind), weak)
+    assert known is not None
+    assert found(lambda: known.audit(weak, 250), 100) >= 99
+    assert found(lambda: known.audit(SystemNoise(), 250), 100) <= 1
 
 
 @pytest.fixture
@@ -148,6 +143,7 @@ def test_a_violation_is_an_exit_code_of_its_own(
     [
         (["other"], "release 'other': the study declares answers"),
         (["answers", "--runs", "3"], "--runs: at least 50"),
+        (["answers", "--runs", "9" * 23], "--runs: 1,000,000 runs are the most"),
     ],
 )
 def test_a_mistake_is_one_line_of_the_audit(
