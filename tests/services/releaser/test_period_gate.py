@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from kit.gated import outcome
 from kit.hostile import drafts, sealed
@@ -34,12 +36,16 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import read_messages
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.services import cli
+from stream_dp.services.aggregator.manifests import Manifest, encoded_counts, write_manifest
+from stream_dp.services.aggregator.orders import Order, answer_record
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.journal import journal, journal_checks
 from stream_dp.services.journal.gate_entries import gates, is_held
 from stream_dp.services.journal.journal_heads import CloseHead, GateHead
 from stream_dp.services.process.events import Event
-from stream_dp.study.topics import RELEASES, REPORTS
+from stream_dp.services.storage.snapshots import Snapshots
+from stream_dp.study.period_gate import GATE as CHARGED
+from stream_dp.study.topics import ORDERS, RELEASES, REPORTS
 from stream_dp.studyfile import load_study
 
 DAY = 86_400.0
@@ -287,6 +293,28 @@ def test_in_parts_the_public_bytes_are_the_same(
         ]
         assert outcome(place) == outcome(here)
         assert letters(place) == letters(here)
+
+
+@pytest.mark.parametrize(
+    "counts", [{}, {CHARGED: [1, 2]}, {"pairs": [1]}, {CHARGED: [1], "pairs": [1]}]
+)
+def test_an_answer_to_a_gate_of_another_shape_is_refused_before_the_noise(
+    counts: dict[str, list[int]], tmp_path: Path
+) -> None:
+    place, drawn = PartsFolder(tmp_path / "parts", declared()), list[int]()
+    place.send(script()[0])
+    StudyFolder.run(place)
+    with place.log() as log:
+        (order,) = log.read(ORDERS, {0: 0}, 10, 0).records
+        order = msgspec.json.decode(order.value or b"", type=Order)
+        assert (order.gate, order.letters) == (True, False)
+        snapshots = Snapshots("small-snapshots", place.folder).of(order.owner)
+        counted = encoded_counts({name: np.array(c, np.int64) for name, c in counts.items()})
+        manifest = Manifest(order.id, 1, [], counted, order.accounting, records=0)
+        log.append([answer_record(order, write_manifest(snapshots, manifest))])
+    with pytest.raises(Inconsistent, match="does not answer the order of period 1"):
+        StudyFolder.run(place, source=Noiseless(drawn.append))
+    assert (drawn, len(place.entries())) == ([], 1)
 
 
 FAULTS: dict[str, Callable[[Any], object]] = {
