@@ -191,9 +191,9 @@ def invariants_words(study: Study) -> str:
 def guess_words(study: Study, rho: Fraction) -> str:
     """The meaning of rho for a unit: the best chance of a guess between two histories."""
     return (
-        f"Suppose that somebody who has everything published guesses which of two histories a "
-        f"{study.unit} has, when both are as likely. A tossed coin is right 50 times in 100; the "
-        f"best guess is right at most {best_guess(float(rho)):.1f} times in 100."
+        "Suppose that somebody knows all published data, and guesses which of two equally likely"
+        f" histories a {study.unit} has. A tossed coin is right 50 times in 100; the best guess is"
+        f" right at most {best_guess(float(rho)):.1f} times in 100."
     )
 
 

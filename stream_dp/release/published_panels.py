@@ -91,8 +91,8 @@ class PanelCertificate(Certificate):
 def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
     """The bias of a panel's direct answers, in a line."""
     late = (
-        f"; no {study.unit} that first reports after the first release has a row, so the number of"
-        " rows is a noisy one of the first release"
+        f"; no {study.unit} that first reports after the first release has a row, because the noisy"
+        " number of the first release is the number of rows"
     )
     return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
 

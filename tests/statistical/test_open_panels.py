@@ -148,11 +148,11 @@ def test_a_run_over_reports_publishes_as_many_people_as_there_are(seed):
         (window(2), {}, "counts below 0 are raised to 0"),
         (window(2, padded=True), {}, "biased towards uniform"),
         (window(2), {"relation": "add_remove"}, "no person that first reports after the first"),
-        ({"kind": "cumulative", "event": [1]}, {}, "made to rise with time"),
+        ({"kind": "cumulative", "event": [1]}, {}, "clamped to rise with time"),
         (
             {"kind": "cumulative", "event": [1], "rows": 900},
             {"relation": "add_remove"},
-            "shares of them are too small",
+            "shares of rows are too small",
         ),
         (joint(2), {}, "patterns and sums are reconciled"),
     ],

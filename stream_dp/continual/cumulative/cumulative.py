@@ -66,7 +66,7 @@ class Cumulative(CumulativeDesign):
     ordered: bool = True
 
     padding: ClassVar[int] = 0
-    bounded: ClassVar[str] = "of every sum, as estimated and in the panel"
+    bounded: ClassVar[str] = "for every sum, as estimated and in the panel"
 
     def __post_init__(self) -> None:
         check_arguments(
@@ -156,9 +156,10 @@ class Cumulative(CumulativeDesign):
         capped = self.rows is not None and not self.present
         capped = capped and (self.neighbours == "add_remove" or self.crossed > 0)
         return (
-            f"sums{who} are made to rise with time and fall with b: one that is held back is off to"
-            f" one side, all of them by at most {self.error_bound:.0f} but for the declared failure"
-            + "; its rows are a cap on the people, so shares of them are too small"
+            f"sums{who} are clamped to rise with time and to fall with b, and a clamped sum is"
+            f" biased; with a probability of {100 * float(1 - self.failure):g} % no sum is wrong by"
+            f" more than {self.error_bound:.0f}"
+            + "; the number of rows is a cap on the people, so shares of rows are too small"
             * capped
         )
 

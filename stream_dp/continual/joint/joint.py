@@ -161,7 +161,7 @@ class Joint:
 
     @property
     def bounded(self) -> str:
-        return "of every pattern and sum, as estimated"
+        return "for every pattern and sum, as estimated"
 
     @property
     def bias(self) -> str:

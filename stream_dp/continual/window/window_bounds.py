@@ -60,20 +60,21 @@ class BoundedWindow(WindowDesign):
         """The bias of the panel's answers, in words."""
         if not self.padded:
             leaning = (
-                f"; counts lean to the proportions of the period before, each by up to"
+                "; each count also moves towards the shares of the previous period, by up to"
                 f" {LEANING * math.sqrt(self.worst_variance):.1f} rows"
             )
             return (
-                "counts below 0 are raised to 0 and others lowered: small counts are too large (a"
-                f" pattern that nobody has gets up to about {self.raised:.0f} rows on average),"
-                f" large ones too small{leaning * (self.strategy == 'residuals')}"
+                "counts below 0 are raised to 0 and other counts are lowered, so small counts are"
+                " too large (a pattern that nobody has gets up to about"
+                f" {self.raised:.0f} rows on average) and large counts are too small"
+                f"{leaning * (self.strategy == 'residuals')}"
             )
         bins = self.bins
         added = self.padding * bins
         part = "" if self.rows is None else f", {added / (self.rows + added):.0%} of all"
         return (
-            f"padded by {self.padding} rows for each of {bins} patterns ({added} rows{part}):"
-            " shares computed from it are biased towards uniform"
+            f"the panel has {self.padding} padding rows for each of {bins} patterns ({added}"
+            f" rows{part}), so shares of its rows are biased towards uniform"
         )
 
     @property
@@ -89,7 +90,7 @@ class BoundedWindow(WindowDesign):
     def bounded(self) -> str:
         """The queries within the bound, in words."""
         panel = ", and in the panel where no count fell below 0" if self.padded else ""
-        return f"of every pattern, as estimated{panel}"
+        return f"for every pattern, as estimated{panel}"
 
     def _log(self, events: int) -> float:
         return math.log(events / self.failure)

@@ -129,14 +129,14 @@ class WindowDesign:
         """The rule for the weights of residuals, in words."""
         if self.left_out is None and self.neighbours == "add_remove":
             return (
-                "of an interaction that m windows see m^(3/4): under add_remove every history costs"
-                " the same, and this is near the best for patterns and for unions of them"
+                "m^(3/4) for an interaction in m windows: under add_remove every history costs the"
+                " same, and these weights are near the best for patterns and for unions of patterns"
             )
         why = "where people come and go" if self.absent is not None else "where people enter late"
         if self.left_out is None:
             why = "under replacement"
         return (
-            f"of an interaction that m windows see m: {why} the cost is then that of a histogram of"
+            f"m for an interaction in m windows: {why} the cost is then the cost of a histogram of"
             " every window"
         )
 
