@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import architecture_picture
 import commands
 import formulas
 import logs
@@ -64,6 +65,7 @@ def on_page_content(html: str, **_: Any) -> str:
     html = _FIGURE.sub(lambda match: result_figures.svg(match[1]), html)
     html = _PICTURE.sub(lambda match: mechanism_pictures.svg(match[1]), html)
     html = _SEQUENCE.sub(lambda match: sequence_pictures.svg(match[1]), html)
+    html = html.replace("<!-- architecture -->", architecture_picture.svg())
     return formulas.drawn(html)
 
 

@@ -28,12 +28,12 @@ SEQUENCES = {
             (1, 2, "is read in order"),
             (2, 2, "decodes, checks the schema"),
             (2, 4, "is rejected, with a reason"),
-            (2, 3, "is accepted: the last one of a person counts"),
+            (2, 3, "is accepted: the last value of a cell counts"),
             (3, 2, "counts of the period, at its cut"),
         ),
     ),
     "close": Sequence(
-        "A period is decided once, and published as often as the process dies.",
+        "A period is decided once. The same bytes are published after every crash.",
         ("releaser", "snapshots", "journal", "public log"),
         (
             (0, 0, "reads up to the cut, closes the population"),
@@ -46,21 +46,21 @@ SEQUENCES = {
         ),
     ),
     "job": Sequence(
-        "A batch job: what a worker draws is written before it is used.",
+        "A batch job: a worker writes the noise of a round before using it.",
         ("releaser", "jobs", "worker", "transcript", "public log"),
         (
             (0, 1, "a job, with its charge and its snapshot"),
             (1, 2, "is taken"),
             (2, 2, "draws the noise of a round"),
             (2, 3, "writes the round"),
-            (3, 2, "reads the round that holds"),
+            (3, 2, "reads the first record of the round"),
             (2, 2, "fits, until the last round"),
             (2, 0, "the result, in parts"),
             (0, 4, "is decided in the journal, then published"),
         ),
     ),
     "restore": Sequence(
-        "A restore takes a backup only if the backup is as new as what is public.",
+        "A restore accepts a backup only if the backup is as new as the public log.",
         ("operator", "backup", "restore", "public log", "releaser"),
         (
             (0, 2, "names the backup and the last public head"),
@@ -68,7 +68,7 @@ SEQUENCES = {
             (3, 2, "the head that readers have"),
             (2, 2, "refuses an older journal"),
             (2, 3, "restores what is missing"),
-            (4, 4, "goes on: publishes decided bytes, reads reports again"),
+            (4, 4, "resumes: publishes decided bytes, reads reports again"),
         ),
     ),
 }

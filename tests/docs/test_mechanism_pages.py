@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import architecture_picture
 import formulas
 import mechanism_pictures
 import pytest
@@ -57,3 +58,9 @@ def test_a_sequence_is_drawn_and_on_a_page(name):
     root = FOLDER.parents[1]
     pages = [root / "deploy/OPERATIONS.md", root / "docs/explanation/architecture.md"]
     assert any(f"<!-- sequence: {name} -->" in page.read_text("utf-8") for page in pages)
+
+
+def test_the_architecture_is_drawn_and_on_its_page():
+    assert architecture_picture.svg().count("<svg") == 1
+    page = FOLDER.parent / "explanation" / "architecture.md"
+    assert "<!-- architecture -->" in page.read_text("utf-8")
