@@ -628,6 +628,7 @@ export async function verify(records, { key = null, head = null } = {}) {
     return ["key: the one that was kept elsewhere"];
   });
   if (head !== null) await check("head", () => {
+    if (!/^[0-9a-f]{64}$/.test(head)) throw new Fault("head: write the 64 hexadecimal digits of a hash", 2);
     if (messages.some(({ hash }) => hash === head)) return ["head: the hash that was kept elsewhere is in the chain"];
     throw new Fault("public log: the hash kept elsewhere is not in its chain: an older log was restored, or it is another study's; 'stream-dp verify STUDY.toml --head HASH' says whether the journal has the hash, which is no fault");
   });
@@ -640,6 +641,7 @@ async function inNode({ argv }) {
   const file = argv[2], option = (name) => (argv.includes(name) ? argv[argv.indexOf(name) + 1] : null);
   const { readFileSync } = await import("node:fs");
   try {
+    if (file === undefined) throw new Fault("name the file of a public log: node verifier.mjs FILE [--key KEY] [--head HASH]", 2);
     const { code, ...verdict } = await verify(() => recordsOf(new Uint8Array(readFileSync(file)), file), { key: option("--key"), head: option("--head") });
     console.log(JSON.stringify(verdict));
     process.exitCode = code;
