@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kafka import PARTITIONS, REPORTS, log_at, measured, remove
+from kafka import PARTITIONS, REPORTS, log_at, measured, reader_settings, remove
 from result_file import record
 
 MONTHS = 120  # the horizon: people report in turn until all reports are sent
@@ -119,9 +119,7 @@ def decoding(address: str, prefix: str, reports: int) -> None:
 
 
 def bare_ours(address: str, prefix: str, reports: int) -> None:
-    from stream_dp.log.kafka_reader import READING
-
-    bare(address, prefix, reports, **{**READING, "enable.partition.eof": False})
+    bare(address, prefix, reports, **reader_settings())
 
 
 def ingest(address: str, prefix: str, people: int, attributes: int, reports: int) -> None:

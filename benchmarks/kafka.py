@@ -103,6 +103,13 @@ def fill(address: str, prefix: str, people: int) -> None:
     log.close()
 
 
+def reader_settings() -> dict[str, object]:
+    """Our reader's settings, without the ends of partitions, which would come among messages."""
+    from stream_dp.log.kafka_reader import READING, SMALL_FETCH, fetch_settings
+
+    return {**READING, **fetch_settings(SMALL_FETCH), "enable.partition.eof": False}
+
+
 def remove(address: str, topic: str) -> None:
     from confluent_kafka.admin import AdminClient
 
@@ -167,10 +174,7 @@ def tuned(address: str, prefix: str, people: int) -> None:
 
 
 def same(address: str, prefix: str, people: int) -> None:
-    from stream_dp.log.kafka_reader import READING
-
-    # Without the ends of partitions, which would come among the messages.
-    bare(address, prefix, people, **{**READING, "enable.partition.eof": False})
+    bare(address, prefix, people, **reader_settings())
 
 
 def quix(address: str, prefix: str, people: int) -> None:

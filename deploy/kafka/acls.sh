@@ -76,6 +76,7 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$releaser" "Read Describe DescribeConfigs" \
         --topic "$private.closes" --topic "$private.manifests"
     grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.orders"
+    grant "$aggregators" "DescribeConfigs" --topic "$private.reports"
     grant "$aggregators" "Read Describe" --topic "$private.study" \
         --topic "$private.reports" --topic "$private.journal" --topic "$private.orders"
     if [ "${BATCHES:-no}" = yes ]; then

@@ -92,10 +92,10 @@ class CompiledKafkaReader(KafkaReader):
     """A reader whose messages stay in columns. reader: the module of the compiled reader."""
 
     def __init__(
-        self, reader: Any, topics: Topics, settings: Mapping[str, str], group: str
+        self, reader: Any, topics: Topics, settings: Mapping[str, str], group: str, fetched: int
     ) -> None:
         self._compiled = reader
-        super().__init__(topics, settings, group)
+        super().__init__(topics, settings, group, fetched)
 
     def _new_consumer(self, settings: Mapping[str, object]) -> Any:
         return new_client(lambda texts: CompiledConsumer(self._compiled, texts), settings)
@@ -140,13 +140,16 @@ def _texts(count: int, buffers: tuple[bytes | None, bytes, bytes]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), count, parts)
 
 
-def open_reader(topics: Topics, settings: Mapping[str, str], group: str) -> KafkaReader:
+def open_reader(
+    topics: Topics, settings: Mapping[str, str], group: str, fetched: int
+) -> KafkaReader:
     """Opens a reader of a cluster's topics, the compiled reader if installed.
 
     settings: librdkafka's connection settings.
     group: the consumer's group.id.
+    fetched: the most bytes of a fetch.
     """
     reader = compiled_reader()
     if reader is None:
-        return KafkaReader(topics, settings, group)
-    return CompiledKafkaReader(reader, topics, settings, group)
+        return KafkaReader(topics, settings, group, fetched)
+    return CompiledKafkaReader(reader, topics, settings, group, fetched)

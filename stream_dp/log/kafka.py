@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from .compiled_kafka_reader import open_reader
+from .kafka_reader import SMALL_FETCH, KafkaReader, fetch_size
 from .kafka_topics import Topics
 from .kafka_writer import KafkaOwner, KafkaWriter
 from .log import Batch, Positions, Record, TopicInfo
@@ -34,12 +35,16 @@ class KafkaLog:
         latest: Iterable[str] = (),
     ) -> None:
         self._topics = Topics(prefix, settings, replication, timed, latest)
-        self._reader = open_reader(self._topics, settings, f"{prefix}.reader")
+        self._settings, self._group = settings, f"{prefix}.reader"
+        self._reader = open_reader(self._topics, settings, self._group, SMALL_FETCH)
+        self._readers = {SMALL_FETCH: self._reader}  # by the size of a fetch
+        self._fetch_sizes: dict[str, int] = {}  # by topic
         self._writer = KafkaWriter(self._topics, settings)
 
     def close(self) -> None:
         self._writer.close()
-        self._reader.close()
+        for reader in self._readers.values():
+            reader.close()
 
     @property
     def file_identity(self) -> str:
@@ -71,7 +76,16 @@ class KafkaLog:
         return self._writer.broker_time(topic)
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
-        return self._reader.read(topic, positions, limit, timeout)
+        return self._reader_of(topic).read(topic, positions, limit, timeout)
+
+    def _reader_of(self, topic: str) -> KafkaReader:
+        """Returns the reader for a topic's codec, which it looks up at the first call."""
+        if topic not in self._fetch_sizes:
+            self._fetch_sizes[topic] = fetch_size(self._topics.codec(topic))
+        size = self._fetch_sizes[topic]
+        if size not in self._readers:
+            self._readers[size] = open_reader(self._topics, self._settings, self._group, size)
+        return self._readers[size]
 
     def append(self, records: Iterable[Record]) -> None:
         self._writer.append(records)

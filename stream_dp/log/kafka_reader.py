@@ -39,9 +39,12 @@ _BULK = 1000  # messages per call: larger calls are slower because they leave th
 # that is freed while it is in the cache is reused for the next messages.
 _PACKED = 100
 _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # smaller calls while sizes are unknown or large
-# A fetch is bounded in compressed bytes, and a few bytes may expand to megabytes: so each fetch is
-# small. A batch that expands to more than _EXPANDED cannot be read; see `unreadable.py`.
-_FETCHED, _QUEUED, _EXPANDED = 16_384, 16_000_000, 64_000_000
+# A batch that expands to more than _EXPANDED cannot be read; see `unreadable.py`.
+_QUEUED, _EXPANDED = 16_000_000, 64_000_000
+SMALL_FETCH, _LARGE_FETCH = 16_384, 1 << 20
+# By the topic's codec, the most bytes that a compressed byte expands to. A byte of zstd expands to
+# 32,768 bytes. A topic without a codec of its own may hold batches of every codec.
+_EXPANSION = {"uncompressed": 1, "snappy": 22, "lz4": 255, "gzip": 1032}
 READING: dict[str, object] = {  # librdkafka's settings of a reader
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -51,9 +54,6 @@ READING: dict[str, object] = {  # librdkafka's settings of a reader
     "fetch.queue.backoff.ms": 20,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": _QUEUED // 1000,
-    "message.max.bytes": _FETCHED,
-    "fetch.message.max.bytes": _FETCHED,
-    "fetch.max.bytes": _FETCHED,
     "receive.message.max.bytes": _EXPANDED,
 }
 _TIME = itemgetter(1)  # of a message's timestamp and its kind
@@ -71,16 +71,39 @@ class Event(NamedTuple):
     reason: str
 
 
+def fetch_size(codec: str) -> int:
+    """Returns the most bytes of a fetch from a topic.
+
+    The broker bounds a fetch in compressed bytes, and the client expands all of its batches at
+    once. A fetch from a topic whose codec the broker enforces expands to at most _EXPANDED bytes;
+    only a single batch may be larger than a fetch. A fetch from any other topic is small.
+
+    codec: the topic's `compression.type`.
+    """
+    if (expansion := _EXPANSION.get(codec)) is None:
+        return SMALL_FETCH
+    return min(_LARGE_FETCH, _EXPANDED // expansion)
+
+
+def fetch_settings(size: int) -> dict[str, object]:
+    """Returns librdkafka's settings of a reader's fetches. size: the most bytes of a fetch."""
+    names = ("message.max.bytes", "fetch.message.max.bytes", "fetch.max.bytes")
+    return dict.fromkeys(names, size)
+
+
 class KafkaReader:
     """A consumer, assigned to the partitions of the last read until they have ended.
 
     topics: names and partitions of the log's topics.
     settings: librdkafka's connection settings.
     group: the consumer's group.id; no offset is ever committed to it.
+    fetched: the most bytes of a fetch.
     """
 
-    def __init__(self, topics: Topics, settings: Mapping[str, str], group: str) -> None:
-        reading = {**settings, **READING, "group.id": group}
+    def __init__(
+        self, topics: Topics, settings: Mapping[str, str], group: str, fetched: int = SMALL_FETCH
+    ) -> None:
+        reading = {**settings, **READING, **fetch_settings(fetched), "group.id": group}
         self._topics = topics
         self._consumer: Any = self._new_consumer(reading)
         self._unreadable = Unreadable(reading)

@@ -200,7 +200,25 @@ class Topics:
             )
         return problems
 
-    def _misconfigured(self, topic: str, copies: int) -> list[str]:
+    def codec(self, topic: str) -> str:
+        """Returns the codec that the broker enforces in a timed topic, to which strangers write.
+
+        Returns "producer" if every batch keeps the codec of its sender, if this user may not see
+        the topic's settings, and for all other topics.
+
+        Raises Missing or Unavailable.
+        """
+        if topic not in self._timed:
+            return "producer"
+        self.partitions(topic)
+        try:
+            return self._current_settings(topic).get("compression.type") or "producer"
+        except Unavailable:
+            raise
+        except LogError:
+            return "producer"
+
+    def _current_settings(self, topic: str) -> dict[str, str]:
         name = self.name(topic)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
@@ -208,7 +226,10 @@ class Topics:
             future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
             return {key: entry.value for key, entry in future.result(TIMEOUT).items()}
 
-        settings = self._settled(f"{name} cannot be checked", ask)
+        return self._settled(f"{name} cannot be checked", ask)
+
+    def _misconfigured(self, topic: str, copies: int) -> list[str]:
+        name, settings = self.name(topic), self._current_settings(topic)
         problems = []
         for key, expected in self.config(topic).items():
             current = settings.get(key)

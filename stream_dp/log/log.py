@@ -20,7 +20,7 @@ MAX_RECORD = 1_000_000
 SEALED: Headers = (("stream-dp-sealed", b"1"),)
 _SEAL_BYTES = 20_000
 # A read ends when its records take more than this many bytes in memory, whatever its `limit`.
-MAX_BATCH = 64_000_000
+MAX_BATCH = 16_000_000
 # The bytes of memory that a header takes besides its name and its value.
 HEADER_BYTES = 100
 NEVER = 2.0**40  # Unix seconds; later than the time of every record
