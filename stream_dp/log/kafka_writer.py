@@ -25,6 +25,7 @@ from .log import (
     Fenced,
     LogError,
     Record,
+    RecordColumns,
     Unavailable,
     UnknownCommit,
     payload_bytes,
@@ -61,10 +62,14 @@ class KafkaWriter:
         """Appends records, durable on return. Raises LogError; Unavailable if every failure may
         pass.
         """
-        checked = self.checked(records)
+        columns = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
+        checked = [] if columns else self.checked(records)
         with self._appending:
             producer = self._append_producer()
-            failed = self.produce(producer, checked)
+            if isinstance(records, RecordColumns) and columns:
+                failed = self._produce_columns(producer, records)
+            else:
+                failed = self.produce(producer, checked)
             unanswered = producer.flush(2 * TIMEOUT)
             if unanswered or failed:
                 self._producer = None
@@ -144,6 +149,25 @@ class KafkaWriter:
                         on_delivery=delivered,
                         **options,
                     )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        return failed
+
+    def _produce_columns(self, producer: Producer, records: RecordColumns) -> list[KafkaError]:
+        """Queues small records like `produce`, without an object for each."""
+        self._topics.partitions(records.topic)
+        failed: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        name, headers = self._topics.name(records.topic), list(records.headers)
+        for key, value in zip(records.keys, records.values, strict=True):
+            while True:
+                try:
+                    producer.produce(name, value, key, headers=headers, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)

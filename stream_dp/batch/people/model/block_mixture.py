@@ -10,11 +10,11 @@ layout; it sees noisy answers only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,9 @@ from ..measure.residual_counts import Columns
 Params = dict[str, NDArray[np.float32]]
 Array = jax.Array | NDArray[np.float32] | np.float32
 Arrays = dict[str, jax.Array]
-_Carry = tuple[Arrays, optax.OptState]
+_Table = TypeVar("_Table", jax.Array, NDArray[np.float32])
+_Joined = tuple[jax.Array, jax.Array]
+_Carry = tuple[_Joined, optax.OptState]
 _SPREAD = 0.1  # standard deviation of the first tilts
 _FORGET = 0.99  # Adam's second moment
 
@@ -59,10 +61,14 @@ class Layout:
         return len({self.block_of[c] for c in columns}) == 1
 
     @cached_property
+    def inner_pairs(self) -> tuple[Columns, ...]:
+        """The pairs within one block."""
+        return tuple(p for block in self.blocks for p in combinations(block, 2))
+
+    @cached_property
     def inner(self) -> tuple[Columns, ...]:
         """The pairs and triples within one block."""
-        pairs = (p for block in self.blocks for p in combinations(block, 2))
-        return (*pairs, *(t for t in self.triples if self.inside(t)))
+        return (*self.inner_pairs, *(t for t in self.triples if self.inside(t)))
 
     @cached_property
     def split(self) -> dict[Columns, tuple[Columns, int]]:
@@ -77,18 +83,37 @@ class Layout:
         return result
 
     @cached_property
-    def pairs(self) -> dict[Columns, int]:
-        """The pairs of `split`, by the position of their first cell among all cells."""
-        result, end = dict[Columns, int](), 0
-        for pair, _ in self.split.values():
-            if pair not in result:
-                result[pair] = end
-                end += self.sizes[pair[0]] * self.sizes[pair[1]]
+    def factors(self) -> list[tuple[int, Columns]]:
+        """The pairs of `split`, as a first column and its second ones, which share a product.
+
+        A pair within a block stands alone. One product of many columns is compiled much sooner
+        than many products.
+        """
+        pairs = dict.fromkeys(pair for pair, _ in self.split.values())
+        result, seconds = list[tuple[int, Columns]](), dict[int, Columns]()
+        for first, second in pairs:
+            if self.inside((first, second)):
+                result.append((first, (second,)))
+            else:
+                seconds[first] = (*seconds.get(first, ()), second)
+        return [*result, *seconds.items()]
+
+    @cached_property
+    def pairs(self) -> dict[Columns, NDArray[np.int64]]:
+        """The pairs of `split`, with the positions of their cells among all cells."""
+        result, end = dict[Columns, NDArray[np.int64]](), 0
+        for first, seconds in self.factors:
+            width, start = sum(self.sizes[c] for c in seconds), end
+            for second in seconds:
+                rows = np.arange(self.sizes[first])[:, None] * width
+                result[first, second] = (start + rows + np.arange(self.sizes[second])).reshape(-1)
+                start += self.sizes[second]
+            end += self.sizes[first] * width
         return result
 
     @property
     def pair_cells(self) -> int:
-        return sum(self.sizes[a] * self.sizes[b] for a, b in self.pairs)
+        return sum(map(len, self.pairs.values()))
 
 
 class Goal(NamedTuple):
@@ -128,35 +153,54 @@ def starting_params(layout: Layout, one_ways: tuple[NDArray[np.float64], ...], s
     return params
 
 
-def row_blocks(layout: Layout, params: Mapping[str, Array]) -> list[jax.Array]:
-    """By block, each row's distribution: (K, values of its columns...)."""
+def _block_logits(layout: Layout, block: Columns, params: Mapping[str, Any]) -> Any:
+    """A block's logits: (K, values of its columns...), as arrays of JAX or of NumPy."""
+    width, logits = len(block), 0.0
+    for axis, c in enumerate(block):
+        table_shape = [layout.rows] + [1] * width
+        table_shape[axis + 1] = layout.sizes[c]
+        logits = logits + params[f"tilt {c}"].reshape(table_shape)
+    for (i, a), (j, b) in combinations(enumerate(block), 2):
+        table_shape = [1] * (width + 1)
+        table_shape[i + 1], table_shape[j + 1] = layout.sizes[a], layout.sizes[b]
+        logits = logits + params[name_of((a, b))].reshape(table_shape)
+    return logits
+
+
+def row_blocks(layout: Layout, params: Params) -> list[NDArray[np.float32]]:
+    """By block, each row's distribution: (K, values of its columns...).
+
+    NumPy is faster here: JAX would compile every operation for every shape of a block.
+    """
     result = []
     for block in layout.blocks:
-        width = len(block)
-        shape = (layout.rows, *(layout.sizes[c] for c in block))
-        logits = jnp.zeros(shape, jnp.float32)
-        for axis, c in enumerate(block):
-            table_shape = [layout.rows] + [1] * width
-            table_shape[axis + 1] = layout.sizes[c]
-            logits += params[f"tilt {c}"].reshape(table_shape)
-        for (i, a), (j, b) in combinations(enumerate(block), 2):
-            table_shape = [1] * (width + 1)
-            table_shape[i + 1], table_shape[j + 1] = layout.sizes[a], layout.sizes[b]
-            logits += params[name_of((a, b))].reshape(table_shape)
-        flat = jax.nn.softmax(logits.reshape(layout.rows, -1), axis=1)
-        result.append(flat.reshape(shape))
+        logits = _block_logits(layout, block, params)
+        axes = tuple(range(1, logits.ndim))
+        weights = np.exp(logits - logits.max(axis=axes, keepdims=True))
+        result.append(weights / weights.sum(axis=axes, keepdims=True))
     return result
 
 
-def _reduced(layout: Layout, blocks: list[jax.Array], columns: Columns) -> jax.Array:
+def _traced_blocks(layout: Layout, params: Arrays) -> list[jax.Array]:
+    """See `row_blocks`."""
+    result = []
+    for block in layout.blocks:
+        logits = _block_logits(layout, block, params)
+        flat = jax.nn.softmax(logits.reshape(layout.rows, -1), axis=1)
+        result.append(flat.reshape(logits.shape))
+    return result
+
+
+def _reduced(layout: Layout, blocks: Sequence[_Table], columns: Columns) -> _Table:
     """(K, values...) of columns of one block."""
     number = layout.block_of[columns[0]]
     summed = [i + 1 for i, c in enumerate(layout.blocks[number]) if c not in columns]
-    return blocks[number].sum(axis=tuple(summed))
+    reduced: _Table = blocks[number].sum(axis=tuple(summed))
+    return reduced
 
 
 def pair_shares(
-    layout: Layout, params: Mapping[str, Array], pairs: Iterable[Columns]
+    layout: Layout, params: Params, pairs: Iterable[Columns]
 ) -> dict[Columns, NDArray[np.float64]]:
     """The shares of pairs of columns."""
     blocks = row_blocks(layout, params)
@@ -173,42 +217,69 @@ def pair_shares(
 
 
 def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
-    blocks = row_blocks(layout, params)
+    blocks = _traced_blocks(layout, params)
     columns = range(len(layout.sizes))
     singles = [_reduced(layout, blocks, (c,)) for c in columns]
     ones = jnp.concatenate(singles, axis=1)
     loss = (goal.ones_weight * jnp.square(ones.mean(0) - goal.ones)).sum()
     gram = ones.T @ ones / layout.rows
     loss += (goal.outer_weight * jnp.square(gram - goal.outer)).sum()
+    means = [block.mean(0, keepdims=True) for block in blocks]
     for inner in layout.inner:
-        error = _reduced(layout, blocks, inner).mean(0) - goal.inner[name_of(inner)]
+        error = _reduced(layout, means, inner)[0] - goal.inner[name_of(inner)]
         loss += (goal.inner_weight[name_of(inner)] * jnp.square(error)).sum()
-    if layout.pairs:
+    if layout.factors:
         cells = []
-        for a, b in layout.pairs:
-            if layout.inside((a, b)):
-                joint = _reduced(layout, blocks, (a, b))
+        for first, seconds in layout.factors:
+            if layout.inside((first, *seconds)):
+                joint = _reduced(layout, blocks, (first, *seconds))
             else:
-                joint = singles[a][:, :, None] * singles[b][:, None, :]
+                others = jnp.concatenate([singles[second] for second in seconds], axis=1)
+                joint = singles[first][:, :, None] * others[:, None, :]
             cells.append(joint.reshape(layout.rows, -1))
         shares = jnp.concatenate(cells, axis=1).T @ ones / layout.rows
         loss += (goal.product_weight * jnp.square(shares - goal.product)).sum()
     return loss
 
 
+def _joined(layout: Layout, params: Arrays) -> _Joined:
+    """Tilts of all columns side by side, and all tables of pairs in one vector.
+
+    Two arrays are updated and compiled sooner than one for each column and pair.
+    """
+    tilts = [params[f"tilt {c}"] for c in range(len(layout.sizes))]
+    tables = [params[name_of(pair)].reshape(-1) for pair in layout.inner_pairs]
+    return jnp.concatenate(tilts, axis=1), jnp.concatenate([jnp.zeros(0, jnp.float32), *tables])
+
+
+def _divided(layout: Layout, joined: _Joined) -> Arrays:
+    """The inverse of `_joined`."""
+    tilts, tables = joined
+    columns = jnp.split(tilts, layout.offsets[1:-1], axis=1)
+    result = {f"tilt {c}": column for c, column in enumerate(columns)}
+    shapes = [(layout.sizes[a], layout.sizes[b]) for a, b in layout.inner_pairs]
+    ends = np.cumsum([a * b for a, b in shapes])[:-1].tolist()
+    for pair, shape, table in zip(
+        layout.inner_pairs, shapes, jnp.split(tables, ends), strict=False
+    ):
+        result[name_of(pair)] = table.reshape(shape)
+    return result
+
+
 @partial(jax.jit, static_argnums=0)
-def fitted(
-    layout: Layout, params: Arrays, goal: Goal, steps: jax.Array, rate: jax.Array
-) -> tuple[Arrays, jax.Array]:
-    """The parameters after `steps` updates, whose size falls to 0 at the end, and their loss."""
+def fitted(layout: Layout, params: Arrays, goal: Goal, steps: jax.Array, rate: jax.Array) -> Arrays:
+    """The parameters after `steps` updates, whose size falls to 0 at the end."""
     transform = optax.scale_by_adam(b2=_FORGET, eps=1e-12)
+
+    def loss(joined: _Joined) -> jax.Array:
+        return _loss(layout, _divided(layout, joined), goal)
 
     def update(step: jax.Array, carry: _Carry) -> _Carry:
         values, moments = carry
-        gradient = jax.grad(lambda p: _loss(layout, p, goal))(values)
-        along, moments = transform.update(gradient, moments)
+        along, moments = transform.update(jax.grad(loss)(values), moments)
         step_size = rate * jnp.minimum(1.0, 2.0 * (1 - step / steps))
         return jax.tree.map(lambda p, d: p - step_size * d, values, along), moments
 
-    end, _ = jax.lax.fori_loop(0, steps, update, (params, transform.init(params)))
-    return end, _loss(layout, end, goal)
+    start = _joined(layout, params)
+    end, _ = jax.lax.fori_loop(0, steps, update, (start, transform.init(start)))
+    return _divided(layout, end)

@@ -52,8 +52,7 @@ def mixture_goal(layout: Layout, targets: Targets) -> Goal:
     for columns, (pair, single) in layout.split.items():
         order = [columns.index(c) for c in (*pair, single)]
         shares = np.transpose(triple_shares(targets, columns), order)
-        first = layout.pairs[pair]
-        rows = slice(first, first + shares.shape[0] * shares.shape[1])
+        rows = layout.pairs[pair]
         product[rows, cells(single)] = shares.reshape(-1, shares.shape[2])
         product_weight[rows, cells(single)] = weight(columns)
     return Goal(

@@ -60,7 +60,7 @@ class BlockMixture:
         layout = mixture_layout(targets, self.known)
         start = starting_params(layout, targets.one_ways, self.seed)
         goal = mixture_goal(layout, targets)
-        end, _ = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
+        end = fitted(layout, start, goal, steps=np.int32(_STEPS), rate=np.float32(_RATE))
         params = {name: np.asarray(values) for name, values in end.items()}
         error = misfit(layout, params, targets)
         return replace(self, people=targets.people, layout=layout, params=params), error
