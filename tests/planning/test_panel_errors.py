@@ -60,7 +60,7 @@ def test_they_are_near_what_an_evaluation_measures_on_people_of_the_prior(name):
     absent = 2 if name == "come and go" else None
     people = 10_000 if name in ("closed", "late") else PEOPLE * 4 // 5 if absent else PEOPLE
     truth = prior_people(2 + (absent is not None), people, PERIODS, absent=absent, late=True)
-    measured = evaluate_panels(declared, {"x": truth}, 60, seed=11, jobs=1, progress=False)
+    measured = evaluate_panels(declared, {"x": truth}, 24, seed=11, jobs=1, progress=False)
     ratios = []
     for release in measured.releases:
         for line in release.lines:
