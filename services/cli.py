@@ -75,6 +75,7 @@ COMMANDS = {
     "releases": "list all releases",
     "export": "write a synthetic panel, or the tables of groups",
     "estimate": "answer a query, with its standard error",
+    "regress": "fit a regression about the people of a table, with its standard errors",
     "estimates": "write all answers of all releases as one table",
     "page": "write one HTML file about a public log, which opens offline",
     "monitor": "serve a public log as web pages and a JSON API; stops on SIGTERM",

@@ -21,6 +21,7 @@ from stream_dp.answers.from_releases import published_tables, tables_by_period
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.panel_answer import panel_events
 from stream_dp.answers.panel_counts import PanelCounts, PanelTally
+from stream_dp.answers.tables.regression import Regression
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.answers.weighted import answered_by_cells, is_weighted
 from stream_dp.errors import UserError
@@ -374,6 +375,29 @@ class PublicLog:
         if query.release != since.release or is_weighted(query) or is_weighted(since):
             return self.answers([query, since], count=count).difference(0, 1)
         return self._answering(query.release).change(query, since, count=count)
+
+    def regress(
+        self,
+        name: str,
+        formula: str,
+        period: str | None = None,
+        *,
+        logistic: bool = False,
+        sampling: bool = False,
+    ) -> Regression:
+        """A regression about the people of a table, from its noisy measurements.
+
+        name: of the release
+        formula: the model in words, such as `income ~ age + sex`
+        period: the last one by default
+        logistic: whether the model is logistic, not linear
+        sampling: whether people are a simple random sample. A declared design counts in any case
+
+        Raises UserError if the measurements do not determine the model.
+        """
+        return self._answering(name).regress(
+            name, formula, period, logistic=logistic, sampling=sampling
+        )
 
     def queries(self, name: str) -> list[str]:
         """Examples of queries to a release; to a data set only after the first publication."""

@@ -28,6 +28,8 @@ from .query import TotalQuery, query_words
 from .size_answers import EXAMPLES
 from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
+from .tables.regression import Regression
+from .tables.regression_fit import regress
 from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables, Weights
 from .tidy_rows import panel_answers
@@ -64,6 +66,12 @@ class Answering(ABC):
     @abstractmethod
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         """The answers to several queries, with the covariance of their errors."""
+
+    def regress(
+        self, name: str, formula: str, period: str | None, *, logistic: bool, sampling: bool
+    ) -> Regression:
+        """A regression model of the people of a table."""
+        raise UserError(f"release '{name}': a regression needs a table of people")
 
     def table(self, name: str) -> pa.Table | None:
         """All answers of a release in rows (`tidy_rows.py`), or None for a family without rows."""
@@ -216,6 +224,12 @@ class TableAnswers(Answering):
 
         pairs = [(self.published(query.release, query.period), query.query) for query in queries]
         return joined(pairs, lambda pair: id(pair[0]), of_one_table)
+
+    def regress(
+        self, name: str, formula: str, period: str | None, *, logistic: bool, sampling: bool
+    ) -> Regression:
+        published = self.published(name, period)
+        return regress(published, formula, logistic=logistic, sampling=sampling)
 
     def table(self, name: str) -> pa.Table:
         periods = self._log.periods_of(name)

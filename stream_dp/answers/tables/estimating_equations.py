@@ -1,0 +1,262 @@
+"""Estimating equations of regression models, linear in the noisy measurements of a table.
+
+For coefficients b, let x be a person's row of the design, y the outcome and m the mean of the
+model: x'b, or 1 / (1 + exp(-x'b)) of a logistic model. The equations of the model are
+    g(b) = sum over people of x (y - m(x'b)) = 0.
+Of a linear model they need the sums of products of two terms. Of a logistic model they need the
+sums of x y, and those of functions of all covariates at once. For fixed b, each is a sum over cells
+of marginals, so its estimate is unbiased and linear in the measurements. g(b) - E g(b) therefore
+has exactly the covariance V(b) = W(b) D W(b)' for the weights W(b) and the variances D of the
+measurements, and is normal as far as their noise is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from .joint_sums import JointSums, JointTable
+from .model_formula import Term
+from .table_facts import Floats, PublishedTables
+
+MOST_STEPS = 50  # of Newton's method
+_SMALLEST = 1e-10  # of a step, relative to the coefficients
+
+
+Line = Callable[[float], tuple[float, float]]
+
+
+class NoSolution(Exception):
+    """Raised if noisy equations have no solution."""
+
+
+class EstimatingEquations(ABC):
+    """The equations of a model.
+
+    coefficients: their number, p
+    """
+
+    coefficients: int
+
+    @abstractmethod
+    def scores(self, b: Floats) -> Floats:
+        """g(b), (p,)"""
+
+    @abstractmethod
+    def covariance(self, b: Floats) -> Floats:
+        """V(b), (p, p)"""
+
+    @abstractmethod
+    def slopes(self, b: Floats) -> Floats:
+        """The derivative of -g(b), (p, p): symmetric."""
+
+    @abstractmethod
+    def solution(self) -> Floats:
+        """The coefficients b with g(b) = 0. Raises NoSolution."""
+
+    @abstractmethod
+    def along(self, b: Floats, d: Floats) -> Line:
+        """The function of t that gives d'g(b + t d) and its variance."""
+
+
+class LinearEquations(EstimatingEquations):
+    """The equations of least squares. Raises NotMeasured.
+
+    outcome, terms: of the model
+    present: 1 for people who count; without functions, everybody
+    """
+
+    def __init__(
+        self, outcome: Term, terms: Sequence[Term], present: Term, published: PublishedTables
+    ) -> None:
+        self.coefficients = len(terms)
+        both = (*terms, outcome)
+        pairs = [(i, j) for i in range(len(both)) for j in range(i + 1)]
+        sums = ProductSums([both[i].times(both[j]).times(present) for i, j in pairs], published)
+        self._sums, noise = sums.values, sums.in_noise
+        self._noise = np.asarray((noise @ noise.T).todense())
+        self._numbers = np.zeros((len(both), len(both)), np.int64)
+        for number, (i, j) in enumerate(pairs):
+            self._numbers[i, j] = self._numbers[j, i] = number
+
+    @property
+    def _products(self) -> Floats:
+        products: Floats = self._sums[self._numbers]
+        return products
+
+    def scores(self, b: Floats) -> Floats:
+        scores: Floats = self._products[:-1] @ np.append(-b, 1.0)
+        return scores
+
+    def slopes(self, b: Floats) -> Floats:
+        return self._products[:-1, :-1]
+
+    def covariance(self, b: Floats) -> Floats:
+        weights = self._weights(b, np.eye(self.coefficients))
+        covariance: Floats = weights @ self._noise @ weights.T
+        return covariance
+
+    def along(self, b: Floats, d: Floats) -> Line:
+        zero, one = self._weights(b, d[None, :])[0], self._weights(b + d, d[None, :])[0]
+        slope = one - zero
+        value, change = float(zero @ self._sums), float(slope @ self._sums)
+        noise = self._noise @ np.stack([zero, slope], axis=1)
+        constant, linear, square = zero @ noise[:, 0], slope @ noise[:, 0], slope @ noise[:, 1]
+
+        def line(t: float) -> tuple[float, float]:
+            return value + t * change, float(constant + 2 * t * linear + t * t * square)
+
+        return line
+
+    def _weights(self, b: Floats, directions: Floats) -> Floats:
+        """The weights of the sums of products in directions @ g(b), (directions, sums)."""
+        factors = np.append(-b, 1.0)
+        weights = np.zeros((len(directions), self._sums.size))
+        for row, direction in enumerate(directions):
+            np.add.at(weights[row], self._numbers[:-1], np.outer(direction, factors))
+        return weights
+
+    def solution(self) -> Floats:
+        try:
+            solution: Floats = inverse_of(self.slopes(np.zeros(0))) @ self._products[:-1, -1]
+        except np.linalg.LinAlgError:
+            raise NoSolution from None
+        return solution
+
+
+class LogisticEquations(EstimatingEquations):
+    """The equations of maximum likelihood of a logistic model. Raises NotMeasured.
+
+    covariates: the columns that the terms or `present` name, in the table's order
+    """
+
+    def __init__(
+        self,
+        outcome: Term,
+        terms: Sequence[Term],
+        present: Term,
+        covariates: Sequence[str],
+        published: PublishedTables,
+    ) -> None:
+        self.coefficients = len(terms)
+        self._published, self._joint = published, JointTable(tuple(covariates), published)
+        events = [term.times(outcome).times(present) for term in terms]
+        self._events = ProductSums(events, published)
+        self._design = np.stack([self._on_cells(term) for term in terms])
+        self._present = self._on_cells(present)
+
+    def _on_cells(self, term: Term) -> Floats:
+        """A term on the cells of the covariates."""
+        values = np.ones(self._joint.shape)
+        for name, function in term.functions.items():
+            axis = self._joint.columns.index(name)
+            values *= function.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+        return values.reshape(-1)
+
+    def _shares(self, b: Floats) -> Floats:
+        """The mean of the model on the cells."""
+        shares: Floats = self._present / (1 + np.exp(-np.clip(b @ self._design, -500, 500)))
+        return shares
+
+    def _of_cells(self, functions: Floats) -> JointSums:
+        return self._joint.sums(functions.reshape(len(functions), *self._joint.shape))
+
+    def scores(self, b: Floats) -> Floats:
+        expected = self._of_cells(self._design * self._shares(b)).values(self._published)
+        scores: Floats = self._events.values - expected
+        return scores
+
+    def covariance(self, b: Floats) -> Floats:
+        expected = self._of_cells(self._design * self._shares(b)).in_noise(self._published)
+        noise = self._events.in_noise - expected
+        return np.asarray((noise @ noise.T).todense())
+
+    def along(self, b: Floats, d: Floats) -> Line:
+        value, product = float(d @ self._events.values), d @ self._design
+        noise = csr_array(d[None, :]) @ self._events.in_noise
+
+        def line(t: float) -> tuple[float, float]:
+            expected = self._of_cells((product * self._shares(b + t * d))[None, :])
+            left = noise - expected.in_noise(self._published)
+            at = value - float(expected.values(self._published)[0])
+            return at, float(left.power(2).sum())
+
+        return line
+
+    def slopes(self, b: Floats) -> Floats:
+        shares, p = self._shares(b), self.coefficients
+        weighted = self._design * (shares * (1 - shares))
+        i, j = np.triu_indices(p)
+        sums = self._of_cells(weighted[i] * self._design[j]).values(self._published)
+        slopes = np.zeros((p, p))
+        slopes[i, j] = slopes[j, i] = sums
+        return slopes
+
+    def solution(self) -> Floats:
+        b = np.zeros(self.coefficients)
+        for _ in range(MOST_STEPS):
+            scores = self.scores(b)
+            try:
+                step = inverse_of(self.slopes(b)) @ scores
+            except np.linalg.LinAlgError:
+                raise NoSolution from None
+            shorter = 1.0
+            while shorter > 1e-3 and self._likelihood(b + shorter * step) < self._likelihood(b):
+                shorter /= 2
+            b = b + shorter * step
+            if np.abs(step).max() <= _SMALLEST * (1 + np.abs(b).max()):
+                return b
+        raise NoSolution
+
+    def _likelihood(self, b: Floats) -> float:
+        """The noisy logarithm of the likelihood: its derivative is g(b)."""
+        logits = np.clip(b @ self._design, -500, 500)
+        denominators = self._of_cells((self._present * np.logaddexp(0, logits))[None, :])
+        return float(b @ self._events.values - denominators.values(self._published)[0])
+
+
+class ProductSums:
+    """The sums over people of products of functions of single columns. Raises NotMeasured.
+
+    values: (products,)
+    in_noise: (products, measurements) the weights in units of the noise
+    """
+
+    def __init__(self, products: Sequence[Term], published: PublishedTables) -> None:
+        order = {name: place for place, name in enumerate(published.names["people"])}
+        by_columns: dict[tuple[str, ...], list[int]] = {}
+        for number, term in enumerate(products):
+            columns = tuple(sorted(term.functions, key=order.__getitem__))
+            by_columns.setdefault(columns, []).append(number)
+        values, noise, numbers = [], [], list[int]()
+        for columns, own in by_columns.items():
+            functions = np.stack([_outer(products[number], columns) for number in own])
+            sums = JointTable(columns, published).sums(functions)
+            values.append(sums.values(published))
+            noise.append(sums.in_noise(published))
+            numbers += own
+        back = np.argsort(numbers)
+        self.values: Floats = np.concatenate(values)[back]
+        self.in_noise = csr_array(csr_array(vstack(noise, format="csr"))[back])
+
+
+def _outer(term: Term, columns: Sequence[str]) -> Floats:
+    """The function of a term on the cells of columns."""
+    values = np.ones(())
+    for name in columns:
+        values = np.multiply.outer(values, term.functions[name])
+    return values
+
+
+def inverse_of(matrix: Floats) -> Floats:
+    """The inverse of a positive definite matrix. Raises LinAlgError for another matrix."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0))
+    if not (scale > 0).all():
+        raise np.linalg.LinAlgError
+    scaled = matrix / np.outer(scale, scale)
+    np.linalg.cholesky(scaled)
+    inverse: Floats = np.linalg.inv(scaled) / np.outer(scale, scale)
+    return inverse

@@ -1,0 +1,157 @@
+"""Sums over people of functions of several columns, with the weights of the measurements in each.
+
+The sum over people of f(x_A), a function of their values in columns A, is the sum over cells of
+f times the marginal of A. By residuals (`residual_weights.py`) it is the sum, over the subsets B of
+A, of v_B times the mean of f over the other columns' values, over prod_B n_i. The weights are
+projected to tables that sum to 0 along every column, as v_B does. So a subset for which they are 0
+need not be measured. Other strategies of measurement answer cell by cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from stream_dp.study.families import Measured
+
+from .conjunction import Conjunction
+from .residual_weights import people_count, people_weights, rows_of_cells
+from .table_answer import answering
+from .table_facts import Floats, Ints, PublishedTables, Weights
+
+MOST_CELLS = 1 << 16  # of columns together, for residuals
+MOST_SINGLE_CELLS = 2_000  # where each cell has an answer of its own
+_NOTHING = 1e-12  # of a weight, relative to the largest
+
+
+class NotMeasured(Exception):
+    """Raised for a sum that the measurements do not determine.
+
+    columns: the columns that were not measured together.
+    cells: their cells, if these are too many; 0 otherwise.
+    """
+
+    def __init__(self, columns: Sequence[str], cells: int = 0) -> None:
+        super().__init__(", ".join(columns))
+        self.columns, self.cells = tuple(columns), cells
+
+
+@dataclass(frozen=True, eq=False)
+class JointSums:
+    """Unbiased sums: weights @ the measurements + constants.
+
+    weights: (sums, measurements)
+    constants: (sums,)
+    """
+
+    weights: csr_array
+    constants: Floats
+
+    def values(self, published: PublishedTables) -> Floats:
+        values: Floats = self.weights @ published.values + self.constants
+        return values
+
+    def in_noise(self, published: PublishedTables) -> csr_array:
+        """(sums, measurements) the weights in units of the noise: errors times its transpose."""
+        return csr_array(self.weights * np.sqrt(published.variances)[None, :])
+
+
+@dataclass(frozen=True, eq=False)
+class JointTable:
+    """Columns of a table, with what was measured of them together.
+
+    columns: in the table's order.
+    """
+
+    columns: tuple[str, ...]
+    published: PublishedTables
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        values = self.published.columns["people"]
+        return tuple(len(values[name]) for name in self.columns)
+
+    def sums(self, functions: Floats) -> JointSums:
+        """The sums of functions of the columns. Raises NotMeasured.
+
+        functions: (sums, values of the first column, values of the second, ...).
+        """
+        residuals = self.published.declared.synthesizer.measured is Measured.RESIDUALS
+        if (cells := prod(self.shape)) > (MOST_CELLS if residuals else MOST_SINGLE_CELLS):
+            raise NotMeasured(self.columns, cells)
+        return self._of_residuals(functions) if residuals else self._of_cells(functions)
+
+    def _of_residuals(self, functions: Floats) -> JointSums:
+        sums, largest = len(functions), float(np.abs(functions).max(initial=0.0))
+        rows, weights, constants = [np.zeros(0, np.int64)], [np.zeros((sums, 0))], np.zeros(sums)
+        for subset in self._subsets:
+            others = tuple(1 + c for c in range(len(self.columns)) if c not in subset)
+            entries = functions.mean(others)
+            for axis in range(1, entries.ndim):
+                entries = entries - entries.mean(axis, keepdims=True)
+            if np.abs(entries).max(initial=0.0) <= _NOTHING * largest:
+                continue
+            entries = entries.reshape(sums, -1) / prod(entries.shape[1:])
+            repeated = self._measured[subset]
+            if not repeated and subset:
+                raise NotMeasured([self.columns[c] for c in subset])
+            if not repeated:
+                constants = entries[:, 0] * people_count(self.published)
+            precisions = [1 / self.published.variances[one[0]] for one in repeated]
+            for one, precision in zip(repeated, precisions, strict=True):
+                rows.append(one)
+                weights.append(entries * (precision / sum(precisions)))
+        positions, entries = np.concatenate(rows), np.hstack(weights)
+        where = (np.repeat(np.arange(sums), positions.size), np.tile(positions, sums))
+        shape = (sums, self.published.values.size)
+        return JointSums(csr_array((entries.reshape(-1), where), shape=shape), constants)
+
+    @property
+    def _subsets(self) -> Iterator[tuple[int, ...]]:
+        places = range(len(self.columns))
+        return (a for count in range(len(places) + 1) for a in combinations(places, count))
+
+    @cached_property
+    def _measured(self) -> dict[tuple[int, ...], list[Ints]]:
+        """By subset of the columns, the rows of every measurement of its residual."""
+        result = {}
+        for subset in self._subsets:
+            names = [self.columns[c] for c in subset]
+            values = [self.published.residual_columns[name] for name in names]
+            result[subset] = rows_of_cells(names, values, self.published)
+        return result
+
+    def _of_cells(self, functions: Floats) -> JointSums:
+        weights, constants = self._cells
+        flat = functions.reshape(len(functions), -1)
+        return JointSums(csr_array(csr_array(flat) @ weights), flat @ constants)
+
+    @cached_property
+    def _cells(self) -> tuple[csr_array, Floats]:
+        """(cells, measurements) the weights of the count in every cell, and the constants."""
+        answers = list[Weights]()
+        for codes in product(*map(range, self.shape)):
+            answer = _cell(dict(zip(self.columns, codes, strict=True)), self.published)
+            if answer is None:
+                raise NotMeasured(self.columns)
+            answers.append(answer)
+        rows = np.repeat(np.arange(len(answers)), [answer.rows.size for answer in answers])
+        entries = np.concatenate([answer.weights for answer in answers])
+        where = (rows, np.concatenate([answer.rows for answer in answers]))
+        shape = (len(answers), self.published.values.size)
+        constants = np.array([answer.constant for answer in answers])
+        return csr_array((entries, where), shape=shape), constants
+
+
+def _cell(codes: dict[str, int], published: PublishedTables) -> Weights | None:
+    """The count of people with these values."""
+    if not codes and "groups" not in published.tables:
+        return people_weights(published)
+    query = Conjunction("", "people", {"people": {n: (code,) for n, code in codes.items()}})
+    return answering(published).weights(query, published)

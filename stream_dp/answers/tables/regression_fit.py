@@ -1,0 +1,272 @@
+"""Regressions about the people of a published table, from its noisy measurements.
+
+The estimate solves the model's equations g(b) = 0 (`estimating_equations.py`). Let A be the
+derivative of -g at the estimate, and V(b) the covariance of g(b). To the first order the covariance
+of the estimate is A^-1 V A^-1.
+
+Intervals are those of Fieller (1954), for one coefficient among several. Let d be 1 for
+coefficient j, and let the others follow it so that A d is 0 except in j. For fixed coefficients
+d'g is linear in the measurements. The interval of coefficient j has every b_j + t with
+    (d'g(b + t d))^2  <=  z^2 d'V(b + t d) d.
+Of a linear model this is a quadratic inequality. If the noise may hide that a term varies beside
+the others, the interval is unbounded, and the model is refused. If people are a sample, V has in
+addition the design's factor times the sum of squared residuals times x x' of the synthetic people.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq
+
+from stream_dp.errors import UserError
+from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.survey_design import Sampling
+
+from ..answer import QUANTILE, Interval, Sampled
+from .estimating_equations import (
+    EstimatingEquations,
+    Line,
+    LinearEquations,
+    LogisticEquations,
+    NoSolution,
+    inverse_of,
+)
+from .joint_sums import JointTable, NotMeasured
+from .model_formula import ModelFormula, Term, parse_formula
+from .regression import Coefficient, Regression
+from .synthetic_fit import SyntheticFit, synthetic_fit
+from .table_facts import Floats, PublishedTables
+
+SIMPLE_SAMPLE = Sampling(design_effect=Fraction(1))
+FEW = 3.0  # standard errors: as many people who are absent in a column may be none
+_DOUBLINGS = 24  # of an interval, within which it ends
+_PRECISION = 1e-6  # of an end, in standard errors
+
+
+def regress(
+    published: PublishedTables, text: str, *, logistic: bool = False, sampling: bool = False
+) -> Regression:
+    """Fits a model in words (`model_formula.py`).
+
+    logistic: whether the model is logistic, not linear.
+    sampling: whether people are a simple random sample. A declared design counts in any case.
+
+    Raises UserError where the measurements do not determine the model.
+    """
+    model = parse_formula(text, published, logistic=logistic)
+    design = published.study.sampling or (SIMPLE_SAMPLE if sampling else None)
+    try:
+        answered = _answered(model, published)
+        people = JointTable(answered.left_out, published).sums(answered.everybody)
+        fit = _Fit.of(answered, published, design, float(people.values(published)[0]), logistic)
+    except NotMeasured as missing:
+        raise UserError(f"model '{model.text}': {_reason(missing)}") from None
+    except NoSolution:
+        raise UserError(
+            f"model '{model.text}': the noise is too large for this model; take fewer terms"
+        ) from None
+    coefficients = tuple(fit.coefficient(j) for j in range(len(model.terms)))
+    return Regression(
+        release=published.declared.name,
+        period=published.period,
+        formula=model.text,
+        model="logistic" if logistic else "linear",
+        people=fit.people,
+        coefficients=coefficients,
+        covariance=fit.covariance,
+        notes=answered.notes,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """A model of the people with an answer to its columns.
+
+    model: its functions have a value for the few people who are absent in a column.
+    present: 1 for people who are absent in none of `left_out`.
+    notes: about absent people and bins.
+    """
+
+    model: ModelFormula
+    present: Term
+    notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The columns whose absent people are left out."""
+        return tuple(self.present.functions)
+
+    @property
+    def everybody(self) -> Floats:
+        """(1, values of each such column) 1 for people who count."""
+        values = np.ones(1)
+        for function in self.present.functions.values():
+            values = np.multiply.outer(values, function)
+        return values
+
+
+def _answered(model: ModelFormula, published: PublishedTables) -> _Answered:
+    """The model of people who are present. Raises NotMeasured."""
+    shares, present = dict[str, Floats](), dict[str, Floats]()
+    for name in model.columns:
+        values = [str(value) for value in published.columns["people"][name]]
+        if ABSENT not in values:
+            continue
+        answered = np.array([value != ABSENT for value in values], np.float64)
+        counts = JointTable((name,), published).sums(np.eye(answered.size))
+        numbers, noise = counts.values(published), counts.in_noise(published)
+        error = math.sqrt(float(np.square((1 - answered) @ noise).sum()))
+        if (1 - answered) @ numbers < FEW * error + 0.5:
+            likely = np.maximum(numbers, 1e-9) * answered
+            shares[name] = likely / likely.sum()
+        else:
+            present[name] = answered
+
+    def filled(term: Term) -> Term:
+        """The term with the mean of each function for the few absent people."""
+        functions = {
+            name: np.where(shares[name] > 0, values, values @ shares[name])
+            if name in shares
+            else values
+            for name, values in term.functions.items()
+        }
+        return replace(term, functions=functions)
+
+    notes = list[str]()
+    if present:
+        notes.append(f"people without an answer to {', '.join(present)} are left out")
+    if shares:
+        notes.append(f"few or no people have no answer to {', '.join(shares)}: they have the mean")
+    if model.binned:
+        notes.append(f"numbers count as the mean of their bin: {', '.join(model.binned)}")
+    terms = tuple(filled(term) for term in model.terms)
+    complete = replace(model, outcome=filled(model.outcome), terms=terms)
+    return _Answered(complete, Term("", present), tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A solution of the equations.
+
+    text: the model in words, for errors.
+    labels: of the terms.
+    people: their number.
+    estimate, inverse, covariance: b, A^-1 and A^-1 V A^-1.
+    rows: what the synthetic people say.
+    design: of the sample; None if people are none.
+    """
+
+    model: ModelFormula
+    equations: EstimatingEquations
+    people: float
+    estimate: Floats
+    inverse: Floats
+    rows: SyntheticFit
+    design: Sampling | None
+
+    @staticmethod
+    def of(
+        answered: _Answered,
+        published: PublishedTables,
+        design: Sampling | None,
+        people: float,
+        logistic: bool,
+    ) -> _Fit:
+        """Solves the equations. Raises NotMeasured, NoSolution."""
+        model, present = answered.model, answered.present
+        equations: EstimatingEquations
+        if logistic:
+            named = {*model.covariates, *present.functions}
+            covariates = [name for name in published.names["people"] if name in named]
+            equations = LogisticEquations(
+                model.outcome, model.terms, present, covariates, published
+            )
+        else:
+            equations = LinearEquations(model.outcome, model.terms, present, published)
+        estimate = equations.solution()
+        try:
+            inverse = inverse_of(equations.slopes(estimate))
+        except np.linalg.LinAlgError:
+            raise NoSolution from None
+        rows = synthetic_fit(model, present, published, estimate, logistic=logistic)
+        return _Fit(model, equations, people, estimate, inverse, rows, design)
+
+    @property
+    def covariance(self) -> Floats:
+        covariance: Floats = self.inverse @ self.equations.covariance(self.estimate) @ self.inverse
+        return covariance
+
+    @property
+    def spread(self) -> Floats:
+        """The covariance of g by sampling people."""
+        if self.design is None:
+            return np.zeros_like(self.inverse)
+        factor = self.design.factor * max(self.people, 0.0) / max(self.rows.people, 1.0)
+        return factor * self.rows.spread
+
+    def coefficient(self, j: int) -> Coefficient:
+        """Raises UserError if its interval is unbounded."""
+        d, width = self.inverse[:, j] / self.inverse[j, j], float(self.inverse[j, j])
+        line, label = self.equations.along(self.estimate, d), self.model.terms[j].label
+        _, variance = line(0.0)
+        ends = _ends(line, width * math.sqrt(variance))
+        if ends is None:
+            raise UserError(
+                f"model '{self.model.text}': the noise may hide how '{label}' varies beside the"
+                " other terms; leave a term out"
+            )
+        estimate = float(self.estimate[j])
+        sampled = None
+        if self.design is not None:
+            spread = float(d @ self.spread @ d)
+            error = width * math.sqrt(variance + spread)
+            outer = _ends(line, error, spread) or (-math.inf, math.inf)
+            both = (estimate + min(outer[0], ends[0]), estimate + max(outer[1], ends[1]))
+            sampled = Sampled(error, both, self.design.label)
+        return Coefficient(
+            term=label,
+            estimate=estimate,
+            standard_error=width * math.sqrt(variance),
+            interval=(estimate + ends[0], estimate + ends[1]),
+            sampled=sampled,
+            naive=self.rows.coefficient(j),
+        )
+
+
+def _ends(line: Line, error: float, spread: float = 0.0) -> Interval | None:
+    """The ends of an interval around 0, or None if it is unbounded.
+
+    error: the standard error; spread: a further variance.
+    """
+
+    def beyond(t: float) -> float:
+        value, variance = line(t)
+        return value**2 - QUANTILE**2 * (variance + spread)
+
+    ends = []
+    for sign in (-1, 1):
+        inner, outer = 0.0, sign * QUANTILE * error
+        for _ in range(_DOUBLINGS):
+            if beyond(outer) > 0:
+                break
+            inner, outer = outer, 2 * outer
+        else:
+            return None
+        low, high = sorted((inner, outer))
+        ends.append(float(brentq(beyond, low, high, xtol=_PRECISION * error)))
+    return ends[0], ends[1]
+
+
+def _reason(missing: NotMeasured) -> str:
+    """Why the measurements do not determine a model."""
+    names = missing.columns
+    together = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    if missing.cells:
+        return f"{together} have {missing.cells:,} cells together, too many; name fewer columns"
+    if len(names) == 1:
+        return f"{together} was not measured"
+    return f"{together} were not measured together"
