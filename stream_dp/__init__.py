@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .answers.answer import Answer as Answer
     from .answers.answer import ReleaseQuery as ReleaseQuery
     from .answers.joint_answers import JointAnswers as JointAnswers
+    from .answers.tables.regression import Regression as Regression
     from .batch.data.domain import Column as Column
     from .batch.data.domain import Domain as Domain
     from .batch.data.domain import Hierarchy as Hierarchy
@@ -87,6 +88,7 @@ _MODULES = {
     "errors": ("Inconsistent", "UserError"),
     "answers.answer": ("Answer", "ReleaseQuery"),
     "answers.joint_answers": ("JointAnswers",),
+    "answers.tables.regression": ("Regression",),
     "log": ("open_log",),
     "log.log": ("LogError",),
     "log.memory": ("MemoryLog",),

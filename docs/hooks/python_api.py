@@ -15,6 +15,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Answer",
         "ReleaseQuery",
         "JointAnswers",
+        "Regression",
     ),
     "data-sets": ("DataSet", "BatchCertificate"),
     "sizes": ("fit_sizes", "FittedSizes", "PublishedSizes", "SizesCertificate"),
