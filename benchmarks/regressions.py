@@ -266,48 +266,72 @@ def covers(fit: Regression, truth: NDArray[np.float64]) -> list[bool]:
     return ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).tolist()
 
 
-def compare(name: str, seeds: int, fits: int) -> None:
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One model in one seed.
+
+    covered: by coefficient, whether its interval covers; None if the model is refused.
+    width: the median interval, over that of the true people as a sample.
+    naive: by coefficient, whether the interval of the synthetic rows covers; empty without rows.
+    """
+
+    covered: list[bool] | None
+    width: float = 0.0
+    naive: tuple[bool, ...] = ()
+
+
+def trials(name: str, seeds: Sequence[int], fits: int) -> dict[str, list[Trial]]:
+    """Every model of a table in every seed. fits: the first seeds, of which people are fitted."""
     make, eps = TABLES[name]
     table = make()
     measured = Measured.of(table, eps)
     few = People.of_answers(measured.people.domain, table.answers[:500])
-    began = time.process_time()
-    truths, samples = {}, {}
-    covered = {model: list[list[bool]]() for model in table.models}
-    naive = {model: list[bool]() for model in table.models}
-    widths = {model: list[float]() for model in table.models}
-    for seed in range(1, seeds + 1):
+    truths = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]()
+    result: dict[str, list[Trial]] = {model: [] for model in table.models}
+    for seed in seeds:
         noisy, synthetic = measured.measured(seed, fitted=seed <= fits)
         published = measured.published(synthetic or few, noisy)
         for model in table.models:
             if model not in truths:
-                truths[model], samples[model] = _truth(measured, noisy, model)
+                truths[model] = _truth(measured, noisy, model)
+            truth, sample = truths[model]
             if (fit := fitted(published, model)) is None:
+                result[model].append(Trial(None))
                 continue
-            covered[model].append(covers(fit, truths[model]))
-            widths[model].append(float(np.median(_widths(fit) / samples[model])))
-            if synthetic is not None:
-                for c, truth in zip(fit.coefficients, truths[model], strict=True):
-                    if c.naive is not None:
-                        naive[model].append(c.naive[1][0] <= truth <= c.naive[1][1])
+            naive = [
+                c.naive[1][0] <= true <= c.naive[1][1]
+                for c, true in zip(fit.coefficients, truth, strict=True)
+                if synthetic is not None and c.naive is not None
+            ]
+            width = float(np.median(_widths(fit) / sample))
+            result[model].append(Trial(covers(fit, truth), width, tuple(naive)))
+    return result
+
+
+def report(name: str, results: dict[str, list[Trial]]) -> None:
+    """Prints and records the figures of a table."""
     every = []
-    for model in table.models:
-        flat = [one for of_seed in covered[model] for one in of_seed]
+    for model, of_model in results.items():
+        known = [trial for trial in of_model if trial.covered is not None]
+        flat = [one for trial in known for one in trial.covered or ()]
         share = float(np.mean(flat)) if flat else None
-        left_out = 1 - len(covered[model]) / seeds
-        rows = float(np.mean(naive[model])) if naive[model] else None
-        width = float(np.median(widths[model])) if flat else None
-        shown = ["-" if v is None else f"{v:.3f}" for v in (share, left_out, width, rows)]
+        refused = 1 - len(known) / len(of_model)
+        width = float(np.median([trial.width for trial in known])) if known else None
+        of_rows = [one for trial in known for one in trial.naive]
+        rows = float(np.mean(of_rows)) if of_rows else None
+        shown = ["-" if v is None else f"{v:.3f}" for v in (share, refused, width, rows)]
         print(f"{name:>14}  {model:<80}" + "".join(f"{v:>9}" for v in shown), flush=True)
         formula = f"`{model.removeprefix(LOGISTIC)}`" + ", logistic" * model.startswith(LOGISTIC)
-        record(f"regressions-{name}", formula, share, left_out, width, rows)
-        every.append((share, left_out, rows))
-    shares, left, of_rows = zip(*every, strict=True)
-    known = [share for share in shares if share is not None]
-    of_naive = [rows for rows in of_rows if rows is not None]
-    means = [float(np.mean(values)) for values in (known, left, of_naive) if values]
-    record("regressions", name, means[0], min(known), max(known), *means[1:])
-    print(f"{name}: {time.process_time() - began:.0f} CPU s")
+        record(f"regressions-{name}", formula, share, refused, width, rows)
+        every.append((share, refused, rows))
+    shares, left, naive = zip(*every, strict=True)
+    known_shares = [share for share in shares if share is not None]
+    of_naive = [rows for rows in naive if rows is not None]
+    ends = (min(known_shares), max(known_shares))
+    means = [
+        float(np.mean(values)) if values else None for values in (known_shares, left, of_naive)
+    ]
+    record("regressions", name, means[0], *ends, *means[1:])
 
 
 if __name__ == "__main__":
@@ -317,4 +341,6 @@ if __name__ == "__main__":
     parser.add_argument("--fits", type=int, default=5, help="seeds of which people are fitted")
     options = parser.parse_args()
     for name in options.tables:
-        compare(name, options.seeds, options.fits)
+        began = time.process_time()
+        report(name, trials(name, range(1, options.seeds + 1), options.fits))
+        print(f"{name}: {time.process_time() - began:.0f} CPU s")

@@ -117,6 +117,12 @@ def test_a_formula_that_is_none_is_one_line(text, logistic, reason):
     assert reason in line
 
 
+def test_a_formula_that_is_no_text_is_one_line():
+    tables, _, _ = people_table()
+    with pytest.raises(UserError, match="formula: must be a text"):
+        regress(tables, ["sex=f", "age"])
+
+
 @pytest.mark.parametrize(
     ("ways", "text", "logistic"),
     [

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from .joint_sums import JointSums, JointTable
+from .joint_sums import JointTable, NotMeasured
 from .model_formula import Term
 from .table_facts import Floats, PublishedTables
 
+MOST_DESIGN_CELLS = 1_000  # of the covariates of a logistic model
 MOST_STEPS = 50  # of Newton's method
 _SMALLEST = 1e-10  # of a step, relative to the coefficients
 
@@ -142,65 +144,55 @@ class LogisticEquations(EstimatingEquations):
         published: PublishedTables,
     ) -> None:
         self.coefficients = len(terms)
-        self._published, self._joint = published, JointTable(tuple(covariates), published)
-        events = [term.times(outcome).times(present) for term in terms]
-        self._events = ProductSums(events, published)
-        self._design = np.stack([self._on_cells(term) for term in terms])
-        self._present = self._on_cells(present)
-
-    def _on_cells(self, term: Term) -> Floats:
-        """A term on the cells of the covariates."""
-        values = np.ones(self._joint.shape)
-        for name, function in term.functions.items():
-            axis = self._joint.columns.index(name)
-            values *= function.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-        return values.reshape(-1)
+        joint = JointTable(tuple(covariates), published)
+        if (cells := prod(joint.shape)) > MOST_DESIGN_CELLS:
+            raise NotMeasured(joint.columns, cells)
+        everybody = joint.sums(np.eye(cells).reshape(cells, *joint.shape))
+        events = ProductSums([term.times(outcome).times(present) for term in terms], published)
+        noise = vstack([everybody.in_noise(published), events.in_noise], format="csc")
+        measured = np.flatnonzero(np.diff(noise.indptr))
+        dense = np.asarray(noise[:, measured].todense())
+        self._people_noise, self._event_noise = dense[:cells], dense[cells:]
+        counted = _on_cells(present, joint).reshape(-1)
+        self._people = everybody.values(published) * counted
+        self._people_noise *= counted[:, None]
+        self._events = events.values
+        self._design = np.stack([_on_cells(term, joint).reshape(-1) for term in terms])
 
     def _shares(self, b: Floats) -> Floats:
         """The mean of the model on the cells."""
-        shares: Floats = self._present / (1 + np.exp(-np.clip(b @ self._design, -500, 500)))
+        shares: Floats = 1 / (1 + np.exp(-np.clip(b @ self._design, -500, 500)))
         return shares
 
-    def _of_cells(self, functions: Floats) -> JointSums:
-        return self._joint.sums(functions.reshape(len(functions), *self._joint.shape))
-
     def scores(self, b: Floats) -> Floats:
-        expected = self._of_cells(self._design * self._shares(b)).values(self._published)
-        scores: Floats = self._events.values - expected
+        scores: Floats = self._events - self._design @ (self._shares(b) * self._people)
         return scores
 
     def covariance(self, b: Floats) -> Floats:
-        expected = self._of_cells(self._design * self._shares(b)).in_noise(self._published)
-        noise = self._events.in_noise - expected
-        return np.asarray((noise @ noise.T).todense())
+        noise = self._event_noise - (self._design * self._shares(b)) @ self._people_noise
+        covariance: Floats = noise @ noise.T
+        return covariance
 
     def along(self, b: Floats, d: Floats) -> Line:
-        value, product = float(d @ self._events.values), d @ self._design
-        noise = csr_array(d[None, :]) @ self._events.in_noise
+        product, events = d @ self._design, d @ self._event_noise
 
         def line(t: float) -> tuple[float, float]:
-            expected = self._of_cells((product * self._shares(b + t * d))[None, :])
-            left = noise - expected.in_noise(self._published)
-            at = value - float(expected.values(self._published)[0])
-            return at, float(left.power(2).sum())
+            expected = product * self._shares(b + t * d)
+            noise = events - expected @ self._people_noise
+            return float(d @ self._events - expected @ self._people), float(noise @ noise)
 
         return line
 
     def slopes(self, b: Floats) -> Floats:
-        shares, p = self._shares(b), self.coefficients
-        weighted = self._design * (shares * (1 - shares))
-        i, j = np.triu_indices(p)
-        sums = self._of_cells(weighted[i] * self._design[j]).values(self._published)
-        slopes = np.zeros((p, p))
-        slopes[i, j] = slopes[j, i] = sums
+        shares = self._shares(b)
+        slopes: Floats = (self._design * (shares * (1 - shares) * self._people)) @ self._design.T
         return slopes
 
     def solution(self) -> Floats:
         b = np.zeros(self.coefficients)
         for _ in range(MOST_STEPS):
-            scores = self.scores(b)
             try:
-                step = inverse_of(self.slopes(b)) @ scores
+                step = inverse_of(self.slopes(b)) @ self.scores(b)
             except np.linalg.LinAlgError:
                 raise NoSolution from None
             shorter = 1.0
@@ -213,9 +205,7 @@ class LogisticEquations(EstimatingEquations):
 
     def _likelihood(self, b: Floats) -> float:
         """The noisy logarithm of the likelihood: its derivative is g(b)."""
-        logits = np.clip(b @ self._design, -500, 500)
-        denominators = self._of_cells((self._present * np.logaddexp(0, logits))[None, :])
-        return float(b @ self._events.values - denominators.values(self._published)[0])
+        return float(b @ self._events - np.logaddexp(0, b @ self._design) @ self._people)
 
 
 class ProductSums:
@@ -233,8 +223,8 @@ class ProductSums:
             by_columns.setdefault(columns, []).append(number)
         values, noise, numbers = [], [], list[int]()
         for columns, own in by_columns.items():
-            functions = np.stack([_outer(products[number], columns) for number in own])
-            sums = JointTable(columns, published).sums(functions)
+            joint = JointTable(columns, published)
+            sums = joint.sums(np.stack([_on_cells(products[number], joint) for number in own]))
             values.append(sums.values(published))
             noise.append(sums.in_noise(published))
             numbers += own
@@ -243,11 +233,12 @@ class ProductSums:
         self.in_noise = csr_array(csr_array(vstack(noise, format="csr"))[back])
 
 
-def _outer(term: Term, columns: Sequence[str]) -> Floats:
-    """The function of a term on the cells of columns."""
-    values = np.ones(())
-    for name in columns:
-        values = np.multiply.outer(values, term.functions[name])
+def _on_cells(term: Term, joint: JointTable) -> Floats:
+    """The function of a term on the cells of columns, with an axis for each."""
+    values = np.ones(joint.shape)
+    for name, function in term.functions.items():
+        axis = joint.columns.index(name)
+        values *= function.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
     return values
 
 

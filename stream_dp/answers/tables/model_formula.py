@@ -72,6 +72,8 @@ class ModelFormula:
 
 def parse_formula(text: str, published: PublishedTables, *, logistic: bool) -> ModelFormula:
     """Parses a model. Raises UserError with the fault and what to write."""
+    if not isinstance(text, str):
+        raise UserError(f"formula: must be a text such as 'income ~ age', not {text!r}")
     return _Parser(" ".join(text.split()), published).parsed(logistic=logistic)
 
 

@@ -211,33 +211,37 @@ class _Fit:
     def coefficient(self, j: int) -> Coefficient:
         """Raises UserError if its interval is unbounded."""
         d, width = self.inverse[:, j] / self.inverse[j, j], float(self.inverse[j, j])
-        line, label = self.equations.along(self.estimate, d), self.model.terms[j].label
+        line, estimate = self.equations.along(self.estimate, d), float(self.estimate[j])
         _, variance = line(0.0)
-        ends = _ends(line, width * math.sqrt(variance))
-        if ends is None:
-            raise UserError(
-                f"model '{self.model.text}': the noise may hide how '{label}' varies beside the"
-                " other terms; leave a term out"
-            )
-        estimate = float(self.estimate[j])
+        error = width * math.sqrt(variance)
+        low, high = self._interval(j, line, error, 0.0)
         sampled = None
         if self.design is not None:
             spread = float(d @ self.spread @ d)
-            error = width * math.sqrt(variance + spread)
-            outer = _ends(line, error, spread) or (-math.inf, math.inf)
-            both = (estimate + min(outer[0], ends[0]), estimate + max(outer[1], ends[1]))
-            sampled = Sampled(error, both, self.design.label)
+            both = width * math.sqrt(variance + spread)
+            below, above = self._interval(j, line, both, spread)
+            interval = (estimate + min(low, below), estimate + max(high, above))
+            sampled = Sampled(both, interval, self.design.label)
         return Coefficient(
-            term=label,
+            term=self.model.terms[j].label,
             estimate=estimate,
-            standard_error=width * math.sqrt(variance),
-            interval=(estimate + ends[0], estimate + ends[1]),
+            standard_error=error,
+            interval=(estimate + low, estimate + high),
             sampled=sampled,
             naive=self.rows.coefficient(j),
         )
 
+    def _interval(self, j: int, line: Line, error: float, spread: float) -> Interval:
+        """The interval of coefficient j, less the estimate. Raises UserError."""
+        if (ends := _ends(line, error, spread)) is None:
+            raise UserError(
+                f"model '{self.model.text}': the noise may hide how"
+                f" '{self.model.terms[j].label}' varies beside the other terms; leave a term out"
+            )
+        return ends
 
-def _ends(line: Line, error: float, spread: float = 0.0) -> Interval | None:
+
+def _ends(line: Line, error: float, spread: float) -> Interval | None:
     """The ends of an interval around 0, or None if it is unbounded.
 
     error: the standard error; spread: a further variance.
