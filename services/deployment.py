@@ -54,7 +54,8 @@ class Deployment:
             try:
                 address(url)
             except UserError as error:
-                lines += [f"{path}: run.{key}: {line}" for line in error.lines]
+                bucket = ", or s3://BUCKET/OBJECT" if key == "witness" else ""
+                lines += [f"{path}: run.{key}: {line}{bucket}" for line in error.lines]
         if lines:
             raise UserError(lines)
         if run.log == run.public:

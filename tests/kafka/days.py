@@ -42,6 +42,7 @@ class Days:
     close: the keys of `[study.periods]` for how periods close.
     engine: where they are closed; `run` has an aggregator in this process.
     cohort: whether the study is of a closed cohort.
+    gate: whether a period in which fewer than 12 people answer is held.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class Days:
     replication: int = 1
     engine: str = "here"
     cohort: bool = False
+    gate: bool = False
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +68,8 @@ class Days:
         share = {"size_share": 0.1} if self.cohort else {}
         return study_toml(
             name="days",
-            rho=20,
+            rho=21 if self.gate else 20,
+            **({"gate": {"rho": 1, "least": 0.5, "expected": 24}} if self.gate else {}),
             periods={"first": "2021-01-01", "every": "day", "count": self.periods, **self.close},
             **{"size": 24, **who},
             attributes={

@@ -19,6 +19,8 @@ from kit.events import lines_to
 from stream_dp.errors import Inconsistent
 from stream_dp.services.aggregator.close_tasks import Range, Source, decode, leave
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.journal import journal
+from stream_dp.services.journal.gate_entries import gates
 from stream_dp.study.topics import REPORTS
 
 PARTITIONS, PERIODS = 3, 3
@@ -72,6 +74,31 @@ def test_the_counts_of_one_process(at_once: bool, pair: Callable[..., tuple[Days
     ours, theirs = places
     assert differences(ours, theirs) == []
     assert ours.reasons() == theirs.reasons() == ours.decided()[-1]["accounting"]["rejected"]
+
+
+def test_a_gate_holds_the_same_day(pair: Callable[..., tuple[Days, Days]]) -> None:
+    for days in (places := pair(gate=True)):
+        markers = {n: [close_marker(n, p) for p in range(PARTITIONS)] for n in (1, 2, 3)}
+        despite = [close_marker(2, p, despite_gate=True) for p in range(PARTITIONS)]
+        days.send([*days.reports(1), *markers[1], *markers[2]])
+        assert not days.run()
+        assert [e.gate.held for e in gates(days.entries()).values()] == [False, True]
+        days.send([*days.reports(2), *markers[2]])
+        assert not days.run()
+        days.send([*despite, *days.reports(3), *markers[3]])
+        assert days.run()
+    drawn = [
+        [
+            (e.gate.people, e.gate.held, e.gate.counted.cut, e.gate.counted.marks)
+            for e in gates(days.entries()).values()
+        ]
+        for days in places
+    ]
+    assert drawn[0] == drawn[1]
+    closes = [journal.closes(days.entries()) for days in places]
+    for one, other in zip(*closes, strict=True):
+        assert (one.cut, one.marks) == (other.cut, other.marks)
+        assert one.accounting == other.accounting
 
 
 def test_a_transaction_that_a_sender_holds_open_over_a_close(

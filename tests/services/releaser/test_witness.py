@@ -250,3 +250,13 @@ def test_commands_say_what_the_witness_has_seen(
     text = sent.file.read_text().replace("elsewhere/witness.db", "small-public.db")
     sent.file.write_text(text)
     assert "run.witness: is the log" in refusal(capsys, 2, "run", sent.file, "--until-idle")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://", "http://a/b", "x"])
+def test_an_address_that_is_none_is_one_line(
+    url: str, sent: StudyFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent.file.write_text(sent.text + f'\nwitness = "{url}"\n')
+    (line,) = refusal(capsys, 2, "run", sent.file, "--until-idle").splitlines()
+    assert "run.witness" in line
+    assert line.endswith("sqlite:FILE or kafka://host:port/prefix, or s3://BUCKET/OBJECT")
