@@ -140,9 +140,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
 }
 # Keys of a declaration that are read before the models see it.
 EXPANDED = {
-    "strata": "The name of a fixed attribute: the declaration stands for a release `NAME-VALUE` of"
-    " each of its values. The strata cost together what one of them costs. Needs `rows`.",
-    "waves": "A table, see below: a release `NAME-VALUE` of each value, with periods of its own.",
+    "strata": "The name of a fixed attribute. The declaration stands for a release `NAME-VALUE` of"
+    " each value. All strata together cost as much as one stratum. Needs `rows`.",
+    "waves": "A table (see below) that declares a release `NAME-VALUE` of each value, each with"
+    " separate periods.",
 }
 # Keys of a study that are sections of their own.
 _TABLES = {

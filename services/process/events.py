@@ -32,35 +32,45 @@ KINDS: dict[str, Kind] = {
     "time-awaited": Kind("info", "The open period waits for its time, or for clocks to agree."),
     "period-held": Kind("warning", "The gate holds the open period for the operator's decision."),
     "sender-awaited": Kind("warning", "The open period waits for a sender's open transaction."),
-    "role-lost": Kind("warning", "Another releaser has this one's role; it waits for its end."),
+    "role-lost": Kind("warning", "Another releaser has the role; this releaser waits for its end."),
     "period-closed": Kind("info", "A period is closed and its releases are decided."),
-    "release-awaited": Kind("info", "What is decided waits for its time, or for clocks to agree."),
+    "release-awaited": Kind(
+        "info", "A decided release waits for its time, or for clocks to agree."
+    ),
     "period-published": Kind("info", "The releases of a period are public."),
     "horizon-reached": Kind("info", "Every period is released; the releaser ends."),
     "description-changed": Kind(
         "warning", "The study file's new description or curator is ignored."
     ),
-    "key-changed": Kind("warning", "Another key signs what is published from now on."),
-    "moved": Kind("warning", "The journal goes on in other files, as the operator said."),
-    "aggregator-awaited": Kind("info", "A close is ordered, and an aggregator is to answer."),
+    "key-changed": Kind("warning", "Another key signs all later messages."),
+    "moved": Kind("warning", "The journal continues in other files, at the operator's word."),
+    "aggregator-awaited": Kind("info", "The releaser waits for an aggregator to close a period."),
     "aggregator-idle": Kind("info", "An aggregator waits for an order."),
     "order-begun": Kind("info", "An aggregator closes a period in parts."),
-    "order-lost": Kind("warning", "Files of the last close are lost, and are made again."),
+    "order-lost": Kind("warning", "Files of the last close are lost, and are written again."),
     "order-answered": Kind("info", "An aggregator has closed a period in parts."),
     "job-due": Kind("info", "A close has begun a batch job."),
-    "jobs-outstanding": Kind("info", "Nothing is left to do but batch jobs that workers have."),
+    "jobs-outstanding": Kind("info", "Only batch jobs that workers have are left to do."),
     "job-begun": Kind("info", "A worker fits a batch job."),
     "job-handed-in": Kind("info", "A worker has appended the result of a batch job."),
     "job-published": Kind("info", "The result of a batch job is public."),
     "job-dropped": Kind("info", "A worker leaves a job: abandoned, done elsewhere, or stopped."),
     "job-failed": Kind("error", "A batch job failed and waits for an operator's `stream-dp jobs`."),
     "job-abandoned": Kind("warning", "An operator has abandoned a batch job; its charge stands."),
-    "mode-mended": Kind("warning", "A confidential file was open to every user, and is not now."),
-    "operator-act": Kind("warning", "An operator has closed, retried or abandoned in the monitor."),
-    "snapshot-damaged": Kind("error", "A snapshot is damaged: set aside, and replayed instead."),
+    "mode-mended": Kind(
+        "warning", "A confidential file was open to all users; its mode is corrected."
+    ),
+    "operator-act": Kind(
+        "warning", "An operator has closed a period, or retried or abandoned a job."
+    ),
+    "snapshot-damaged": Kind(
+        "error", "A snapshot is damaged and set aside; its input is read again."
+    ),
     "ended": Kind("error", "The process ends: `error`, `lines` and `code` say why."),
     "worker-idle": Kind("info", "A worker waits for a job."),
-    "worker-restarted": Kind("warning", "The worker beside a releaser ended; it is started again."),
+    "worker-restarted": Kind(
+        "warning", "The worker that `run` started has ended, and is restarted."
+    ),
 }
 
 

@@ -141,7 +141,7 @@ class Summary:
         unit = self.plan.study.unit
         lines = [
             "",
-            "what to expect of the synthetic panels' own answers (errors, root mean square, in"
+            "errors to expect of the synthetic panels' own answers (root mean square, in"
             f" {unit}s, of people simulated from a public prior):",
         ]
         for p in biased:

@@ -30,9 +30,9 @@ class Attribute(Declaration):
     """A question: the possible values and the rule for missing answers."""
 
     values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
-    """The possible answers, integers or text. Any other answer is rejected. A text other than a
-    number does not begin with `=`, `+`, `-` or `@`, as formulas do. Required, but for a number,
-    and for a place, whose values are the keys of the table of places."""
+    """The possible answers, integers or text. Any other answer is rejected. A text must not begin
+    with `=`, `+`, `-` or `@`, because spreadsheets read such texts as formulas; texts of numbers
+    are allowed. Required, except for an attribute with `number` or `place`."""
     missing: Symbol | Carry
     """The symbol of a person without an answer in a period: one of the values; `"absent"`, an
     additional symbol; or `{ carry = true, first = VALUE }`, the last answer again. For a place
@@ -44,8 +44,8 @@ class Attribute(Declaration):
     """In place of `values`: the answers are whole numbers of a public scale, such as
     `{ least = -9000, most = 1400000, step = 100 }`. For releases of `kind = "rap"`."""
     bins: tuple[Annotated[int, Field(strict=True)], ...] | None = None
-    """The public edges that cut a number into bins, each the first number of the bin above it.
-    Never from the data. Required with `number`."""
+    """The public edges of a number's bins. Each edge is the first number of its bin. Never take
+    edges from the data. Required with `number`."""
     interest: Symbol | None = None
     """The value that figures and examples ask for, such as `"yes"`. By default the last value."""
     label: Annotated[str, Field(max_length=60)] | None = None

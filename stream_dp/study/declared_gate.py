@@ -13,7 +13,7 @@ class Gate(Declaration):
     """The paid gate: periods with too few answers are held for the operator."""
 
     rho: Rho
-    """Its part of the budget, for all periods together; each period costs the same."""
+    """The gate's part of the budget, for all periods together. Each period costs the same."""
     least: Probability
     """A period is held if its noisy count is below this share of `expected`, such as 0.5."""
     expected: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None

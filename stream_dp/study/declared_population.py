@@ -13,9 +13,10 @@ class DeclaredPopulation(Declaration):
     """Who can be counted: the public number of units, or when the last of them enters."""
 
     size: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
-    """The number of units, public. Required where the relation makes it public, refused under
-    `add_remove`; whoever is beyond it is turned away for good."""
+    """The public number of units. Required if the relation makes the number public, and refused
+    under `add_remove`. Further newcomers are refused for good."""
     closed: Flag = None
-    """`true`: a closed cohort of private size. Who has no accepted answer by the first period that
-    any release covers is turned away for good. Patterns then have less noise than where people may
-    enter late. For `add_remove`; a declared `size` already counts everybody from the start."""
+    """`true`: a closed cohort of private size. A person without an accepted answer by the first
+    period of any release is refused for good. Patterns have less noise than in a population with
+    late entry. Only for `add_remove`, because a declared `size` already counts everybody from the
+    start."""

@@ -27,7 +27,8 @@ class Marginal(Declaration):
     """One to three columns. A single column is measured in any case: listing it gives it a
     weight."""
     weight: Weight = Fraction(1)
-    """How many times as large as others it enters: its noise is so many times smaller."""
+    """The marginal's weight relative to other marginals. The standard deviation of its noise is
+    divided by the weight."""
 
 
 # Told apart before either is read, so that a mistake in one is one line. The tags are no words of
@@ -45,16 +46,16 @@ class MatchRelease(PeopleRelease):
     """The synthesizer."""
     one_ways: Probability = Fraction(1, 4)
     """The part of `rho` that measures single columns; the rest measures marginals of two and three
-    columns. A 25th of this part counts people where their number is private. Without it a quarter,
-    or up to 60 % where little budget would leave single columns to noise."""
+    columns. A 25th of this part counts people if their number is private. By default a quarter, or
+    up to 60 % if the budget is small."""
     threshold: Multiple = Fraction(3)
-    """Values of a column whose noisy count is below so many standard deviations of its noise are
-    merged into one before marginals are measured."""
+    """A number of standard deviations of the noise. Values of a column with a noisy count below
+    this threshold are merged into one value before marginals are measured."""
     exempt: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64)] | None = None
     """Columns, or composites, whose values are never merged."""
     composites: Annotated[dict[Name, tuple[Name, Name]], Field(min_length=1)] | None = None
-    """`[releases.composites]`: `place = ["city", "state"]` measures two columns as one, whose
-    values are their pairs; the table has the two columns again."""
+    """`[releases.composites]`: `place = ["city", "state"]` measures two columns as one column of
+    pairs. The published table has both columns separately."""
     coarser: Annotated[dict[Name, Edges], Field(min_length=1)] | None = None
     """`[releases.coarser]`: by number, some of the edges of its `bins`. Marginals of two and three
     columns see the bins between these edges; the number alone is measured in all its bins."""

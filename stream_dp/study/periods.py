@@ -59,8 +59,8 @@ class Schedule(BaseModel):
     grace: str = "0s"
     """How long after `at` reports are still accepted: `3d`, `12h`, `30m`, `10s`."""
     delay: str = "1h"
-    """From the close to publication. It must be longer than closing ever takes, or the moment of
-    publication follows the volume of reports."""
+    """The time from the close to publication. It must be longer than the longest close, because
+    otherwise the moment of publication follows the volume of reports."""
 
     @field_validator("zone")
     @classmethod
@@ -106,8 +106,9 @@ class Periods(BaseModel):
     """`"marker"`: an operator closes a period with `stream-dp close`. `"schedule"`: the calendar
     does, by the keys `zone`, `at`, `grace` and `delay` beside this one."""
     delay: str | None = None
-    """From a marker to publication, such as `"1h"`: longer than closing ever takes. Without it a
-    release goes out once all reports are read, so the moment follows their volume."""
+    """The time from a marker to publication, such as `"1h"`. It must be longer than the longest
+    close. Without a delay a release is published as soon as all reports are read, so the moment
+    follows the volume of reports."""
 
     @field_validator("first", mode="before")
     @classmethod

@@ -50,9 +50,10 @@ class _Release(Declaration):
     attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
     """The attribute that is released, or a list of 2 to 8 attributes for their product."""
     rho: Rho
-    """Its part of the budget, for all its periods together."""
+    """The release's part of the budget, for all its periods together."""
     failure: Probability = Fraction(1, 20)
-    """The probability that the error bound in the plan leaves open; padding follows it too."""
+    """The probability that an error exceeds the bound in the plan. The number of padding rows
+    depends on it too."""
     where: Annotated[dict[Name, Symbol], Field(min_length=1, max_length=1)] | None = None
     """One stratum: only people for whom this fixed attribute has this value, such as
     `{ region = "north" }`. Needs `rows`."""
@@ -61,8 +62,8 @@ class _Release(Declaration):
     last: str | None = None
     """The release's last period; by default the study's."""
     rows: RowBound | None = None
-    """A declared bound on the people, and so on the synthetic rows, where their number is private:
-    under `add_remove` with `missing = "absent"`, and in strata."""
+    """A declared bound on the number of people and of synthetic rows, if the number of people is
+    private: under `add_remove` with `missing = "absent"`, and in strata."""
     kind: Kind
     """Which kind of release this is."""
 
@@ -101,11 +102,11 @@ class WindowRelease(_Release):
     width: Annotated[int, Field(ge=1, strict=True)]
     """How many periods a pattern has."""
     strategy: Strategy | None = None
-    """What is measured of every window. Residuals where it is not declared; histograms where people
-    come and go or enter late and `width` is over 6."""
+    """The measurement of every window. By default residuals, or histograms if people may be absent
+    or enter late and `width` is over 6."""
     padded: bool | None = None
-    """`true`: rows are added to every pattern, so that no noisy count falls below 0; `false`:
-    noisy counts are projected onto what is possible. Chosen where it is not declared."""
+    """`true`: rows are added to every pattern, so that no noisy count falls below 0; `false`: noisy
+    counts are projected onto counts without negative numbers. The plan chooses by default."""
 
     @property
     def history(self) -> int:
@@ -122,14 +123,15 @@ class CumulativeRelease(_Release):
     """The values that count as the event; of a product a value such as `"poverty=1&job=no"`, or a
     part of one, `"job=no"`."""
     counter: CounterKind | None = None
-    """The stream counter of each total. Not declared, all totals are one coupled measurement."""
+    """The stream counter of each total. By default all totals are one coupled measurement."""
     size_share: Probability | None = None
-    """The part of `rho` that measures the number of people, where it is private: once at the first
-    period, or, beside `rows`, of all who have entered by each period."""
+    """The part of `rho` that measures a private number of people. Without `rows` the number is
+    measured once, at the first period. With `rows` the people who have entered are measured in each
+    period."""
     ordered: bool | None = None
-    """`true`: the panel's totals of a period are made to fall with b together before each is
-    clamped, which is better unless most totals are 0; `false`: each is clamped by itself (Bun et
-    al. 2024, Algorithm 2). `true` where it is not declared."""
+    """`true`, the default: a monotone regression makes the totals of a period fall with b before
+    each total is clamped, which is better unless most totals are 0. `false`: each total is clamped
+    separately (Bun et al. 2024, Algorithm 2)."""
 
 
 class JointRelease(_Release):
@@ -142,8 +144,8 @@ class JointRelease(_Release):
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
     """The values that count as the event, as in a cumulative release."""
     window_share: Probability | None = None
-    """The part of `rho` that goes to the patterns; the rest goes to the totals. The best in theory
-    where it is not declared."""
+    """The part of `rho` that goes to the patterns; the rest goes to the totals. By default the part
+    that is best in theory."""
     strategy: Strategy | None = None
     """How the patterns are measured, as in a window release."""
     counter: CounterKind | None = None
@@ -180,11 +182,11 @@ class StudyKeys(Declaration):
     description: str = ""
     """A line about the study, published with it."""
     unit: Annotated[str, Field(min_length=1)]
-    """Who is protected: one of these, with everything it reports in all periods."""
+    """Who is protected, such as a person or a household, with all reports in all periods."""
     neighbours: Neighbours
-    """How two inputs may differ that nobody can tell apart: the history of one unit is present in
-    only one of them (`add_remove`), is replaced by any other (`replace_one`), or has other answers
-    while its group stays the same (`replace_in_place`). There is no default."""
+    """Which difference between two inputs is protected: one unit's history is present in only one
+    input (`add_remove`), is replaced by any other history (`replace_one`), or has other answers in
+    the same group (`replace_in_place`). There is no default."""
     rho: Rho
     """The total budget (zCDP); the releases must fit in it. A number, or a fraction as text."""
     delta: Probability
@@ -206,8 +208,8 @@ class Study(StudyKeys):
     gate: Gate | None = None
     """`[study.gate]`: a noisy count that holds periods with too few answers for the operator."""
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
-    """`[study.ids]`: which spellings of an id are one person. Without it every spelling is a
-    person of its own."""
+    """`[study.ids]`: which spellings of an id belong to one person. Without this table every
+    spelling is a separate person."""
     curator: Curator | None = None
     """`[study.curator]`: who publishes the releases, for the metadata that others read."""
     sampling: Sampling | None = None

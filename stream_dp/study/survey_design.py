@@ -22,11 +22,10 @@ class Sampling(Declaration):
     """`[study.sampling]`: how the people of the study were drawn from a population. Public."""
 
     fraction: Probability | None = None
-    """The share of the population that was drawn, between 0 and 1. Nothing is taken off the
-    variance of sampling where it is not declared."""
+    """The share of the population that was drawn, between 0 and 1. Without this key the variance of
+    sampling is not reduced."""
     design_effect: Weight | None = None
-    """The variance of the design over that of simple random sampling; 1 where it is not
-    declared."""
+    """The variance of the design over the variance of simple random sampling; 1 by default."""
 
     @model_validator(mode="after")
     def _declares(self) -> Sampling:
@@ -53,10 +52,11 @@ class WeightingCells(Declaration):
     by: Annotated[str, Field(strict=True)]
     """The attribute whose values are the cells. Panels need a release of each value: `strata`."""
     totals: dict[str, _People]
-    """By value, how many the population has, such as `{ north = 120000, south = 80000 }`."""
+    """The number of people of each value in the population, such as `{ north = 120000, south =
+    80000 }`."""
     sample: dict[str, _People] | None = None
-    """By value, how many people the design has drawn, where this is public. A weighted answer of
-    strata then divides by these numbers, without error, instead of the noisy number present."""
+    """The public number of people of each value in the sample. A weighted answer of strata then
+    divides by these exact numbers instead of the noisy numbers."""
 
     @property
     def population(self) -> int:

@@ -26,10 +26,11 @@ class History(Declaration):
     """An attribute of people in the last periods: a column for each period."""
 
     of: str
-    """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, of the period that closes,
-    NAME; before somebody's first answer they have what the attribute's `missing` rule gives."""
+    """The attribute. Its columns are named NAME_2_ago, NAME_1_ago and, for the closing period,
+    NAME. Before a person's first answer the `missing` rule gives the value."""
     last: Annotated[int, Field(ge=2, le=MOST_PAST, strict=True)]
-    """How many periods, the one that closes included; everybody's last answers are kept so long."""
+    """The number of periods, including the closing period. The service keeps every person's answers
+    for this number of periods."""
 
 
 # Told apart before either is read, so that a mistake in a history is one line.
@@ -58,8 +59,8 @@ class DataSetRelease(Declaration):
     kind: Kind
     """The synthesizer."""
     rho: Rho
-    """The cost of each of its data sets, charged at the close that begins it; the mean cost where
-    tables of people are fused, see `first`."""
+    """The cost of each data set, charged at the close that begins the data set. If tables of people
+    are fused, the mean cost of a table (see `first`)."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
     """A data set every so many periods; either this or `at`."""
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
@@ -138,9 +139,11 @@ class Derived(Declaration):
     """A column as a public function of a fitted column; free of charge."""
 
     of: Name
-    """The column that it follows from, one of the release's attributes, of listed values."""
+    """The column from which the derived column follows: one of the release's attributes with listed
+    values."""
     values: dict[str, Symbol]
-    """Its value for each value of that attribute, `absent` among them where people may be."""
+    """The derived value for each value of the other column, including `absent` if people may be
+    absent."""
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -158,36 +161,34 @@ class PeopleRelease(TableRelease):
     kind: PeopleKind
     """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
     attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=256)]
-    """The columns: attributes of people, from their reports, or histories of one, such as
-    `{ of = "poverty", last = 12 }`. Who has no answer in a period has the symbol that the
-    attribute's `missing` rule gives. Who is `absent` in all columns is no row."""
+    """The columns: attributes of people, from their reports, or histories of one, such as `{ of =
+    "poverty", last = 12 }`. A person without an answer gets the symbol of the attribute's `missing`
+    rule. A person who is `absent` in every column does not appear in the table."""
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
-    """Of `rap`: columns of listed values that analysts are to predict from the others. Pairs of
-    columns that hold one are measured more precisely than others, or are the only ones that are
-    picked, and later phases measure only sets that do."""
+    """Only for `rap`: columns of listed values that analysts want to predict from other columns.
+    Pairs with a label are measured more precisely than other pairs. Without declared `rounds` only
+    pairs with a label are selected. Later phases measure only sets of columns with a label."""
     linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
-    """Of `rap`: sums of numbers with whole weights, of which thresholds are to be met, within each
-    label where there are `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`,
-    or `{ random = 8, seed = 1 }`."""
+    """Only for `rap`: sums of numbers with whole weights, whose thresholds are measured, also
+    within each of the `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`, or `{
+    random = 8, seed = 1 }`."""
     rounds: Annotated[int, Field(ge=0, le=1000, strict=True)] | None = None
-    """Of `mixture` and `rap`: in how many rounds, at most, pairs of columns are picked that the
-    model answers badly, instead of measuring all pairs at once; 0 for all at once. Not with
-    `linear`. Pairs that hold one of the `labels` count four times. Without it and without `linear`,
-    rho, the columns and the number of people decide between both, and how many pairs are picked:
-    `stream-dp check` says it."""
+    """Only for `mixture` and `rap`: the largest number of rounds, which select pairs of columns
+    that the model answers badly. 0 measures all pairs at once. Not with `linear`. Pairs with one of
+    the `labels` count four times. By default rho, the columns and the number of people decide
+    between rounds and all pairs, and `stream-dp check` prints the decision."""
     per_round: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    """How many pairs a declared round picks, at most: a quarter of the number of columns where it
-    is not declared."""
+    """The largest number of pairs that a declared round selects. By default a quarter of the number
+    of columns."""
     fuse: UnlessOff = None
-    """Whether each table also uses what the release measured in earlier periods, free of charge;
-    `false` fits every table alone. Of a schedule of several tables."""
+    """By default each table of a schedule also uses the measurements of the release in earlier
+    periods, free of charge. `false` fits every table alone."""
     first: Probability | None = None
-    """The part of the rho of all tables together that the first table costs, where tables are
-    fused; the others cost the same each. A fifth, or the same as the others where they are fewer
-    than five."""
+    """The first table's part of the rho of all fused tables. All other tables have equal costs. By
+    default a fifth; with five tables or fewer all tables have equal costs."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
-    """`[releases.derived.NAME]`: columns that are a public function of another one, such as a
-    region's density. They are left out of the fit, and derived in the table."""
+    """`[releases.derived.NAME]`: columns that are a public function of another column, such as a
+    region's density. Derived columns are not fitted, but computed in the table."""
 
     @property
     def structural_rules(self) -> tuple[Rule, ...]:

@@ -27,8 +27,9 @@ class Linear(Declaration):
     """A whole weight for each number in the sum, such as `{ income = 1, rent = -12 }`. Either this
     or `random`."""
     thresholds: Annotated[tuple[_Whole, ...], Field(min_length=1, max_length=255)] | None = None
-    """Of `weights`: the sums up to which people are counted. Without them 15, at the 16 quantiles
-    of the sum, were every bin of each number equally likely and independent of the others."""
+    """Only with `weights`: people with a sum up to a threshold are counted. By default 15
+    thresholds, which divide the sum into 16 equally likely parts if all bins of all numbers are
+    equally likely and independent."""
     random: Annotated[int, Field(ge=1, le=MOST_PROJECTIONS, strict=True)] | None = None
     """The number of random sums of all numbers. A random weight is an approximately normal draw,
     divided by the number's standard deviation over its bins. `seed` and the declarations determine
