@@ -102,22 +102,21 @@ class BatchRelease(TableRelease):
     kind: HouseholdsKind
     """The synthesizer."""
     attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
-    """The attributes of people, from their reports. A person without an answer in the period has
-    the symbol that the attribute's `missing` rule gives."""
+    """The attributes of people, from their reports. A person without an answer gets
+    the symbol of the attribute's `missing` rule."""
     rounds: _Count = 20
-    """How often badly answered candidates are picked and measured, at most."""
+    """The largest number of rounds. A round selects and measures badly answered marginals."""
     per_round: _Count = 1
-    """How many candidates a round picks and measures."""
+    """The number of marginals that a round selects and measures."""
     rows: _Count | None = None
-    """Rows of the mixture that is fitted (`hpd-fixed`): 200 where it is not declared."""
+    """The number of rows of the mixture (`hpd-fixed`), 200 by default."""
     ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
-    """How many attributes a query is about."""
+    """The number of attributes of a query."""
     relations: Probability | None = None
-    """The part of `rho` that measures relatives by themselves, where `[groups.roles]` says who they
-    are: 1/2 where it is not declared."""
+    """The part of `rho` that measures relatives of `[groups.roles]`. By default 1/2."""
     rules: _Rules = None
-    """What the world rules out, such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`.
-    Every synthetic group keeps every rule; `[groups.roles]` says who is who."""
+    """Rules such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`. Every synthetic group
+    satisfies every rule. Needs `[groups.roles]`."""
 
     @property
     def structural_rules(self) -> tuple[Rule, ...]:

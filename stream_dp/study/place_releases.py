@@ -42,8 +42,8 @@ class Places(Declaration):
     """The columns of the table of places that name a place's region, from the top down, such as
     `["state", "county"]`. All regions together are one more level, the top one."""
     counted: Flag = None
-    """`true`: nobody reports, and the table says how many places have each size; a study of one
-    period."""
+    """`true`: there are no reports, and the table states how many places have each size. Such a
+    study has one period."""
 
     @property
     def levels(self) -> int:
@@ -62,9 +62,9 @@ class SizesRelease(DataSetRelease):
     largest: Annotated[int, Field(ge=1, le=MOST_SIZE, strict=True)]
     """A public cap of sizes: larger places count as places of this size."""
     methods: Annotated[tuple[SizesMethod, ...], Field(min_length=1)] | None = None
-    """What is measured at each level, the top one first, each `"sorted"` or `"cumulative-squares"`.
-    Where it is not declared, `"sorted"` where regions have fewer than 200 places on average and
-    `"cumulative-squares"` elsewhere."""
+    """The measurement of each level, beginning with the top level: `"sorted"` or
+    `"cumulative-squares"`. By default `"sorted"` for levels whose regions have fewer than 200
+    places on average, and `"cumulative-squares"` for other levels."""
     parts: (
         Annotated[
             tuple[Annotated[int, Field(ge=1, le=10**6, strict=True)], ...], Field(min_length=1)
@@ -73,8 +73,8 @@ class SizesRelease(DataSetRelease):
     ) = None
     """How `rho` is split between the levels, such as `[1, 1, 2]`; equally by default."""
     epsilon: Annotated[tuple[Rho, ...], Field(min_length=1)] | None = None
-    """In place of `rho`: the pure epsilon of each level, the top one first, bought with
-    double-geometric noise. Its exact cost in zCDP becomes the release's `rho`."""
+    """Instead of `rho`: the pure epsilon of each level, beginning with the top level. The noise is
+    double-geometric. Its cost in zCDP, rounded up to a fraction, becomes the release's `rho`."""
 
     def epsilon_cost(self, neighbours: str) -> Fraction:
         """The cost of `epsilon` in rho under a relation, at most 1e-12 too large."""

@@ -39,9 +39,9 @@ class Run(Declaration):
     kafka_public: dict[str, object] | None = None
     """The same for a public log on a second cluster. By default `kafka` applies to both."""
     witness: str | None = None
-    """A log on another machine that sees when an older backup was restored: `sqlite:FILE` or
-    `kafka://HOST:PORT,.../PREFIX`. The releaser compares it before noise is drawn, and advances it
-    before anything is published."""
+    """A log on another machine that detects a restored older backup: `sqlite:FILE` or
+    `kafka://HOST:PORT,.../PREFIX`. The releaser compares the witness before drawing noise, and
+    advances the witness before publishing."""
     kafka_witness: dict[str, object] | None = None
     """The same as `kafka` for a witness on another cluster. By default `kafka` applies."""
     listen: str | None = None
@@ -49,16 +49,16 @@ class Run(Declaration):
     listen_public: str | None = None
     """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
     estimates: bool = False
-    """`true`: each publication's answers also go to the public topic `estimates`, a record each,
-    from which a sink of Kafka Connect fills a table."""
+    """`true`: each publication's answers are also written to the public topic `estimates`, one
+    record for each answer. A sink of Kafka Connect can fill a table from this topic."""
     input: Input = Input()
     """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None
     """Whether `run` starts a worker for data sets, and an aggregator for parts. By default `true`
     if the log is a file, `false` on Kafka."""
     worker_retries: Annotated[int, Field(ge=0, le=1000)] = 3
-    """How often a job is resumed from its transcript after the worker beside `run` was killed. Then
-    the job has failed, and waits for `stream-dp jobs`."""
+    """How often a job is resumed from its transcript after the worker of `run` was killed. After a
+    further kill the job has failed, and waits for `stream-dp jobs`."""
     engine: Literal["here", "processes", "spark"] = "here"
     """The engine that closes periods: the releaser's process (`here`), or, in parts, an aggregator
     with several processes (`processes`) or an application of Apache Spark (`spark`)."""

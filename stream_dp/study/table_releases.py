@@ -117,8 +117,8 @@ class TableRelease(DataSetRelease):
     """The keys of a release with people as the rows of a synthetic table."""
 
     attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=64)]
-    """The attributes of people, from their reports. A person without an answer in the period has
-    the symbol that the attribute's `missing` rule gives."""
+    """The attributes of people, from their reports. A person without an answer gets
+    the symbol of the attribute's `missing` rule."""
 
     @cached_property
     def answers(self) -> tuple[PastAnswer, ...]:
