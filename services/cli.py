@@ -89,6 +89,8 @@ SERVICES = ("run", "worker", "aggregate")  # with --json every line of theirs is
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        if message.startswith("argument COMMAND:"):  # the help lists all commands
+            message = message.partition(" (choose from")[0]
         raise UserError(f"{message}; see '{self.prog} --help'")
 
 
