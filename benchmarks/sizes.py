@@ -1,6 +1,7 @@
 """Errors of sizes of groups by level on census blocks, and time and memory by groups.
 
     python benchmarks/sizes.py errors [RUNS] [EPS,...] [gaussian|geometric]
+    python benchmarks/sizes.py inputs [RUNS] [EPS,...]
     python benchmarks/sizes.py time [MOST]
 
 `errors`: earth mover's distance per region of each level (all, county, tract), native Hawaiians
@@ -8,6 +9,9 @@ and whites as members of 25,016 blocks, eps of .1 to 2 a level as double-geometr
 discrete Gaussian noise of rho = eps^2 / 2. `before` is before the levels are made consistent,
 `after` it; the baselines are plain averages and the paper's weights on the same noisy
 values, and the omniscient yardstick, which knows what sizes occur.
+
+`inputs`: the error over the error with the paper's weights, for ten inputs of few and many members:
+everybody, whites and Hawaiians of the same blocks, and random shares of them. Gaussian noise.
 
 `time`: partly synthetic housing (Kuo et al. 2018, section 6.1): households of 1 to 7, a tenth of a
 per mille of groups with sizes of a heavy tail up to 10,000, in 52 states and 3,143 counties. The
@@ -27,7 +31,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from kit.region_trees import hawaii
+from kit.region_trees import hawaii, tree
+from result_file import record
 
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
@@ -103,6 +108,40 @@ def errors(runs: int, epsilons: Sequence[Fraction], noises: Sequence[bool]) -> N
                     print(f"  {mix}: {text}  ours over before, at most {worst:.3f}", flush=True)
 
 
+INPUTS = [
+    *((column, share) for column in ("pop", "pop_white") for share in (1.0, 0.1)),
+    *(("pop_white", share) for share in (0.3, 0.03)),
+    *(("pop_nhpi", share) for share in (1.0, 0.3, 0.1, 0.03)),
+]
+
+
+def inputs(runs: int, epsilons: Sequence[Fraction]) -> None:
+    """Prints and records the error over that of the paper's weights: whole, county, tract."""
+    for column, share in INPUTS:
+        whole, everybody = hawaii(column)
+        rng = np.random.default_rng(5)
+        groups = {
+            path: rng.binomial(np.repeat(sizes.size, sizes.groups), share).tolist()
+            for path, sizes in zip(whole.leaves, everybody, strict=True)
+        }
+        regions, leaves = tree(groups)
+        members = sum(sizes.members for sizes in leaves)
+        true = regions.sums(leaves)
+        for eps in epsilons:
+            plan = plan_of(regions, MIXES[0], eps, pure=False)
+            ours, paper = [], []
+            for seed in range(runs):
+                fitted = fit_levels(leaves, plan, FitContext(SeededNoise(seed)))
+                ours.append(distances(fitted.sizes, true, regions))
+                paper.append(distances(fitted.merged(Merge.WEIGHTED), true, regions))
+            ratios = np.mean(ours, axis=0) / np.mean(paper, axis=0)
+            name = f"{members:,} members, eps {float(eps):g}"
+            print(
+                f"{column} {share:g}, {name}: {' / '.join(f'{r:.3f}' for r in ratios)}", flush=True
+            )
+            record("sizes-inputs", name, *ratios)
+
+
 def housing(groups: int) -> tuple[Regions, list[Sizes]]:
     """About so many groups in 3,143 counties of unequal size."""
     rng = np.random.default_rng(1)
@@ -155,6 +194,10 @@ def timing(most: int) -> None:
 
 def main() -> None:
     what, *rest = sys.argv[1:] or ["errors"]
+    if what == "inputs":
+        chosen = [Fraction(eps) for eps in rest[1].split(",")] if rest[1:] else EPSILONS
+        inputs(int(rest[0]) if rest else 2, chosen)
+        return
     if what == "time":
         timing(int(float(rest[0])) if rest else 24 * 10**7)
     else:

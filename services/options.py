@@ -60,6 +60,10 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--period", default="period", metavar="COL", help=help_text)
     parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
     help_text = (
+        "column with the number of the event in the row, from 1: its 'mode' is mode_1, mode_2, ..."
+    )
+    parser.add_argument("--event", metavar="COL", help=help_text)
+    help_text = (
         "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
     )
     parser.add_argument("--columns", metavar="COL=NAME,...", help=help_text)
@@ -117,6 +121,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         form=file_form(options),
         group=options.group,
         member=options.member,
+        event=options.event,
     )
 
 

@@ -33,6 +33,7 @@ from stream_dp.study import (
     StudyKeys,
     WindowRelease,
 )
+from stream_dp.study.event_releases import MOST_SLOTS, Events, EventsRelease
 from stream_dp.study.families import KINDS, RELATIONS
 from stream_dp.study.group_releases import BatchRelease, GroupAttribute, Groups, RoleColumn
 from stream_dp.study.match_releases import Marginal
@@ -118,6 +119,12 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         BatchRelease,
         "A synthetic data set of groups and their members, made anew at some periods.",
     ),
+    '`[[releases]]` with `kind = "hpd-events"`': (
+        EventsRelease,
+        "People and their events, such as trips; see [Publish people with their"
+        " trips](../how-to/people-and-events.md).",
+    ),
+    "`[releases.events]`": (Events, "The events of a release of people with their events."),
     "`[places]`": (
         Places,
         "The places that people are in. Which there are comes from a table of its own.",
@@ -145,6 +152,10 @@ EXPANDED = {
     "waves": "A table (see below) that declares a release `NAME-VALUE` of each value, each with"
     " separate periods.",
 }
+SLOT_WORDS = (
+    "How many answers a person gives in a period, one for each event: the declaration stands for"
+    " the attributes `NAME_1`, `NAME_2` and so on."
+)
 # Keys of a study that are sections of their own.
 _TABLES = {
     *("periods", "population", "curator", "gate", "sampling", "weights"),
@@ -225,6 +236,8 @@ def markdown() -> str:
             rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
         if model in (WindowRelease, CumulativeRelease, JointRelease):
             rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in EXPANDED_KEYS]
+        if model is Attribute:
+            rows.append(("`slots`", f"whole number, 1 to {MOST_SLOTS}", "none", SLOT_WORDS))
         lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in rows]
         parts.append(f"## {heading}\n\n{about}\n\n" + "\n".join(lines))

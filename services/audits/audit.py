@@ -126,6 +126,7 @@ AUDITED: Registry[Family, Callable[..., AuditedRelease]] = Registry(
         Family.JOINT: PanelRuns,
         Family.PEOPLE: DataSetRuns,
         Family.HOUSEHOLDS: HouseholdRuns,
+        Family.EVENTS: DataSetRuns,
         Family.SIZES: SizesRuns,
     },
 )

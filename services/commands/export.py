@@ -15,6 +15,7 @@ from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
+from stream_dp.study.event_releases import is_of_events
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from ..deployment import open_pinned
@@ -236,7 +237,12 @@ def _facts_of_tables(
     }
     members = f"{out / f'people{suffix}'}: {certificate.people} synthetic "
     if not certificate.groups:
-        return [data_set], data, f"{members}{public.study.unit}s, of {certificate.period}"
+        text = f"{members}{public.study.unit}s, of {certificate.period}"
+        declared = public.study.batch(name)
+        if declared is not None and is_of_events(declared):
+            data["events"] = number = data_set.named_tables["events"].num_rows
+            text += f"\n{out / f'events{suffix}'}: their {number} {declared.events.unit}s"
+        return [data_set], data, text
     unit = groups.unit if groups is not None else "group"
     text = (
         f"{out / f'groups{suffix}'}: {certificate.groups} synthetic {unit}s\n"

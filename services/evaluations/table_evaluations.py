@@ -1,4 +1,4 @@
-"""Data sets of people and of households, judged on known people. CONFIDENTIAL."""
+"""Data sets of people, of households and of events, judged on known people. CONFIDENTIAL."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.groups.workload.candidates import declared_workload
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_table import People, present_rows, study_people
+from stream_dp.batch.people_events import with_events
 from stream_dp.batch.synthesizer import release_domain
 from stream_dp.study import (
     BatchRelease,
     DataSetRelease,
+    EventsRelease,
     Family,
     PeopleRelease,
     SizesRelease,
     Study,
 )
 from stream_dp.study.families import TABLE_FAMILIES, Registry
+from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ..groups.roster import Members
 from ..jobs.known_interactions import known_interactions, panels_of
@@ -138,23 +141,49 @@ def _judge_households(
     rhos: Sequence[Fraction],
     progress: FitProgress,
 ) -> Judged:
-    from stream_dp.evaluation.tables.groups_trials import evaluate_data_sets
-
     assert trials.members is not None  # the study declares groups
     truth = hierarchy(
         trials.study, release, known=trials.known, members=trials.members, number=number
     )
+    judged = _judge_two_tables(trials, release, truth, rhos, progress)
+    return Judged(truth.N, truth.G, judged)
+
+
+def _judge_events(
+    trials: TableTrials,
+    release: EventsRelease,
+    number: int,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> Judged:
+    answers = np.stack([trials.known[name][:, number - 1] for name in release.names], axis=1)
+    truth = with_events(trials.study.attributes, release, answers)
+    return Judged(truth.G, 0, _judge_two_tables(trials, release, truth, rhos, progress))
+
+
+def _judge_two_tables(
+    trials: TableTrials,
+    release: HierarchyRelease,
+    truth: Hierarchy,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> list[Quality]:
+    from stream_dp.evaluation.tables.groups_trials import evaluate_data_sets
+
     declared_workload(truth.domain, release)  # refuses what is too large
-    qualities = evaluate_data_sets(
+    return evaluate_data_sets(
         truth, _scaled(release, rhos), trials.repetitions, seed=trials.seed, progress=progress
     )
-    return Judged(truth.N, truth.G, qualities)
 
 
 TABLE_JUDGES: Registry[Family, Callable[..., Judged]] = Registry(
     "judges of tables",
     TABLE_FAMILIES,
-    {Family.PEOPLE: _judge_people, Family.HOUSEHOLDS: _judge_households},
+    {
+        Family.PEOPLE: _judge_people,
+        Family.HOUSEHOLDS: _judge_households,
+        Family.EVENTS: _judge_events,
+    },
 )
 
 

@@ -25,7 +25,7 @@ from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
 from ..groups.place_table import PlacesTable
 from ..groups.roster import Members
-from . import household_jobs, people_jobs, sizes_jobs
+from . import event_jobs, household_jobs, people_jobs, sizes_jobs
 from .table_results import table_certificate
 
 
@@ -76,6 +76,7 @@ JOB_FAMILIES: Registry[Family, JobFamily] = Registry(
     {
         Family.PEOPLE: _jobs_of(people_jobs, table_certificate),
         Family.HOUSEHOLDS: _jobs_of(household_jobs, table_certificate),
+        Family.EVENTS: _jobs_of(event_jobs, table_certificate),
         Family.SIZES: _jobs_of(sizes_jobs, sizes_jobs.certificate),
     },
 )

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from stream_dp.study import DataSetRelease, Release, Study, has_patterns, has_totals
 from stream_dp.study.alphabet import ABSENT
-from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
+from stream_dp.study.event_releases import EventsRelease, is_of_events
+from stream_dp.study.hierarchy_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN
 from stream_dp.study.study import is_panel
 
 from ..pages.questions import event_words
@@ -53,6 +54,10 @@ def described_columns(
     if table == PANEL and is_panel(release):
         labels = {"row": f"the number of the synthetic {study.unit}"}
         answers = _panel_columns(release, schema.names[1:])
+    elif table in {"people", "events"} and not is_panel(release) and is_of_events(release):
+        labels = _event_labels(study, release)
+        for name in release.attributes:
+            answers[name] = name, f"{name} of the {study.unit}"
     elif table in {"people", "groups"}:
         labels = _group_labels(study)
         for answer in getattr(release, "answers", ()):
@@ -97,6 +102,15 @@ def _group_labels(study: Study) -> dict[str, str]:
         SIZE_COLUMN: f"how many members the {unit} has",
     }
     return {**labels, **numbers}
+
+
+def _event_labels(study: Study, release: EventsRelease) -> dict[str, str]:
+    unit = release.events.unit
+    return {
+        PERSON_COLUMN: f"the number of the synthetic {study.unit}",
+        SIZE_COLUMN: f"how many {unit}s the {study.unit} has",
+        **{name: f"{name} of the {unit}" for name in release.events.columns},
+    }
 
 
 def _size_labels(study: Study) -> dict[str, str]:

@@ -46,7 +46,7 @@ def listed_values(
     if table == PANEL:
         names = sample.column_names[1:]
         return {column: tuple(dict.fromkeys(sample[column].to_pylist())) for column in names}
-    if table not in {"people", "groups"}:
+    if table not in {"people", "groups", "events"}:
         return {}
     columns = public.data_set(name, period).certificate.columns[table]
     return {
@@ -69,7 +69,7 @@ def _table_of_data_set(public: PublicLog, name: str, table: str, period: str | N
     data_set = public.data_set(name, period)
     if table == "measurements":
         return data_set.measurements
-    return dict(zip(sorted(data_set.certificate.columns), data_set.tables, strict=True))[table]
+    return data_set.named_tables[table]
 
 
 def _table_of_panel(public: PublicLog, name: str, table: str, period: str | None) -> pa.Table:
@@ -89,6 +89,7 @@ _TABLES: Registry[
         **dict.fromkeys(PANEL_FAMILIES, ((PANEL, "measurements", "estimates"), _table_of_panel)),
         Family.PEOPLE: (("people", "measurements"), _table_of_data_set),
         Family.HOUSEHOLDS: (("groups", "people", "measurements"), _table_of_data_set),
+        Family.EVENTS: (("people", "events", "measurements"), _table_of_data_set),
         Family.SIZES: (("sizes", "measurements"), _table_of_sizes),
     },
 )

@@ -70,6 +70,7 @@ class DataSetFigures:
     measured: the noisy answers that it was fitted to: query, value, 95 % interval, as texts.
     pairs: the two-way tables that can be asked for, as `table:column:column`.
     regions: how many regions sizes are released of; 0 for synthetic rows.
+    event_count, events: how many events the synthetic people have, and what they are called.
     """
 
     name: str
@@ -84,6 +85,8 @@ class DataSetFigures:
     measured_count: int
     pairs: tuple[str, ...]
     regions: int = 0
+    event_count: int = 0
+    events: str = ""
 
 
 def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
@@ -100,11 +103,9 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
             if len(columns[column]) <= min(left, _MOST_BARS):
                 left -= len(columns[column])
                 answers = estimated_shares(published, which, [column])
-            marginals.append(
-                _marginal(which, column, columns[column], tables[which][column], answers)
-            )
+            marginals.append(_marginal(published, which, column, tables[which][column], answers))
         pairs += [f"{which}:{a}:{b}" for a, b in combinations(names, 2)]
-    unit = public.study.groups.unit if public.study.groups is not None else "group"
+    unit = published.noun("groups").removesuffix("s")
     return DataSetFigures(
         name=name,
         period=certificate.period,
@@ -117,6 +118,8 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
         measured=_measured(data_set.measurements.slice(0, 200)),
         measured_count=certificate.measured,
         pairs=tuple(pairs),
+        event_count=tables["events"].num_rows if "events" in tables else 0,
+        events=published.noun("events") if "events" in tables else "",
     )
 
 
@@ -127,7 +130,7 @@ def estimated_shares(
 
     None where a share is not measured.
     """
-    prefix = f"{which}: " if "groups" in published.tables else ""
+    prefix = "" if published.link is None else f"{which}: "
     queries = [
         prefix + " & ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
         for values in product(*(published.columns[which][name] for name in names))
@@ -141,26 +144,27 @@ def estimated_shares(
 
 
 def _marginal(
+    published: PublishedTables,
     which: str,
     column: str,
-    values: Sequence[int | str],
     codes: pa.Array,
     estimates: JointAnswers | None,
 ) -> Marginal:
+    values, called = published.columns[which][column], published.noun(which)
     counts = np.bincount(codes.to_numpy(), minlength=len(values))
     total = max(1, int(counts.sum()))
     rows = [
         (str(value), f"{int(count):,}", f"{count / total:.2%}")
         for value, count in zip(values, counts, strict=True)
     ]
-    title, columns = f"{column} ({which})", ("value", "synthetic rows", "their share")
+    title, columns = f"{column} ({called})", ("value", "synthetic rows", "their share")
     if estimates is not None:
         answers = [for_people(answer) for answer in estimates.answers]
         shown = [
             Bar(str(value), answer.value, *answer.ends, unbiased)
             for value, answer, unbiased in zip(values, answers, estimates.answers, strict=True)
         ]
-        unit = f"% of {which}, with 95% intervals of the noise"
+        unit = f"% of {called}, with 95% intervals of the noise"
         return Marginal(
             which,
             column,
@@ -177,7 +181,7 @@ def _marginal(
     if len(shown) > _MOST_BARS:
         rest = sum(bar.share for bar in shown[_MOST_BARS - 1 :])
         shown = [*shown[: _MOST_BARS - 1], Bar("all others", rest)]
-    unit = f"% of the synthetic {which}"
+    unit = f"% of the synthetic {called}"
     return Marginal(which, column, title, unit, tuple(shown), columns, tuple(rows))
 
 

@@ -57,6 +57,7 @@ FIGURES: Registry[Family, Callable[[PublicLog, str, str | None], DataSetFigures]
     {
         Family.PEOPLE: data_set_figures,
         Family.HOUSEHOLDS: data_set_figures,
+        Family.EVENTS: data_set_figures,
         Family.SIZES: sizes_figures,
     },
 )

@@ -317,26 +317,27 @@ function checkPanel(certificate, parts, { stated, numbers, declared }) {
 
 const codes = (values) => (Array.isArray(values) ? values.length : Math.floor((values.scale.most - values.scale.least) / (values.scale.step ?? 1)) + 1 + Number(Boolean(values.absent)));
 function checkTables(certificate, parts, { study }) {
-  const tables = {}, bad = "not the tables of its certificate";
+  const tables = {}, bad = "not the tables of its certificate", columns_of = certificate.columns;
+  const [owners, linked, key] = columns_of.groups ? ["groups", "people", "group"] : columns_of.events ? ["people", "events", "person"] : [];
   let measured;
   try {
-    for (const [name, columns] of Object.entries(certificate.columns)) {
-      const types = { ...(name === "people" && certificate.columns.groups ? { group: "int32" } : {}), ...Object.fromEntries(Object.entries(columns).map(([c, v]) => [c, codes(v) > 65536 ? "uint32" : "uint16"])) };
+    for (const [name, columns] of Object.entries(columns_of)) {
+      const types = { ...(name === linked ? { [key]: "int32" } : {}), ...Object.fromEntries(Object.entries(columns).map(([c, v]) => [c, codes(v) > 65536 ? "uint32" : "uint16"])) };
       tables[name] = table(parts, name, (fields) => fields.length === Object.keys(types).length && same(Object.fromEntries(fields), types));
       if (Object.entries(columns).some(([c, values]) => !all(tables[name].column(c), (code) => code < codes(values)))) return bad;
     }
     measured = answers(parts, "measurements", { value: "int64", variance: "string" });
   } catch { return bad; }
-  const members = tables.groups && flat(tables.people.column("group")), sizes = tables.groups && flat(tables.groups.column("size"));
+  const members = linked && flat(tables[linked].column(key)), sizes = linked && flat(tables[owners].column("size"));
   if (members) {
-    const counted = new Array(sizes.length).fill(0);
-    if (members.some((group, i) => !(group in counted) || group < (members[i - 1] ?? 0) || !++counted[group]) || counted.some((n, i) => n !== sizes[i] + 1)) return bad;
+    const counted = new Array(sizes.length).fill(0), least = columns_of[owners].size[0];
+    if (members.some((group, i) => !(group in counted) || group < (members[i - 1] ?? 0) || !++counted[group]) || counted.some((n, i) => n !== sizes[i] + least)) return bad;
   }
   if (certificate.groups !== (tables.groups?.rows ?? 0) || certificate.people !== tables.people?.rows) return "not the rows of its certificate";
   if (certificate.measured !== measured.rows) return "not the measurements of its certificate";
   if (!plausible(measured)) return "a measurement is no number of people";
   const roles = study.groups?.roles;
-  if (!roles || !members) return null;
+  if (!roles || !tables.groups) return null;
   const role = flat(tables.people.column(roles.column)), most = { [roles.head]: [1, 1], [roles.spouse]: [0, 1], [roles.child]: [0, roles.children] };
   const holds = Object.entries(most).every(([value, [low, high]]) => {
     const count = new Array(sizes.length).fill(0), code = roles.values.map(String).indexOf(value);

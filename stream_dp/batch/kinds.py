@@ -22,13 +22,14 @@ from .data.domain import Domain
 from .planned_phases import PlannedPhase
 from .synthesizer import Synthesizer
 
-InputData = Literal["people", "groups and their members", "places"]
+InputData = Literal["people", "groups and their members", "people and their events", "places"]
 LOOKED_AT: Registry[Family, InputData] = Registry(
     "data that a synthesizer looks at",
     DATA_SET_FAMILIES,
     {
         Family.PEOPLE: "people",
         Family.HOUSEHOLDS: "groups and their members",
+        Family.EVENTS: "people and their events",
         Family.SIZES: "places",
     },
 )

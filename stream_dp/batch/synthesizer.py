@@ -20,6 +20,8 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Attribute, Study
+from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.group_releases import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Roles
@@ -213,6 +215,20 @@ def declared_domain(
         return Domain(of_groups, people, groups.most)
     members = roles_domain(groups)
     return Domain(of_groups, (*members.person, *people), groups.most, members.roles)
+
+
+def events_domain(attributes: Mapping[str, Attribute], release: EventsRelease) -> Domain:
+    """The columns of people and of their events.
+
+    attributes: by name, sound. An event has a value in the first column, and may be 'absent' in
+    others.
+    """
+    people = tuple(Column(name, tuple(attributes[name].symbols)) for name in release.attributes)
+    events = list[Column]()
+    for column, slots in zip(release.events.columns, release.slots, strict=True):
+        values = tuple(attributes[slots[0]].values)
+        events.append(Column(column, values if not events else (*values, ABSENT)))
+    return Domain(people, tuple(events), release.events.most, events=True)
 
 
 def roles_domain(groups: Groups) -> Domain:

@@ -322,6 +322,7 @@ _ATTRIBUTES: Registry[Family, Callable[..., str]] = Registry(
     {
         Family.PEOPLE: _people_attributes,
         Family.HOUSEHOLDS: _households_attributes,
+        Family.EVENTS: lambda study, release: release.columns_text,
         Family.SIZES: _sizes_attributes,
     },
 )

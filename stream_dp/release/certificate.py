@@ -14,6 +14,7 @@ from stream_dp import __version__
 from stream_dp.notebook_html import html_facts
 from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
+from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.period_gate import PeriodGate
@@ -210,12 +211,17 @@ def _households_parameters(study: Study, declared: BatchRelease) -> dict[str, ob
     return declared.settings(study.groups is not None and study.groups.roles is not None)
 
 
+def _events_parameters(study: Study, declared: EventsRelease) -> dict[str, object]:
+    return {**_declared_parameters(study, declared), "rows": declared.fitted_rows}
+
+
 _PARAMETERS: Registry[Family, Callable[..., dict[str, object]]] = Registry(
     "parameters of certificates",
     Family,
     {
         **dict.fromkeys(Family, _declared_parameters),
         Family.HOUSEHOLDS: _households_parameters,
+        Family.EVENTS: _events_parameters,
     },
 )
 

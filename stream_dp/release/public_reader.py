@@ -286,7 +286,7 @@ _TABLE_READER = Reader(
     "dataSet",
     BATCH_TYPE,
     BatchCertificate,
-    ("groups", "people", "measurements"),
+    ("groups", "people", "events", "measurements"),
     DataSet,
     _table_statement,
     _check_data_set,

@@ -1,10 +1,11 @@
-"""Published batch releases: the certificate and the tables of people, or of groups and members.
+"""Published batch releases: the certificate and the tables of people, of groups and members, or
+of people and events.
 
 A release is a message (log/message.py): its manifest is the certificate, its parts are Arrow IPC
 streams: `groups/i` and `people/i` with slices of its tables, a column of codes for each attribute,
 and `measurements/i` with the noisy answers (query, value, variance, standard_error). Where there
 are groups, row i of their table is group i, and people name theirs in the column `group`, in
-increasing order.
+increasing order. So do events, of `events/i`, with their person in the column `person`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.study import Family, PeopleRelease, Study, TableRelease
+from stream_dp.study import EventsRelease, Family, PeopleRelease, Study, TableRelease
+from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
+from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
@@ -30,14 +33,15 @@ from .certificate import Certificate, Details, WholeNumber, base_certificate
 from .published import Published
 
 BATCH_TYPE = "stream-dp.batch"
-Tables = Mapping[str, pa.Table]  # by name: people, or groups and people
+Tables = Mapping[str, pa.Table]  # by name: people, or groups and people, or people and events
 ColumnValues = dict[str, dict[str, tuple[int | str, ...] | Numbers]]  # by table and column
 
 
 class BatchCertificate(Certificate):
     """The certificate of a data set.
 
-    groups, people: rows of the tables; no groups where people are released alone.
+    groups, people: rows of the tables; no groups where people are released without groups. Events
+        are as many as the people's column `size` says.
     columns: by table and column, the value of each code, or the scale of numbers.
     measured: the number of noisy answers.
     notes: public numbers about the fit.
@@ -72,8 +76,14 @@ class DataSet(Published):
 
     @property
     def tables(self) -> tuple[pa.Table, ...]:
-        """The tables with their values: people, or groups and people, joined by `group`."""
-        return tuple(decoded_tables(self.certificate.columns, self.check()).values())
+        """The tables with their values: people, or groups and people, joined by `group`; or people
+        and events, joined by `person`."""
+        return tuple(self.named_tables.values())
+
+    @property
+    def named_tables(self) -> Tables:
+        """The tables of `tables`, by name."""
+        return decoded_tables(self.certificate.columns, self.check())
 
     def check(self) -> Tables:
         """The tables with codes. Raises Inconsistent for contradictions to the certificate."""
@@ -123,10 +133,28 @@ def _households_columns(study: Study, release: TableRelease) -> ColumnValues:
     }
 
 
+def _events_columns(study: Study, release: EventsRelease) -> ColumnValues:
+    people: dict[str, tuple[int | str, ...] | Numbers] = {
+        name: study.attributes[name].symbols for name in release.attributes
+    }
+    events: dict[str, tuple[int | str, ...] | Numbers] = {}
+    for column, slots in zip(release.events.columns, release.slots, strict=True):
+        values = study.attributes[slots[0]].values
+        events[column] = (*values, ABSENT) if events else values
+    return {
+        "people": {**people, SIZE_COLUMN: tuple(range(release.events.most + 1))},
+        "events": events,
+    }
+
+
 _COLUMN_VALUES: Registry[Family, Callable[..., ColumnValues]] = Registry(
     "columns of published tables",
     TABLE_FAMILIES,
-    {Family.PEOPLE: _people_columns, Family.HOUSEHOLDS: _households_columns},
+    {
+        Family.PEOPLE: _people_columns,
+        Family.HOUSEHOLDS: _households_columns,
+        Family.EVENTS: _events_columns,
+    },
 )
 
 
@@ -197,15 +225,17 @@ def coded_tables(
     people: NDArray[np.integer],
     group_of: NDArray[np.int64],
 ) -> Tables:
-    """The tables of groups and people with codes.
+    """The tables of groups and people with codes, or those of people and events.
 
     names: by table and column, the value of each code.
     groups, people: codes, a column for each name.
     group_of: the row of each person's group, (people,), in increasing order.
     """
+    link = linked(names)
+    assert link is not None
     keys = pa.array(group_of.astype(np.int32))
-    members = coded_people(names["people"], people).add_column(0, KEY_COLUMN, keys)
-    return {"groups": coded_people(names["groups"], groups), "people": members}
+    members = coded_people(names[link.members], people).add_column(0, link.key, keys)
+    return {link.owners: coded_people(names[link.owners], groups), link.members: members}
 
 
 def coded_people(names: Mapping[str, Sequence[int | str]], people: NDArray[np.integer]) -> pa.Table:
@@ -240,31 +270,37 @@ def read_tables(
     the groups.
     """
     try:
-        tables = {}
+        tables, link = {}, linked(columns)
         for which, values in columns.items():
             types = {name: _code_type(symbols) for name, symbols in values.items()}
-            if which == "people" and "groups" in columns:
-                types = {KEY_COLUMN: pa.int32(), **types}
+            if link is not None and which == link.members:
+                types = {link.key: pa.int32(), **types}
             tables[which] = read_table(parts, which, _in_any_order(types))
             for name, symbols in values.items():
                 codes = tables[which][name]
                 if len(codes) and pa.compute.max(codes).as_py() >= len(symbols):
                     raise ValueError
-        if "groups" in tables:
-            _require_members(tables["groups"], tables["people"][KEY_COLUMN].to_numpy())
+        if link is not None:
+            least = int(columns[link.owners][SIZE_COLUMN][0])
+            _require_members(link, tables, least)
+            tables = {which: tables[which] for which in (link.owners, link.members)}
         return tables, read_measurements(parts)
     except (ValueError, KeyError):
         raise UserError("a result is not what its release declares") from None
 
 
-def _require_members(groups: pa.Table, key: NDArray[np.int32]) -> None:
-    """Raises ValueError unless members name their groups in order, and groups have their sizes."""
+def _require_members(link: Link, tables: Tables, least: int) -> None:
+    """Raises ValueError unless members name their groups in order, and groups have their sizes.
+
+    least: the smallest size.
+    """
+    groups, key = tables[link.owners], tables[link.members][link.key].to_numpy()
     if len(key) and not 0 <= key[0] <= key[-1] < groups.num_rows:
         raise ValueError
     if (np.diff(key) < 0).any():
         raise ValueError
     sizes = np.bincount(key, minlength=groups.num_rows)
-    if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + 1):
+    if not np.array_equal(sizes, groups[SIZE_COLUMN].to_numpy().astype(np.int64) + least):
         raise ValueError
 
 
@@ -303,14 +339,15 @@ def has_declared_roles(study: Study, tables: Tables) -> bool:
 def decoded_tables(
     columns: Mapping[str, Mapping[str, Sequence[int | str]]], tables: Tables
 ) -> Tables:
-    """The tables with values instead of codes, and the groups' numbers as keys."""
+    """The tables with values instead of codes, and the numbers of groups or of people as keys."""
     decoded = {which: _values(columns[which], table) for which, table in tables.items()}
-    if "groups" in tables:
-        number = pa.array(np.arange(tables["groups"].num_rows, dtype=np.int64))
-        decoded["groups"] = {KEY_COLUMN: number, **decoded["groups"]}
-        key = tables["people"][KEY_COLUMN].cast(pa.int64())
-        decoded["people"] = {KEY_COLUMN: key, **decoded["people"]}
-    return {which: pa.table(decoded[which]) for which in sorted(decoded)}
+    link = linked(tables)
+    if link is None:
+        return {which: pa.table(values) for which, values in decoded.items()}
+    number = pa.array(np.arange(tables[link.owners].num_rows, dtype=np.int64))
+    key = tables[link.members][link.key].cast(pa.int64())
+    keys = {link.owners: number, link.members: key}
+    return {which: pa.table({link.key: keys[which], **decoded[which]}) for which in keys}
 
 
 Columns = Mapping[str, Mapping[str, Sequence[int | str]]]  # by table and column, its values

@@ -7,6 +7,7 @@ from .counter_kinds import CounterKind as CounterKind
 from .curator import Curator as Curator
 from .declared_gate import Gate as Gate
 from .declared_population import DeclaredPopulation as DeclaredPopulation
+from .event_releases import EventsRelease as EventsRelease
 from .families import Family as Family
 from .families import Kind as Kind
 from .families import Neighbours as Neighbours

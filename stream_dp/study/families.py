@@ -31,6 +31,8 @@ class Family(StrEnum):
     """A table of people."""
     HOUSEHOLDS = "households"
     """A table of groups and a table of their members."""
+    EVENTS = "events"
+    """A table of people and a table of their events."""
     SIZES = "sizes"
     """How many places have each number of people, by region."""
 
@@ -58,8 +60,8 @@ class Strategy(DescribedKind):
 
 
 PANEL_FAMILIES = (Family.WINDOW, Family.CUMULATIVE, Family.JOINT)
-DATA_SET_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS, Family.SIZES)
-TABLE_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS)
+TABLE_FAMILIES = (Family.PEOPLE, Family.HOUSEHOLDS, Family.EVENTS)
+DATA_SET_FAMILIES = (*TABLE_FAMILIES, Family.SIZES)
 
 
 class Registry(Mapping[K, V], Generic[K, V]):
@@ -94,6 +96,7 @@ TABLES: Registry[Family, tuple[str, ...]] = Registry(
     {
         Family.PEOPLE: ("people",),
         Family.HOUSEHOLDS: ("groups", "people"),
+        Family.EVENTS: ("people", "events"),
         Family.SIZES: ("regions", "sizes"),
     },
 )
@@ -112,6 +115,7 @@ class Kind(StrEnum):
     INDEPENDENT = "independent"
     MWEM = "mwem"
     HPD_FIXED = "hpd-fixed"
+    HPD_EVENTS = "hpd-events"
 
 
 class Measured(StrEnum):
@@ -122,7 +126,7 @@ class Measured(StrEnum):
     TWO_PHASES = "two phases"
     """Single columns, then residuals of the values that stand out."""
     MARGINALS = "marginals"
-    """Marginals of groups and members."""
+    """Marginals of groups and members, or of people and events."""
     SIZES = "sizes"
     """Histograms of sizes by region."""
 
@@ -276,6 +280,18 @@ KINDS: Registry[Kind, DeclaredKind] = Registry(
                 measured=Measured.MARGINALS,
                 settings=(*_PICKED, "rows"),
                 roles=True,
+            ),
+        ),
+        Kind.HPD_EVENTS: DeclaredKind(
+            Family.EVENTS,
+            "hierarchical product distributions of people and events (HPD-Fixed)",
+            "People and what they do several times in a period, such as trips or visits.",
+            Synthesizer(
+                fit="groups.hpd.hpd_synthesizer:fit_mixture",
+                planned=f"{_GROUPS}:planned_events",
+                relations=("replace_in_place", "replace_one"),
+                measured=Measured.MARGINALS,
+                settings=("rounds", "per_round", "ways", "rows"),
             ),
         ),
     },

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from stream_dp.privacy.ledger import composed_cost
 
-from . import group_faults, place_faults
+from . import event_faults, group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
 from .families import Kind, Strategy
@@ -79,6 +79,7 @@ def section_faults(
             f" study.rho = {float(total):g}; lower them or raise the total"
         )
     problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
+    problems += event_faults.events_relation_faults(sections)
     own = (*_gate_faults(sections), *_weight_faults(sections))
     return [*problems, *_size_faults(sections), *own]
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from stream_dp.errors import UserError
 
+from .event_faults import events_faults
 from .families import DATA_SET_FAMILIES, KINDS, TABLE_FAMILIES, Family, Kind, Registry
 from .group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .match_faults import match_faults
@@ -186,6 +187,7 @@ _FAMILY_FAULTS: Registry[Family, Faults] = Registry(
     {
         Family.PEOPLE: _people_faults,
         Family.HOUSEHOLDS: _grouped_faults,
+        Family.EVENTS: events_faults,
         Family.SIZES: sizes_faults,
     },
 )

@@ -13,23 +13,25 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from stream_dp.errors import UserError
 
+from .event_releases import EventsRelease
 from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
+from .hierarchy_releases import KEY_COLUMN as KEY_COLUMN
+from .hierarchy_releases import RELATIONS as RELATIONS
+from .hierarchy_releases import ROWS as ROWS
+from .hierarchy_releases import SIZE_COLUMN as SIZE_COLUMN
+from .hierarchy_releases import HierarchyRelease
 from .match_releases import MatchRelease
 from .place_releases import SizesRelease
 from .structural_rules import Rule
-from .table_releases import DataSetRelease, PeopleRelease, TableRelease
+from .table_releases import DataSetRelease, PeopleRelease
 
 if TYPE_CHECKING:
     HouseholdsKind = Kind
 else:
     HouseholdsKind = Literal[kinds_of(Family.HOUSEHOLDS)]
-# Reserved names of columns: a person's group, and a group's size.
-KEY_COLUMN, SIZE_COLUMN = "group", "size"
 BATCH_RELATION = "replace_in_place"  # the only one with a proved cost of batch releases
-ROWS, RELATIONS = 200, Fraction(1, 2)  # where a release does not declare them
 _OPTIONAL = {"rows", "relations", "rules"}  # stated in a certificate where they apply
-_Count = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 
 
 def _rule_text(text: str) -> str:
@@ -96,27 +98,20 @@ class Groups(Declaration):
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
 
-class BatchRelease(TableRelease):
+class BatchRelease(HierarchyRelease):
     """A synthetic data set of groups with their members, drawn anew when certain periods close."""
 
     kind: HouseholdsKind
     """The synthesizer."""
-    attributes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
-    """The attributes of people, from their reports. A person without an answer gets
-    the symbol of the attribute's `missing` rule."""
-    rounds: _Count = 20
-    """The largest number of rounds. A round selects and measures badly answered marginals."""
-    per_round: _Count = 1
-    """The number of marginals that a round selects and measures."""
-    rows: _Count | None = None
-    """The number of rows of the mixture (`hpd-fixed`), 200 by default."""
-    ways: Annotated[int, Field(ge=1, le=8, strict=True)] = 3
-    """The number of attributes of a query."""
     relations: Probability | None = None
     """The part of `rho` that measures relatives of `[groups.roles]`. By default 1/2."""
     rules: _Rules = None
     """Rules such as `["child.age + 12 <= head.age", "spouse.age >= 16"]`. Every synthetic group
     satisfies every rule. Needs `[groups.roles]`."""
+
+    @property
+    def share_of_relatives(self) -> Fraction:
+        return self.relations or RELATIONS
 
     @property
     def structural_rules(self) -> tuple[Rule, ...]:
@@ -131,9 +126,9 @@ class BatchRelease(TableRelease):
         used = set(self.synthesizer.settings)
         settings = self.model_dump(mode="json", include=used - _OPTIONAL)
         if "rows" in used:
-            settings["rows"] = self.rows or ROWS
+            settings["rows"] = self.fitted_rows
         if roles and "relations" in used:
-            settings["relations"] = str(self.relations or RELATIONS)
+            settings["relations"] = str(self.share_of_relatives)
         if roles and "rules" in used:
             settings["rules"] = list(self.rules or ())
         return settings
@@ -145,6 +140,7 @@ DECLARATIONS: Registry[Family, type[DataSetRelease]] = Registry(
     {
         Family.PEOPLE: PeopleRelease,
         Family.HOUSEHOLDS: BatchRelease,
+        Family.EVENTS: EventsRelease,
         Family.SIZES: SizesRelease,
     },
 )
@@ -167,6 +163,7 @@ def _declared_kind(release: object) -> str:
 
 AnyDataSet = Annotated[
     Annotated[BatchRelease, Tag("BatchRelease")]
+    | Annotated[EventsRelease, Tag("EventsRelease")]
     | Annotated[PeopleRelease, Tag("PeopleRelease")]
     | Annotated[MatchRelease, Tag("MatchRelease")]
     | Annotated[SizesRelease, Tag("SizesRelease")],

@@ -35,7 +35,7 @@ def _people_titles(release: PeopleRelease) -> tuple[str, ...]:
     return (PICKED_TITLE if release.declared_rounds else kind_title(release.kind),)
 
 
-def _households_titles(release: DataSetRelease) -> tuple[str, ...]:
+def _titles_of_two_tables(release: DataSetRelease) -> tuple[str, ...]:
     return (kind_title(release.kind),)
 
 
@@ -48,7 +48,8 @@ _POSSIBLE: Registry[Family, Callable[..., tuple[str, ...]]] = Registry(
     DATA_SET_FAMILIES,
     {
         Family.PEOPLE: _people_titles,
-        Family.HOUSEHOLDS: _households_titles,
+        Family.HOUSEHOLDS: _titles_of_two_tables,
+        Family.EVENTS: _titles_of_two_tables,
         Family.SIZES: _sizes_titles,
     },
 )

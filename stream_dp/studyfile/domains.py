@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from stream_dp.batch.groups.workload.candidates import declared_workload
 from stream_dp.batch.kinds import check_limits
 from stream_dp.batch.people.people_table import declared_people
-from stream_dp.batch.synthesizer import declared_domain
+from stream_dp.batch.synthesizer import declared_domain, events_domain
 from stream_dp.errors import UserError
+from stream_dp.study.event_faults import events_faults
+from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import DATA_SET_FAMILIES, Family, Registry
 from stream_dp.study.group_faults import role_column_faults
 from stream_dp.study.group_releases import BatchRelease
@@ -45,6 +48,12 @@ def _check_households(release: BatchRelease, sections: Sections) -> None:
     check_limits(release, declared_domain(groups, sections.attributes, release))
 
 
+def _check_events(release: EventsRelease, sections: Sections) -> None:
+    if any(events_faults(release, sections)):
+        return  # batch_faults reports them
+    declared_workload(events_domain(sections.attributes, release), release)
+
+
 def _check_sizes(release: DataSetRelease, sections: Sections) -> None:
     """The domain of sizes is bounded by `largest`."""
 
@@ -55,6 +64,7 @@ _DOMAIN_CHECKS: Registry[Family, Callable[..., None]] = Registry(
     {
         Family.PEOPLE: _check_people,
         Family.HOUSEHOLDS: _check_households,
+        Family.EVENTS: _check_events,
         Family.SIZES: _check_sizes,
     },
 )

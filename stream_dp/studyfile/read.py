@@ -48,6 +48,7 @@ from stream_dp.study.survey_design import NO_WEIGHTS, WEIGHT_KEYS, Sampling, Wei
 from stream_dp.study.table_releases import DataSetRelease
 
 from . import domains
+from .slots import SLOTS, expanded_attributes
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
 _TABLES = {
@@ -195,6 +196,8 @@ def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list
             keys = _known_keys(model, path[:-1])
             if len(path) == 1 and "where" in model.model_fields:
                 keys += EXPANDED_KEYS
+            if model is Attribute:
+                keys.append(SLOTS)
             text = f"unknown key; known here are {', '.join(keys)}"
             if model in (Attribute, WeightingCells) and path[-1] in WEIGHT_KEYS:
                 text = NO_WEIGHTS
@@ -275,6 +278,7 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
     if not isinstance(attributes, dict) or not (attributes or counted):
         problems.append("attributes: declare at least one, as [attributes.NAME]")
         attributes = {}
+    attributes = expanded_attributes(attributes, problems)
     fields["attributes"] = {
         name: attribute
         for name, sub in attributes.items()

@@ -23,6 +23,10 @@ RELEASES: dict[Family, dict[str, object]] = {
     Family.JOINT: {"attribute": "work", "width": 2, "event": ["yes"]},
     Family.PEOPLE: {**TABLE, "every": 1, "rho": 10, "first": "2/3"},
     Family.HOUSEHOLDS: TABLE,
+    Family.EVENTS: {
+        **{"attributes": ["work", "sex"], "every": 2},
+        "events": {"unit": "trip", "columns": ["mode", "purpose"], "most": 2},
+    },
     Family.SIZES: {"attribute": "home", "largest": 5, "every": 2},
 }
 HOUSEHOLDS = {"unit": "household", "most": 2, "attributes": {"region": {"values": ["n", "s"]}}}
@@ -50,6 +54,11 @@ def study_of(kind: Kind) -> dict[str, object]:
         study["releases"][0] |= {"rounds": 1, "per_round": 1}  # type: ignore[index]
     if declared.family is Family.HOUSEHOLDS:
         study["groups"] = HOUSEHOLDS
+    if declared.family is Family.EVENTS:
+        study["attributes"] |= {  # type: ignore[operator]
+            "mode": {"values": ["walk", "car"], "missing": "absent", "slots": 2},
+            "purpose": {"values": ["job", "fun"], "missing": "absent", "slots": 2},
+        }
     if declared.family is Family.SIZES:
         study["places"] = {"unit": "block", "regions": ["county"]}
         study["attributes"] = {"home": {"place": True, "missing": "absent"}}
@@ -67,8 +76,12 @@ def published(kind: Kind) -> MemoryLog:
         "period": [LABELS[i // PEOPLE] for i in range(rows)],
     }
     values = {"work": ["no", "yes"], "sex": ["f", "m"], "home": ["a", "b", "c"]}
-    for name in study["attributes"]:  # type: ignore[attr-defined]
-        columns[name] = rng.choice(values[name], rows).tolist()
+    for name, attribute in study["attributes"].items():  # type: ignore[attr-defined]
+        if "slots" not in attribute:
+            columns[name] = rng.choice(values[name], rows).tolist()
+        for number in range(1, attribute.get("slots", 0) + 1):
+            slot = rng.choice([*attribute["values"], None], rows).tolist()
+            columns[f"{name}_{number}"] = slot
     tables: dict[str, pa.Table] = {}
     if "groups" in study:
         homes = range(PEOPLE // 2)

@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from kit.households import TEXT
+from kit.kinds_of_releases import study_of
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
@@ -25,6 +26,7 @@ from stream_dp.planning.study_summary import summary
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import DataSetRelease, MatchRelease, Study
 from stream_dp.study.families import KINDS, TABLE_FAMILIES, Family, Kind, kinds_of
+from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
 
@@ -166,8 +168,13 @@ def test_the_phases_of_groups_spend_rho(kind: str) -> None:
 def test_a_kind_declares_what_its_releases_may_declare(name: Kind) -> None:
     """Its settings are keys of its releases, and the relations are those that a study may have."""
     kind, family = KINDS[name].synthesizer, KINDS[name].family
-    makes = people if family is Family.PEOPLE else lambda relation: households(name)
-    (release,) = makes("replace_in_place").batches or ()
+    if family is Family.EVENTS:
+        made = parse_study(study_of(name))
+    elif family is Family.PEOPLE:
+        made = people("replace_in_place")
+    else:
+        made = households(name)
+    (release,) = made.batches or ()
     declared = MatchRelease if name == "match" else type(release)
     own = declared.model_fields.keys() - DataSetRelease.model_fields.keys()
     assert {*kind.settings} <= own
@@ -176,6 +183,8 @@ def test_a_kind_declares_what_its_releases_may_declare(name: Kind) -> None:
             assert relation in kind.relations
             continue
         text = TEXT.replace('kind = "independent"', f'kind = "{name}"')
+        if family is Family.EVENTS:
+            text = study_text(made).replace('"replace_one"', '"replace_in_place"')
         changed = text.replace('"replace_in_place"', f'"{relation}"')
         if relation in kind.relations:
             assert parsed(changed).neighbours == relation

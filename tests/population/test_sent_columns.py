@@ -1,5 +1,6 @@
 """Tables that are read and encoded column by column: equal to reading them row by row."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,3 +74,49 @@ def test_plain_tables_go_by_columns(tmp_path, monkeypatch, quoted):
     records = [r for b in encoded_reports(path, STUDY, TableLayout(), quiet=True) for r in b]
     assert len(records) == 50
     assert records[0] == ("p0", b'{"person":"p0","period":"2021-01","values":{"poor":"0"}}')
+
+
+EVENTS = parse_study(
+    {
+        "study": {
+            **{"name": "diary", "unit": "person", "neighbours": "replace_one", "rho": 1},
+            **{"delta": "1e-6", "population": {"size": 100}},
+            "periods": {"first": "2021-01", "every": "month", "count": 2},
+        },
+        "attributes": {
+            "age": {"values": ["young", "old"], "missing": "young"},
+            "mode": {"values": ["walk", "car"], "missing": "absent", "slots": 3},
+        },
+        "releases": [{"name": "w", "kind": "window", "width": 1, "attribute": "age", "rho": 1}],
+    }
+)
+
+
+def test_a_row_of_an_event_fills_its_slot(tmp_path):
+    """Rows of one person fill several slots; a row without a number is no report."""
+    path = tmp_path / "trips.csv"
+    path.write_text(
+        "person,period,trip,mode,age\n"
+        "p1,2021-01,1,walk,old\np1,2021-01,03,car,\np1,2021-02,2.0,car,\n"
+        "p2,2021-01,4,car,\np2,2021-01,0,car,\np2,2021-01,,car,old\np2,2021-01,two,car,\n"
+    )
+    sent = [
+        (key, msgspec.json.decode(value))
+        for batch in encoded_reports(path, EVENTS, TableLayout(event="trip"))
+        for key, value in batch
+    ]
+    reports = [report for key, report in sent if key]
+    assert [(r["person"], r["period"], r["values"]) for r in reports] == [
+        ("p1", "2021-01", {"age": "old", "mode_1": "walk"}),
+        ("p1", "2021-01", {"mode_3": "car"}),
+        ("p1", "2021-02", {"mode_2": "car"}),
+    ]
+    assert [record["row"] for key, record in sent if not key] == [4, 5, 6, 7]
+    assert all("values" not in record for key, record in sent if not key)
+
+
+def test_a_file_of_slots_needs_no_option(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("person,period,mode_1,mode_3\np1,2021-01,walk,car\n")
+    ((_, value),) = (r for b in encoded_reports(path, EVENTS, TableLayout()) for r in b)
+    assert msgspec.json.decode(value)["values"] == {"mode_1": "walk", "mode_3": "car"}

@@ -6,9 +6,12 @@ households: region=north & size=2    groups (the study's own word, or `groups`)
 households: work=full                groups with at least one such member
 people: region=north                 people, by columns of their groups too
 income-12*rent <= 0 & sex=f          people on one side of a sum of numbers (threshold_query.py)
+trips: mode=bus & age=30-39          events (the study's own word, or `events`), also by columns of
+                                     their people; `people: mode=bus` counts who has such an event
 
 Without `people:` or the groups' word a query is about people, or about groups where it names
-columns of groups alone.
+columns of groups alone. Where people have events it is about events, or about people where it names
+columns of people alone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study.alphabet import ABSENT
-from stream_dp.study.group_releases import KEY_COLUMN
 
 from ..query import RESPONDENTS, QueryWords, nearest
 from .table_facts import PublishedTables, Value
@@ -37,7 +39,7 @@ class Conjunction:
     """A query for rows with given values.
 
     text: the query in its shortest form
-    table: the table with the counted rows: `people` or `groups`
+    table: the table with the counted rows: `people`, `groups` or `events`
     codes: by table and column, the codes that a row may have
     linear: the bounds on sums of numbers that a person must satisfy
     """
@@ -82,11 +84,12 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
         term_codes = _codes(text, name, value, values)
         codes.setdefault(table, {})[name] = term_codes
         terms_text.append(f"{name}={'|'.join(str(values[code]) for code in term_codes)}")
-    table = head or ("groups" if set(codes) == {"groups"} and not linear else "people")
-    prefix = {"people": "people: ", "groups": f"{_unit(published)}s: "}[table]
+    link = published.link
+    of_owners = link is not None and set(codes) == {link.owners} and not linear
+    table = head or (link.owners if link is not None and of_owners else published.rows_asked)
     shortest = " & ".join(terms_text)
     return Conjunction(
-        prefix + shortest if "groups" in published.tables else shortest,
+        shortest if link is None else f"{published.noun(table)}: {shortest}",
         table,
         codes,
         tuple(linear),
@@ -109,10 +112,16 @@ def parse_among(
     else:
         others = parse_conjunction(asked.among, published)
     text = f"{query.text} among {others.text}"
-    if others.table != query.table:
-        raise UserError(f"query '{text}': counts people on one side and groups on the other")
-    if query.table == "groups" and (query.of("people") or others.of("people")):
-        raise UserError(f"query '{text}': groups are compared by columns of groups alone")
+    first, second = published.noun(query.table), published.noun(others.table)
+    if first != second:
+        raise UserError(f"query '{text}': counts {first} on one side and {second} on the other")
+    link = published.link
+    if (
+        link is not None
+        and query.table == link.owners
+        and (query.of(link.members) or others.of(link.members))
+    ):
+        raise UserError(f"query '{text}': {first} are compared by columns of {first} alone")
     return _both(query, others, text), others
 
 
@@ -159,15 +168,16 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
         values = published.columns[table][name]
         return f"{name}={next((v for v in reversed(values) if v != ABSENT), values[-1])}"
 
-    people = [term("people", name) for name in published.names["people"][:3]]
+    asked, link = published.rows_asked, published.link
+    people = [term(asked, name) for name in published.names[asked][:3]]
     people_examples = [people[0], " & ".join(people[:2])]
-    if "groups" not in published.tables:
+    if link is None:
         threshold = example_threshold(published)
         return list(dict.fromkeys([*people_examples, *([threshold] if threshold else [])]))
-    groups = [term("groups", name) for name in published.names["groups"]]
-    unit = _unit(published)
-    mixed = [f"people: {groups[0]} & {people[0]}", f"{unit}s: {' & '.join(groups[-2:])}"]
-    return list(dict.fromkeys([*people_examples, *mixed, f"{unit}s: {groups[0]} & {people[0]}"]))
+    groups = [term(link.owners, name) for name in published.names[link.owners]]
+    members, owners = published.noun(link.members), published.noun(link.owners)
+    mixed = [f"{members}: {groups[0]} & {people[0]}", f"{owners}: {' & '.join(groups[-2:])}"]
+    return list(dict.fromkeys([*people_examples, *mixed, f"{owners}: {groups[0]} & {people[0]}"]))
 
 
 def survey_conjunctions(published: PublishedTables) -> list[str]:
@@ -192,8 +202,7 @@ def small_conjunctions(published: PublishedTables, *, paired: bool = True) -> It
     """
     for table, names in published.names.items():
         columns = {name: published.columns[table][name] for name in names}
-        prefix = "" if "groups" not in published.tables else "people: "
-        prefix = f"{_unit(published)}s: " if table == "groups" else prefix
+        prefix = "" if published.link is None else f"{published.noun(table)}: "
         pairs = list(combinations(names, 2))
         if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED or not paired:
             pairs = []
@@ -208,14 +217,14 @@ def small_conjunctions(published: PublishedTables, *, paired: bool = True) -> It
 
 def matching_rows(query: Conjunction, published: PublishedTables) -> int:
     """The number of synthetic rows with the values: of groups, with a member with the values."""
-    people = _mask(query, published, "people")
-    if "groups" not in published.tables:
+    people, link = _mask(query, published, published.rows_asked), published.link
+    if link is None:
         return int(people.sum())
-    groups = _mask(query, published, "groups")
-    key = published.tables["people"][KEY_COLUMN].to_numpy()
-    if query.table == "people":
+    groups = _mask(query, published, link.owners)
+    key = published.tables[link.members][link.key].to_numpy()
+    if query.table == link.members:
         return int((people & groups[key]).sum())
-    if query.of("people"):
+    if query.of(link.members):
         groups &= np.bincount(key[people], minlength=groups.size) > 0
     return int(groups.sum())
 
@@ -230,21 +239,16 @@ def _mask(query: Conjunction, published: PublishedTables, table: str) -> NDArray
     return mask
 
 
-def _unit(published: PublishedTables) -> str:
-    groups = published.study.groups
-    return "group" if groups is None else groups.unit
-
-
 def _head(text: str, published: PublishedTables) -> tuple[str | None, str]:
     """The table named before a colon, and the text after the colon."""
-    unit = _unit(published)
-    tables = {"people": "people"}
-    if "groups" in published.tables:
-        tables |= dict.fromkeys(("groups", "group", unit, f"{unit}s"), "groups")
+    tables = dict[str, str]()
+    for table in published.tables:
+        nouns = (table, published.noun(table)) if table != "people" else (table,)
+        tables |= dict.fromkeys((*nouns, *(noun.removesuffix("s") for noun in nouns)), table)
     head, colon, rest = text.partition(":")
     if colon and "=" not in head:
         if head.strip() not in tables:
-            counted = " or ".join(dict.fromkeys(("people", *([f"{unit}s"] * (len(tables) > 1)))))
+            counted = " or ".join(map(published.noun, reversed([*published.tables])))
             hint = nearest(head.strip(), tables)
             raise UserError(f"query '{text}': '{head.strip()}' is not counted; {counted} are{hint}")
         return tables[head.strip()], rest

@@ -23,8 +23,10 @@ _MOST_CELLS = 1 << 16
 
 def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
     """The weights of a count; None if no measured marginal contains the query."""
-    several = any(len(codes) > 1 for codes in query.of("people").values())
-    if query.table == "groups" and several:
+    link = published.link
+    assert link is not None
+    several = any(len(codes) > 1 for codes in query.of(link.members).values())
+    if query.table == link.owners and several:
         return None
     rows: dict[int, float] = {}
     total = 0.0
@@ -47,9 +49,11 @@ def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights 
 def _marginals(query: Conjunction, published: PublishedTables) -> Iterator[frozenset[str]]:
     """The columns of the measured marginals that may contain the query."""
     named = frozenset(name for names in query.codes.values() for name in names)
-    members = frozenset(published.names["people"]) - named
+    link = published.link
+    assert link is not None
+    members = frozenset(published.names[link.members]) - named
     for table, columns in published.measured_columns:
-        overlapping = table == "groups" and columns & members
+        overlapping = table == link.owners and columns & members
         if table == query.table and named <= columns and not overlapping:
             yield columns
 
@@ -59,7 +63,7 @@ def _cells(
 ) -> list[list[int]] | None:
     """The rows of the measurements of each cell. None without a measurement of every cell."""
     terms: list[list[str]] = []
-    for table in ("groups", "people"):
+    for table in published.link[:2] if published.link is not None else ():
         for name in published.names[table]:
             codes: Sequence[int] = query.of(table).get(name, ())
             if name not in columns:

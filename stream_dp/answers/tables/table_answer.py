@@ -1,4 +1,4 @@
-"""Answers of tables of people, or of groups and their members, to queries in words.
+"""Answers of tables of people, with groups or with events, to queries in words.
 
 Every kind of table answers queries for values of columns. The measurement strategy of a table
 decides the weights of an answer: `WEIGHTED` has an entry for every strategy. An answer without
@@ -88,14 +88,13 @@ class Conjunctions:
         rows = max(1, rows if among is None else matching_rows(among, published))
         synthetic = matching_rows(query, published) / (1 if count else rows)
         weights, sampled = self.measured(query, published), None
-        groups = published.study.groups
-        unit = groups.unit + "s" if query.table == "groups" and groups is not None else "people"
+        unit = published.noun(query.table)
         value, error, interval, method, reason = synthetic, None, None, NO_ERROR, NOT_MEASURED
         total = self.total(query, among, published)
         if weights is not None and total is not None:
             value, error, interval = _measured(weights, total, published, count)
             method, reason = LINEAR if query.linear else self.method, ""
-            if not count and "groups" not in published.tables:
+            if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
         elif total is None or among is not None:
@@ -141,8 +140,10 @@ class Conjunctions:
         """The denominator of a share: people or groups. None without a measurement."""
         if among is not None:
             return self.measured(among, published)
-        if "groups" not in published.tables:
+        if published.link is None:
             return people_weights(published)
+        if query.table == "events":
+            return self.weights(Conjunction("", query.table, {}), published)
         rows = float(published.tables[query.table].num_rows)
         return Weights(np.zeros(0, np.int64), np.zeros(0), rows)
 
@@ -178,7 +179,7 @@ def single_columns(
     weights: Callable[[Conjunction, PublishedTables], Weights | None],
 ) -> list[Weights]:
     """The answers of the single columns; empty if a column has none, or for groups."""
-    if "groups" in published.tables or query.linear:
+    if published.link is not None or query.linear:
         return []
     candidates = [
         weights(replace(query, codes={"people": {name: codes}}), published)

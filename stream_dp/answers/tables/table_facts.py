@@ -11,6 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
+from stream_dp.study.event_releases import is_of_events
+from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
 
 Ints = NDArray[np.int64]
@@ -32,7 +34,8 @@ class PublishedTables:
     study, declared: what is declared
     period: the label of the period whose close began it
     columns: by table, then by column, the value of each code
-    tables: the synthetic records as codes: `people`, or `groups` and `people`
+    tables: the synthetic records as codes: `people`, or `groups` and `people`, or `people` and
+        `events`
     measurements: query, value, variance, standard_error
     fused_with: the labels of the earlier periods whose measurements its fit used, in order
     numbers, number_codes: by column of people that is a number, its scale and bins, and (rows,)
@@ -48,6 +51,25 @@ class PublishedTables:
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
     number_codes: Mapping[str, Ints] = field(default_factory=dict)
     fused_with: tuple[str, ...] = ()
+
+    @cached_property
+    def link(self) -> Link | None:
+        """The link of two tables; None for people alone."""
+        return linked(self.tables)
+
+    @property
+    def rows_asked(self) -> str:
+        """The table that a query is about unless it says otherwise: people, or members."""
+        return "people" if self.link is None else self.link.members
+
+    def noun(self, table: str) -> str:
+        """What the rows of a table are called, in the plural."""
+        groups, declared = self.study.groups, self.declared
+        if table == "groups":
+            return "groups" if groups is None else f"{groups.unit}s"
+        if table == "events" and is_of_events(declared):
+            return f"{declared.events.unit}s"
+        return table
 
     @cached_property
     def names(self) -> dict[str, list[str]]:

@@ -1,8 +1,10 @@
 """Groups and their members: the declared columns, and the data as arrays of codes.
 
 The size of a group is an attribute of the group: the last column of `Hierarchy.groups`, with code
-size - 1. If a person column states roles, every group has exactly one head, at most one spouse and
-a bounded number of children; people with any other value of that column have no relatives.
+size - 1. People and their events have the same form: a person is a group, and may have none, so
+that the code is the size. If a person column states roles, every group has exactly one head, at
+most one spouse and a bounded number of children; people with any other value of that column have
+no relatives.
 """
 
 from __future__ import annotations
@@ -88,6 +90,8 @@ class Domain:
     most: the largest number of members.
     roles: who is related to whom; None if that is unknown.
     rules: sound rules that every synthetic group keeps; real groups may break them.
+    events: whether groups are people and members are their events. A person may have no event, and
+        what is protected is a person with all events.
     All names are different. Raises UserError with a line for each fault.
     """
 
@@ -96,6 +100,7 @@ class Domain:
     most: int
     roles: Roles | None = None
     rules: tuple[Rule, ...] = ()
+    events: bool = False
 
     def __post_init__(self) -> None:
         names = [c.name for c in (*self.group, *self.person)]
@@ -106,6 +111,8 @@ class Domain:
             lines.append("domain: declare at least one attribute of persons")
         if type(self.most) is not int or not 1 <= self.most <= 1000:
             lines.append("domain: the largest group must have 1 to 1000 members")
+        if self.events and self.roles is not None:
+            lines.append("domain: events have no roles")
         if self.roles is not None:
             if self.roles.column not in [c.name for c in self.person]:
                 lines.append(f"roles: there is no person column '{self.roles.column}'")
@@ -116,10 +123,20 @@ class Domain:
         if lines:
             raise UserError(lines)
 
+    @property
+    def least(self) -> int:
+        """The smallest number of members."""
+        return 0 if self.events else 1
+
+    @property
+    def tables(self) -> tuple[str, str]:
+        """The names of the tables of groups and of members."""
+        return ("people", "events") if self.events else ("groups", "people")
+
     @cached_property
     def group_columns(self) -> tuple[Column, ...]:
         """The columns of `Hierarchy.groups`: the group attributes, then the size."""
-        return (*self.group, Column(SIZE_COLUMN, tuple(range(1, self.most + 1))))
+        return (*self.group, Column(SIZE_COLUMN, tuple(range(self.least, self.most + 1))))
 
     @cached_property
     def group_values(self) -> tuple[int, ...]:
@@ -153,7 +170,7 @@ class Hierarchy:
     people: (N, person columns) codes.
     group_of: int64 (N,), the row of each person's group, in increasing order.
     Codes may be of any integer type, and are stored as 8 or 16 bits. Raises ValueError unless every
-    group has 1..most members, its size agrees, codes lie in their columns and roles are as
+    group has least..most members, its size agrees, codes lie in their columns and roles are as
     declared.
     """
 
@@ -171,9 +188,10 @@ class Hierarchy:
         if self.N and not 0 <= self.group_of[0] <= self.group_of[-1] < self.G:
             raise ValueError("a person belongs to a group that is not there")
         sizes = np.bincount(self.group_of, minlength=self.G)
-        if ((sizes < 1) | (sizes > self.domain.most)).any():
-            raise ValueError(f"a group has not between 1 and {self.domain.most} members")
-        if (self.groups[:, -1] != sizes - 1).any():
+        least, most = self.domain.least, self.domain.most
+        if ((sizes < least) | (sizes > most)).any():
+            raise ValueError(f"a group has not between {least} and {most} members")
+        if (self.groups[:, -1] != sizes - least).any():
             raise ValueError("a group's size is not the number of its members")
         for fault, _ in role_faults(self.domain, self.people, self.group_of, self.G):
             raise ValueError(f"a group has {fault}")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.measurements import Measurements
-from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.hierarchy_releases import HierarchyRelease
 from stream_dp.study.method_titles import kind_title
 
 from ..data.domain import Domain, Hierarchy
@@ -78,14 +78,14 @@ class Independent:
         rng = np.random.default_rng(seed)
         of_groups = self.counts[: len(self.domain.group_values)]
         groups = np.stack([systematic_draw(rng, c, self.groups) for c in of_groups], axis=1)
-        group_of = np.repeat(np.arange(self.groups), groups[:, -1] + 1)
+        group_of = np.repeat(np.arange(self.groups), groups[:, -1] + self.domain.least)
         of_people = self.counts[len(of_groups) :]
         people = np.stack([systematic_draw(rng, c, len(group_of)) for c in of_people], axis=1)
         return Hierarchy(self.domain, groups, people, group_of)
 
 
 def fit_independent(
-    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
+    hierarchy: Hierarchy, release: HierarchyRelease, context: FitContext
 ) -> Independent:
     """See `synthesizer.Synthesizer`. Round 0 is the seed, round 1 holds the noisy counts."""
     domain, source, transcript = hierarchy.domain, context.source, context.transcript

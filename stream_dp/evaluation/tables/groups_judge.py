@@ -47,7 +47,7 @@ class DataSetJudge:
     def data_set(self, synthetic: Hierarchy) -> ClassErrors:
         """The errors of a synthetic data set."""
         shares = _shares(self.queries, exact_answers(synthetic, self.queries), synthetic)
-        return _by_class(self.queries, shares - self._true_shares)
+        return _by_class(self.queries, shares - self._true_shares, self.truth)
 
     def model(self, fitted: Fit) -> ClassErrors:
         """The errors of a model's expectations.
@@ -60,22 +60,22 @@ class DataSetJudge:
     def counts(self, noisy: NDArray[Any]) -> ClassErrors:
         """The errors of noisy counts, a count for each query."""
         shares = _shares(self.queries, noisy, self.truth)
-        return _by_class(self.queries, shares - self._true_shares)
+        return _by_class(self.queries, shares - self._true_shares, self.truth)
 
     def measurements(self, fitted: Fit) -> ClassErrors:
         """The noise floor: the errors of the measurements of a fit."""
         queries = fitted.workload.queries.take(fitted.answers.rows)
         noise = fitted.answers.values - exact_answers(self.truth, queries)
-        return _by_class(queries, _shares(queries, noise, self.truth))
+        return _by_class(queries, _shares(queries, noise, self.truth), self.truth)
 
 
-def _by_class(queries: Queries, errors: Floats) -> ClassErrors:
+def _by_class(queries: Queries, errors: Floats, truth: Hierarchy) -> ClassErrors:
     """The errors of each class of queries in the workload."""
     level = queries.level
     spouses = (level == SPOUSE) | (level == COUPLE)
     relations = (level >= SPOUSE, spouses, level == HAS_CHILD, level == HAS_PARENT)
     members = (level == GROUP, level == PERSON, *relations)
-    by_class = zip(CLASSES, members, strict=True)
+    by_class = zip((*truth.domain.tables, *CLASSES[2:]), members, strict=True)
     return {name: [errors[rows]] for name, rows in by_class if rows.any()}
 
 

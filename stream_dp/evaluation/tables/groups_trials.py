@@ -20,7 +20,7 @@ from stream_dp.batch.groups.workload.queries import Marginal, Queries
 from stream_dp.batch.rounds.loop import AdaptiveFit
 from stream_dp.batch.synthesizer import FitContext, ProgressCallback
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from .baselines import independent_attributes, measure_every_query, without_households
 from .groups_judge import DataSetJudge
@@ -34,7 +34,7 @@ FitProgress = Callable[[str, int, int], None]
 
 def evaluate_data_sets(
     hierarchy: Hierarchy,
-    releases: Sequence[tuple[str, BatchRelease]],
+    releases: Sequence[tuple[str, HierarchyRelease]],
     repetitions: int,
     *,
     seed: int = 0,
@@ -81,7 +81,7 @@ class _Trial:
     """A repetition of a release."""
 
     truth: Hierarchy
-    release: BatchRelease
+    release: HierarchyRelease
     budget: str
     seed: int
     progress: FitProgress
@@ -117,7 +117,7 @@ class _Trial:
             yield from self._qualities(self.judge.measurements(fit), kind, MEASURED)
 
     def baselines(self) -> Iterator[Quality]:
-        """The errors of the baselines; with roles or without JAX some of them."""
+        """The errors of the baselines; of roles and events, or without JAX, some of them."""
         truth, rho = self.truth, self.release.rho
         noisy = measure_every_query(truth, self.marginals, rho, self.noise)
         yield from self._qualities(self.judge.counts(noisy), EVERY, MEASURED)
@@ -126,7 +126,8 @@ class _Trial:
             yield from self._qualities(self.judge.data_set(synthetic), INDEPENDENT, DATA_SET)
         elif self.release.kind != INDEPENDENT:
             yield from self.fitted(INDEPENDENT)
-        if truth.domain.roles is None and find_spec("jax") is not None:
+        flat_rows = truth.domain.roles is None and not truth.domain.events
+        if flat_rows and find_spec("jax") is not None:
             flat = without_households(
                 truth,
                 self.release.ways,

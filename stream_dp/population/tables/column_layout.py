@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
+from stream_dp.study.event_releases import slot_attribute
 
 from .period_texts import PeriodTexts
 from .table_files import FileForm
@@ -43,6 +44,8 @@ class TableLayout:
     dates: the format of dates other than ISO 8601, as `strptime` reads it.
     id_width: ids of fewer digits get zeros in front.
     form: the format of the file.
+    event: of a long table, the column with the number of a person's event in the period; the column
+        `mode` of the row of event 3 has the attribute `mode_3`.
     """
 
     person: str = "person"
@@ -55,6 +58,7 @@ class TableLayout:
     form: FileForm = field(default_factory=FileForm)
     group: str = "group"
     member: str | None = None
+    event: str | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -64,7 +68,9 @@ class TableLayout:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns that every file must have, but for the period of all rows."""
-        return self.ids if self.attribute is not None else (*self.ids, self.period)
+        if self.attribute is not None:
+            return self.ids
+        return (*self.ids, self.period, *([] if self.event is None else [self.event]))
 
 
 @dataclass(frozen=True)
@@ -72,15 +78,23 @@ class Header:
     """The meaning of a file's columns.
 
     sources: by column of the file, its period and attribute; the period is empty in a long table.
+        A column of events has a source for each number of an event, see `slots`.
     left_out: columns that appear in no report.
     faults: left-out columns that look like a period or an attribute: a line each, with the remedy.
     period: of all rows of a long table without a column of periods; else empty.
+    slots: by source of a column of events, the column of the file and the number of the event.
     """
 
     sources: Mapping[str, tuple[str, str]]
     left_out: tuple[str, ...]
     faults: tuple[str, ...]
     period: str = ""
+    slots: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def most_events(self) -> int:
+        """The largest number of an event, 0 without events."""
+        return max((number for _, number in self.slots.values()), default=0)
 
 
 def read_header(
@@ -94,13 +108,15 @@ def read_header(
         for name in layout.ids
         if name not in names
     ]
-    all_rows = ""
+    all_rows, slots = "", dict[str, tuple[str, int]]()
     unknown = [name for name in layout.values if name not in study.attributes]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
     if layout.attribute is not None:
         if layout.attribute not in study.attributes:
             declared = ", ".join(study.attributes)
             problems.append(f"attribute '{layout.attribute}': not declared; there are {declared}")
+        if layout.event is not None:
+            problems.append("--event: goes with a row for each event, not with --attribute")
         labels = {n: texts.label(meant) for n, meant in renamed.items() if n not in layout.ids}
         known_periods = study.periods.numbers
         sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
@@ -111,6 +127,10 @@ def read_header(
             if all_rows not in study.periods.numbers:
                 problems.append(_without_period(path, names, study, layout, texts))
         sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
+        if layout.event is not None:
+            problems += _without_event(path, names, layout.event)
+            slots = _slots(renamed, study, layout.event)
+            sources |= {column: ("", "") for column, _ in slots.values()}
         hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
     used = Counter(sources[n][0] if layout.attribute else renamed[n] for n in names if n in sources)
     used += Counter(n for n in names if n in set(layout.keys) - used.keys())
@@ -127,7 +147,29 @@ def read_header(
         problems = [f"{path}: nothing to send: give {hint}", *faults]
     if problems:
         raise UserError(problems)
-    return Header(sources, tuple(n for n in rest if n), tuple(faults), all_rows)
+    sources = {name: source for name, source in sources.items() if source != ("", "")}
+    sources |= {
+        source: ("", slot_attribute(renamed[column], number))
+        for source, (column, number) in slots.items()
+    }
+    return Header(sources, tuple(n for n in rest if n), tuple(faults), all_rows, slots)
+
+
+def _slots(renamed: Mapping[str, str], study: Study, event: str) -> dict[str, tuple[str, int]]:
+    """Finds the columns of events: by source, the column and the number of the event."""
+    slots = {}
+    for column, name in renamed.items():
+        number = 1
+        while name not in study.attributes and slot_attribute(name, number) in study.attributes:
+            slots[f"{column}, {event} {number}"] = column, number
+            number += 1
+    return slots
+
+
+def _without_event(path: Path, names: Sequence[str], event: str) -> list[str]:
+    if event in names:
+        return []
+    return [f"{path}: no column '{event}'; name the numbers of events with --event"]
 
 
 def _without_period(

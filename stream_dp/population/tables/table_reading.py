@@ -78,13 +78,24 @@ def read_columns(
                 header = read_header(
                     path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
                 )
+            numbers, strange = table_rows.numbers, list[UnreadableRow]()
+            event_numbers: pa.Array | None = None
+            if header.slots and layout.event is not None:
+                known, event_numbers = _event_numbers(path, batch, layout.event, header.most_events)
+                strange = _without_an_event(batch, numbers, known)
+                batch, numbers = batch.filter(known), numbers[known.to_numpy(zero_copy_only=False)]
             values = {}
             for name, (_, attribute) in header.sources.items():
-                column = _text(path, batch, name, _cells)
+                in_file, event = header.slots.get(name, (name, None))
+                column = _text(path, batch, in_file, _cells)
+                if event is not None:
+                    of_event = pc.equal(event_numbers, event)
+                    column = pc.if_else(of_event, column, pa.scalar(None, pa.string()))
                 if attribute in rewrites:
                     column = rewritten(column, rewrites[attribute])
-                if name in labels:
-                    column = rewritten(column, _labelled(study.attributes[attribute], labels[name]))
+                if in_file in labels:
+                    named = _labelled(study.attributes[attribute], labels[in_file])
+                    column = rewritten(column, named)
                 values[name] = column
             periods = None
             if header.period:
@@ -92,18 +103,39 @@ def read_columns(
             elif layout.attribute is None:
                 periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
             read_ids = _lined_ids if is_text(path) else _ids
-            ids, *numbers = (_text(path, batch, name, read_ids) for name in layout.ids)
-            for column in numbers:
+            ids, *of_members = (_text(path, batch, name, read_ids) for name in layout.ids)
+            for column in of_members:
                 ids = paired_ids(ids, column)
             yield ReportColumns(
                 header=header,
-                rows=table_rows.numbers,
+                rows=numbers,
                 persons=_padded(ids, layout.id_width),
                 periods=periods,
                 values=values,
-                unreadable=table_rows.unreadable,
+                unreadable=(*table_rows.unreadable, *strange),
                 over_lines=table_rows.over_lines,
             )
+
+
+def _event_numbers(
+    path: Path, batch: pa.RecordBatch, column: str, most: int
+) -> tuple[pa.Array, pa.Array]:
+    """Which rows have the number of an event, from 1 to `most`, and the numbers of these rows."""
+    texts = pc.utf8_trim_whitespace(_text(path, batch, column, _cells))
+    listed = pa.array([str(number) for number in range(1, most + 1)], pa.string())
+    index = pc.index_in(pc.replace_substring_regex(texts, r"^0+|\.0$", ""), value_set=listed)
+    known = pc.is_valid(index)
+    return known, pc.add(index.filter(known), 1)
+
+
+def _without_an_event(
+    batch: pa.RecordBatch, numbers: NDArray[np.int64], known: pa.Array
+) -> list[UnreadableRow]:
+    """The rows without the number of an event."""
+    rest = batch.filter(pc.invert(known)).to_pylist()
+    rows = numbers[~known.to_numpy(zero_copy_only=False)].tolist()
+    texts = (",".join("" if v is None else str(v) for v in row.values()) for row in rest)
+    return [UnreadableRow(row, text) for row, text in zip(rows, texts, strict=True)]
 
 
 def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:

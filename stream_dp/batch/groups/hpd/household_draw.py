@@ -55,7 +55,7 @@ def draw_households(
     for column, values in enumerate(layout.group_values):
         group[:, column] = draws.choose(logits["group"][start : start + values], everyone)
         start += values
-    group[:, -1] = filled.sum(axis=1) - 1
+    group[:, -1] = filled.sum(axis=1) - layout.least
 
     people = np.zeros((groups, layout.slots, len(layout.person_values)), np.int16)
     types = layout.types

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.study.group_releases import ROWS, BatchRelease
+from stream_dp.study.hierarchy_releases import ROWS, HierarchyRelease
 
 from ...data.domain import Hierarchy, Int64Array
 from ...rounds.loop import AdaptiveFit, Model
@@ -76,8 +76,12 @@ class MixtureModel:
 def random_start(
     hierarchy: Hierarchy, workload: Workload, phases: Sequence[Phase] = (), rows: int = ROWS
 ) -> Callable[[int], Model[Hierarchy]]:
-    """A function from a seed to the first model. Only G and N of the hierarchy are used."""
-    family = HPD(workload.domain, hierarchy.G, hierarchy.N, rows)
+    """A function from a seed to the first model.
+
+    Only G and N of the hierarchy are used, and of people with events G alone.
+    """
+    members = 0 if workload.domain.events else hierarchy.N
+    family = HPD(workload.domain, hierarchy.G, members, rows)
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
 
     def start(seed: int) -> MixtureModel:
@@ -88,13 +92,12 @@ def random_start(
 
 
 def fit_mixture(
-    hierarchy: Hierarchy, release: BatchRelease, context: FitContext
+    hierarchy: Hierarchy, release: HierarchyRelease, context: FitContext
 ) -> AdaptiveFit[Workload, Hierarchy]:
-    """See `synthesizer.Synthesizer`: kind 'hpd-fixed'."""
-    rows = release.rows or ROWS
+    """See `synthesizer.Synthesizer`: kinds 'hpd-fixed' and 'hpd-events'."""
     return fit_workload(
         hierarchy,
         release,
         context,
-        lambda workload, phases: random_start(hierarchy, workload, phases, rows),
+        lambda workload, phases: random_start(hierarchy, workload, phases, release.fitted_rows),
     )

@@ -54,6 +54,7 @@ class ModelLayout:
     types: the slots of members with roles, each kind filled in order; None: members have no roles
         and fill the slots 1..most in order.
     weighted: whether mixture rows have weights, which are fitted; otherwise all weigh the same.
+    least: the smallest number of members: 0 for people and their events, otherwise 1.
     """
 
     group_values: tuple[int, ...]
@@ -61,6 +62,12 @@ class ModelLayout:
     max_size: int
     types: RoleSlots | None = None
     weighted: bool = False
+    least: int = 1
+
+    @property
+    def sizes(self) -> int:
+        """The number of possible sizes; as the code of a size it stands for any."""
+        return self.max_size + 1 - self.least
 
     @property
     def slots(self) -> int:
@@ -90,7 +97,7 @@ class ModelLayout:
         free = sum(self.person_values[c] for c in self.free_columns)
         lengths = {"group": self.group_rows, "person": self.slots * free}
         if self.types is None:
-            return lengths | {"size": self.max_size}
+            return lengths | {"size": self.sizes}
         lengths |= {"spouse": 2, "child": self.types.children + 1}
         lengths |= {"row": 1} if self.weighted else {}
         if self.types.other_slots:
@@ -107,7 +114,7 @@ class ModelLayout:
         sum is bounded.
         """
         if self.types is None:
-            return {"size": np.arange(self.max_size)}
+            return {"size": np.arange(self.sizes)}
         names = [name for name in ("spouse", "child", "other") if name in self.heads]
         numbers = np.indices([self.heads[name] for name in names]).reshape(len(names), -1)
         return dict(zip(names, numbers[:, numbers.sum(axis=0) < self.max_size], strict=True))
@@ -117,7 +124,7 @@ class ModelLayout:
         """(compositions, slots): whether a composition fills a slot."""
         counts, blocks = self.counts, []
         if self.types is None:
-            blocks = [counts["size"][:, None] >= np.arange(self.max_size)]
+            blocks = [counts["size"][:, None] + self.least > np.arange(self.max_size)]
         else:
             blocks = [np.ones((len(counts["spouse"]), 1), bool)]
             for name, number in counts.items():
@@ -140,7 +147,8 @@ def model_layout(domain: Domain, other_slots: int | None = None) -> ModelLayout:
         room of a group. The number is 0 if the role column has no further value.
     """
     if domain.roles is None:
-        return ModelLayout(domain.group_values[:-1], domain.person_values, domain.most)
+        values = domain.group_values[:-1], domain.person_values
+        return ModelLayout(*values, domain.most, least=domain.least)
     column, codes = domain.role_column, domain.role_codes
     rest = tuple(c for c in range(domain.person_values[column]) if c not in codes)
     room = domain.most - 1 if rest else 0
@@ -165,7 +173,7 @@ class EncodedQueries(NamedTuple):
     """n queries as int32 row numbers; the first axis of every array is the query.
 
     level: (n,).
-    size: (n,), the code of the size asked for, or `most` for any.
+    size: (n,), the code of the size asked for, or the number of sizes for any.
     group: (n, g), rows of the table of groups, padded with the row of ones.
     person: (n, p), likewise of the tables of persons.
     relative: (n, r), likewise.
@@ -202,7 +210,7 @@ def encode_queries(layout: ModelLayout, queries: Queries) -> EncodedQueries:
     size = queries.group[:, -1].astype(np.int32)
     return EncodedQueries(
         level=queries.level.astype(np.int32),
-        size=np.where(size < 0, layout.max_size, size).astype(np.int32),
+        size=np.where(size < 0, layout.sizes, size).astype(np.int32),
         group=_rows(queries.group[:, :-1], layout.group_values),
         person=_rows(queries.person, layout.person_values),
         relative=_rows(queries.relative, layout.person_values),
@@ -254,7 +262,7 @@ def pack_queries(
     kind[: needed.sum()] = np.repeat(np.arange(len(needed)), needed)
     ones = layout.person_rows
     padding = EncodedQueries(
-        level=GROUP, size=layout.max_size, group=layout.group_rows, person=ones, relative=ones
+        level=GROUP, size=layout.sizes, group=layout.group_rows, person=ones, relative=ones
     )
 
     def spread(values: Array, empty: int) -> Array:

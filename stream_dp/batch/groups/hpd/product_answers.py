@@ -20,6 +20,10 @@ Members without roles (slots 1..M, size vector p):
 - share of people: sum_k A sum_j w_j s_j / E, the same without the product. E = sum_k sum_m m p_k(m)
   is the expected number of people in K groups.
 
+People and their events (sizes 0..M) have the same formulas, but that nobody has to fill the first
+slot: the share of people without targets of events is A P(size). Answers about events are numbers
+of events a person, without E, because the number of all events is nobody's to know.
+
 Members with roles (one head, n = 0 or 1 spouses, c = 0..C children, o = 0..O others): n, c and o
 are independent given k, except that the group's size 1 + n + c + o is bounded. The sums below are
 over those (n, c, o) that have the size asked for; P is their probability. w_head = sum P; w_spouse:
@@ -63,8 +67,9 @@ class ProbabilityTables(NamedTuple):
 
     group: (values + 1, K), a row for each value and a last row of ones.
     person: (slots, values + 1, K), likewise.
-    filled: (slots, max_size + 1, K), w by the size asked for; index `max_size` is any size.
-    paired: (children, max_size + 1, K), v.
+    filled: (slots, sizes + 1, K), w by the size asked for; index `sizes` is any size.
+    sized: (sizes + 1, K), the probability of the size asked for.
+    paired: (children, sizes + 1, K), v.
     composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
         weight, so that a mean over rows is a weighted one.
     people: (), E.
@@ -73,6 +78,7 @@ class ProbabilityTables(NamedTuple):
     group: jax.Array
     person: jax.Array
     filled: jax.Array
+    sized: jax.Array
     paired: jax.Array
     composition: jax.Array
     people: jax.Array
@@ -95,11 +101,11 @@ def probability_tables(
     composition = jax.nn.softmax(sums, axis=0)
     if layout.weighted:
         composition = composition * (rows * jax.nn.softmax(logits["row"][0]))
-    size = layout.filled.sum(axis=1)
-    sized = np.stack([*(size == t + 1 for t in range(layout.max_size)), size > 0])
+    size = layout.filled.sum(axis=1) - layout.least
+    sized = np.stack([*(size == t for t in range(layout.sizes)), size >= 0])
 
     def summed(which: NDArray[np.bool_]) -> jax.Array:
-        """(..., max_size + 1, K) sums over the compositions with true `which`.
+        """(..., sizes + 1, K) sums over the compositions with true `which`.
 
         which: (..., compositions).
         """
@@ -111,6 +117,7 @@ def probability_tables(
         group=group,
         person=person,
         filled=filled,
+        sized=filled[0] if layout.least else summed(np.ones(len(layout.filled), np.bool_)),
         paired=summed(_paired(layout)),
         composition=composition,
         people=filled[:, -1].sum(),
@@ -176,7 +183,7 @@ def _product(table: jax.Array, rows: Array) -> jax.Array:
 
 def _groups(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     """(n, K) answers given k of queries about groups and nobody in them."""
-    return t.filled[0][q.size]  # every group fills its first slot
+    return t.sized[q.size]
 
 
 def _people(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
@@ -278,11 +285,16 @@ def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     return (_groups, someone, _people, _with_spouse, _with_child, _with_parent, _couples)
 
 
-def chunk_shares(form: Form, t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
-    """(n,) answers of a chunk: shares of groups at level GROUP, else of people."""
+def chunk_shares(
+    form: Form, t: ProbabilityTables, q: EncodedQueries, *, per_group: bool = False
+) -> jax.Array:
+    """(n,) answers of a chunk: shares of groups at level GROUP, else of people.
+
+    per_group: all answers are numbers per group.
+    """
     rows = t.group.shape[1]
     sums = jnp.einsum("qk,qk->q", _product(t.group, q.group), form(t, q), precision="highest")
-    return sums / jnp.where(q.level == GROUP, float(rows), t.people)
+    return sums / (rows if per_group else jnp.where(q.level == GROUP, float(rows), t.people))
 
 
 def all_shares(
@@ -294,7 +306,8 @@ def all_shares(
     def nothing(q: EncodedQueries) -> jax.Array:
         return jnp.zeros(q.level.shape, t.group.dtype)
 
-    forms = [partial(chunk_shares, form, t) for form in chunk_forms(layout)]
+    share = partial(chunk_shares, per_group=not layout.least)
+    forms = [partial(share, form, t) for form in chunk_forms(layout)]
 
     def answer_chunk(chunk: QueryChunks) -> jax.Array:
         answer: jax.Array = jax.lax.switch(chunk.kind, [nothing, *forms], chunk.queries)
@@ -313,11 +326,12 @@ def loss_and_gradient(
     softmaxes once. So memory is the memory of a chunk and of two tables, for any number of queries.
     """
     t, back = jax.vjp(lambda p: probability_tables(layout, p, supports), logits)
+    share = partial(chunk_shares, per_group=not layout.least)
     Carry = tuple[jax.Array, ProbabilityTables]
 
     def add(form: Form, carry: Carry, chunk: QueryChunks) -> Carry:
         def loss(t: ProbabilityTables) -> jax.Array:
-            errors = chunk_shares(form, t, chunk.queries) - chunk.target
+            errors = share(form, t, chunk.queries) - chunk.target
             squares: jax.Array = chunk.weight * errors**2
             return squares.sum()
 

@@ -60,7 +60,7 @@ class HPD:
 
     domain: of the data; with roles, households have a head, spouse, children and others.
     groups: G, public; answers about groups are counts among them.
-    people: N, public, likewise.
+    people: N, public, likewise; of events without meaning, for their number is nobody's to know.
     rows: K.
     other_slots: largest number of people in a household who are neither head, spouse nor child;
         None: the room of a household.
@@ -175,7 +175,12 @@ class HPD:
         return Hierarchy(self.domain, *drawn)
 
     def totals(self, encoded: EncodedQueries) -> NDArray[np.float64]:
-        """(n,) the number of groups, or of people, of which an answer is a share."""
+        """(n,) the number of groups, or of people, of which an answer is a share.
+
+        Of events, answers are numbers per person.
+        """
+        if self.domain.events:
+            return np.full(len(encoded.level), float(self.groups))
         return np.where(encoded.level == GROUP, float(self.groups), float(self.people))
 
     def _require_shapes(self, params: Params) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.zcdp import gaussian_rho
-from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from .exact_counts import exact_answers
@@ -213,7 +213,7 @@ def relation_base(domain: Domain) -> tuple[Marginal, ...]:
     return tuple(m for m in marginals if m.size <= MOST_CELLS)
 
 
-def declared_workload(domain: Domain, release: BatchRelease) -> Workload:
+def declared_workload(domain: Domain, release: HierarchyRelease) -> Workload:
     """The workload of a batch release. Raises UserError if it is too large."""
     marginals = default_marginals(domain, release.ways)
     queries = sum(m.size for m in marginals)

@@ -20,7 +20,9 @@ from fractions import Fraction
 import numpy as np
 
 from stream_dp.study import Study
-from stream_dp.study.group_releases import RELATIONS, BatchRelease
+from stream_dp.study.event_releases import EventsRelease
+from stream_dp.study.group_releases import BatchRelease
+from stream_dp.study.hierarchy_releases import RELATIONS, HierarchyRelease
 from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Domain, Hierarchy
@@ -28,7 +30,7 @@ from ...planned_phases import PlannedPhase, counted_phases
 from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phase_types import Phase
 from ...rounds.phases import SELECTION, Everything, Rounds
-from ...synthesizer import FitContext, release_domain
+from ...synthesizer import FitContext, events_domain, release_domain
 from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals
 from .queries import SPOUSE
 
@@ -67,13 +69,13 @@ class AdaptivePlan:
             raise ValueError("there must be a round and a pick in it")
 
     @staticmethod
-    def of(release: BatchRelease) -> AdaptivePlan:
+    def of(release: HierarchyRelease) -> AdaptivePlan:
         """The plan of a declared release."""
         return AdaptivePlan(
             release.rho,
             rounds=release.rounds,
             per_round=release.per_round,
-            relations=release.relations or RELATIONS,
+            relations=release.share_of_relatives,
         )
 
     def phases(self, workload: Workload) -> tuple[Phase, ...]:
@@ -125,7 +127,8 @@ def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) 
 
     One pair of neighbours attains all charges if there are no roles: a group of one, whose member
     changes every attribute. With roles the role stays as it is, and no person has the largest
-    change of every marginal: the charge is an upper bound.
+    change of every marginal: the charge is an upper bound. So it is of events, for sizes change
+    most where events change less.
     """
     squared = [workload.squared[i] for i in candidates]
     smallest = min(s for s in squared if s)
@@ -135,12 +138,12 @@ def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) 
 
 def attains_all(domain: Domain) -> bool:
     """Whether one pair of neighbours has the largest change of every marginal."""
-    return domain.roles is None and min(domain.person_values) > 1
+    return domain.roles is None and not domain.events and min(domain.person_values) > 1
 
 
 def fit_workload(
     hierarchy: Hierarchy,
-    release: BatchRelease,
+    release: HierarchyRelease,
     context: FitContext,
     begin: Callable[[Workload, Sequence[Phase]], Callable[[int], Model[Hierarchy]]],
 ) -> AdaptiveFit[Workload, Hierarchy]:
@@ -161,6 +164,12 @@ def fit_workload(
 def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
     """The phases of a release: fixed measurements, then rounds that select."""
     workload = declared_workload(release_domain(study, release), release)
+    return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
+
+
+def planned_events(study: Study, release: EventsRelease) -> tuple[PlannedPhase, ...]:
+    """The phases of a release of people with their events."""
+    workload = declared_workload(events_domain(study.attributes, release), release)
     return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
 
 

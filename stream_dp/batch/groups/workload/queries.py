@@ -35,6 +35,12 @@ LEVELS = (
 )
 FREE = -1
 
+
+def level_words(domain: Domain, level: int) -> str:
+    """The rows that queries of a level count: of groups and members, the names of their tables."""
+    return domain.tables[level] if level < SPOUSE else LEVELS[level]
+
+
 Targets = NDArray[np.int16]
 
 
@@ -110,7 +116,7 @@ class Queries:
         targets = _words(domain.group_columns, self.group[i]) + _words(
             domain.person, self.person[i]
         )
-        text = LEVELS[self.level[i]]
+        text = level_words(domain, int(self.level[i]))
         text += f": {', '.join(targets)}" if targets else ""
         relative_targets = _words(domain.person, self.relative[i])
         return text + (f"; who has {', '.join(relative_targets)}" if relative_targets else "")
@@ -179,7 +185,7 @@ class Marginal:
         names = [self.domain.group_columns[c].name for c in self.group]
         names += [self.domain.person[c].name for c in self.person]
         relative_names = [self.domain.person[c].name for c in self.relative]
-        text = LEVELS[self.level] + (f": {', '.join(names)}" if names else "")
+        text = level_words(self.domain, self.level) + (f": {', '.join(names)}" if names else "")
         return text + (f"; who has {', '.join(relative_names)}" if relative_names else "")
 
 

@@ -1,4 +1,6 @@
-"""How much one person's attributes change hierarchical counts, under `replace_in_place`.
+"""How much one person changes hierarchical counts.
+
+First of groups and their members under `replace_in_place`, then of people and their events.
 
 The relation: one person's own attributes change, everything else stays: the groups, who belongs
 to which, their sizes and attributes. In a study everybody's role stays too, over the whole history:
@@ -49,6 +51,22 @@ Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at
 - HAS_PARENT: max(4, 2 C). A child's own change removes two entries and adds two; a parent's takes
   one entry of each child and adds one; a spouse's as above: at most C.
 
+People and their events
+One person is a group, and changes with all events, of which there may be up to M, or none: another
+person takes the place. So nothing is free, and roles are not there. A person adds to a marginal of
+K cells of event columns, for one value g of the columns of people:
+- GROUP without event columns: 1 to the cell g. Squared L2 and L1: 2.
+- GROUP with event columns: 1 to the cells (g, x) of the distinct x of all events, who are up to
+  D = min(M, K). Before and after with other g, no cell is common: 2 D. With one g, the cells that
+  change lie in one set of K: min(2 M, K), which is no more. If the size is the only column of
+  people, other g have other sizes, M and M - 1: D + min(M - 1, K), or min(2 M, K) with one size.
+- PERSON, events: their number in each cell. All in one cell before, all in another after: 2 M^2,
+  and 2 M in L1; more cells give less, for a sum of squares is at most the square of the sum. If
+  the size is the only column at all, cells differ with the size: M^2 + (M - 1)^2, and 2 M - 1.
+  Without another cell, an only cell goes from M to 0: M^2, and M.
+These are exact for each marginal. No one person attains all of them: a person with M events before
+and after moves no cell of the sizes.
+
 Source of the relation and of the levels: Liu, Wu (arXiv 2206.05942), which charges one normalised
 sensitivity for all. Proofs and bounds for marginals are this project's.
 """
@@ -62,6 +80,8 @@ from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Margi
 
 def squared_sensitivity(marginal: Marginal) -> int:
     """The largest squared L2 change of all cells of a marginal together."""
+    if marginal.domain.events:
+        return _events_change(marginal, power=2)
     if _unmoved(marginal):
         return 0
     c = _children(marginal)
@@ -77,6 +97,8 @@ def squared_sensitivity(marginal: Marginal) -> int:
 
 def error_sensitivity(marginal: Marginal) -> int:
     """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
+    if marginal.domain.events:
+        return _events_change(marginal, power=1)
     if _unmoved(marginal):
         return 0
     return {
@@ -87,6 +109,24 @@ def error_sensitivity(marginal: Marginal) -> int:
         HAS_PARENT: max(4, 2 * _children(marginal)),
         COUPLE: 2,
     }[marginal.level]
+
+
+def _events_change(marginal: Marginal, power: int) -> int:
+    """The largest change by a person with all events: the sum of |change| ** power over cells."""
+    domain, most = marginal.domain, marginal.domain.most
+    size = len(domain.group_values) - 1
+    sized = size in marginal.group
+    others = prod(domain.group_values[c] for c in marginal.group if c != size)
+    cells = prod(domain.person_values[c] for c in marginal.person)
+    if marginal.level == PERSON:
+        every, fewer = (most, most - 1) if power == 1 else (most**2, (most - 1) ** 2)
+        return 2 * every if others * cells > 1 else every + (fewer if sized else 0)
+    if not marginal.person:
+        return 2 if others > 1 or sized else 0
+    if others > 1:
+        return 2 * min(most, cells)
+    one_size = min(2 * most, cells)
+    return max(one_size, min(most, cells) + min(most - 1, cells)) if sized else one_size
 
 
 def _unmoved(marginal: Marginal) -> bool:

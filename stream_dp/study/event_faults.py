@@ -1,0 +1,49 @@
+"""Faults of releases of people with their events, against the sections of a study file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .alphabet import ABSENT
+from .event_releases import EventsRelease
+from .families import KINDS, Kind
+from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
+from .sections import Sections
+
+
+def events_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a release of events, to be put after the release's key in the file."""
+    events = release.events
+    for name in (*release.attributes, *events.columns):
+        if name in {SIZE_COLUMN, PERSON_COLUMN}:
+            yield f": the name '{name}' is reserved"
+    for name in events.columns:
+        if name in release.attributes:
+            yield f".events.columns: '{name}' is an attribute of people in this release"
+    if len(set(events.columns)) < len(events.columns):
+        yield ".events.columns: a column stands there twice"
+    for column, slots in zip(events.columns, release.slots, strict=True):
+        declared = [sections.attributes.get(name) for name in slots]
+        known = [attribute for attribute in declared if attribute is not None]
+        if len(known) < len(declared):
+            continue  # every missing attribute has its line
+        if any(attribute.number is not None or attribute.place for attribute in known):
+            yield f".events.columns: '{column}' must have listed values"
+        elif any(attribute != known[0] for attribute in known):
+            yield f".events.columns: the slots of '{column}' differ; declare them by `slots`"
+        elif known[0].missing != ABSENT:
+            yield f".events.columns: declare missing = 'absent' for '{column}': there may be fewer"
+
+
+def events_relation_faults(sections: Sections) -> Iterator[str]:
+    """Faults of the study's relation, with its key."""
+    kinds = {b.kind for b in sections.batches} & {Kind.HPD_EVENTS}
+    for kind in kinds:
+        synthesizer = KINDS[kind].synthesizer
+        assert synthesizer is not None
+        if sections.neighbours is not None and sections.neighbours not in synthesizer.relations:
+            able = "' or '".join(reversed(synthesizer.relations))
+            yield (
+                f"study.neighbours: what events cost under '{sections.neighbours}' is not proved;"
+                f" declare neighbours = '{able}', or leave releases of events out"
+            )
