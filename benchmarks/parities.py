@@ -18,7 +18,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 from people import RHO
-from result_file import record
 
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.match_synthesizer import fit_match
@@ -85,6 +84,4 @@ if __name__ == "__main__":
         found = float(np.mean([accuracy(table, test) for table in tables]))
         apart = float(np.mean([variation(true, table) for table in tables]))
         print(f"{name:>25}: accuracy {found:.3f}, pairs {apart:.4f}, {spent:.0f} CPU s", flush=True)
-        record("parities", name, found, apart)
     print(f"{'real people':>25}: accuracy {accuracy(true, test):.3f}")
-    record("parities", "real people", accuracy(true, test), 0.0)

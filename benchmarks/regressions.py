@@ -338,7 +338,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tables", nargs="*", default=[*TABLES], metavar="TABLE")
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--fits", type=int, default=5, help="seeds of which people are fitted")
+    parser.add_argument("--fits", type=int, default=2, help="seeds of which people are fitted")
     options = parser.parse_args()
     for name in options.tables:
         began = time.process_time()
