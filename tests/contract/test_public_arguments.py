@@ -271,8 +271,8 @@ RESULTS = {
     *("ExpectedError", "FitContext", "FittedSizes", "FittedTable", "FittedTables", "Hierarchy"),
     *("Inconsistent", "Joint", "JointAnswers", "LogError", "Mechanism", "MemoryLog"),
     *("MemoryTranscript", "NeededBudget", "PanelCertificate", "Plan", "PublicLog"),
-    *("PublishedRelease", "PublishedSizes", "ReleaseQuery", "SizesCertificate", "Step", "Study"),
-    *("SystemNoise", "UserError", "to_tables"),
+    *("PublishedRelease", "PublishedSizes", "Regression", "ReleaseQuery", "SizesCertificate"),
+    *("Step", "Study", "SystemNoise", "UserError", "to_tables"),
 }
 WRONG = [
     (name, argument, value)
