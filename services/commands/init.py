@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from stream_dp.planning.needed import Goal, needed_budget
@@ -39,12 +39,27 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codebook", type=Path, metavar="BOOK", help=help_text)
     help_text = "FILE is public or of people whom this study does not protect: propose its values"
     parser.add_argument("--public", action="store_true", help=help_text)
+    help_text = "ask on a page of this machine's browser instead of the terminal"
+    parser.add_argument("--page", action="store_true", help=help_text)
     file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:
+    if not options.page:
+        return _interviewed(options, Questions(_lines(), _show, patient=sys.stdin.isatty()))
+    from ..interview.interview_page import InterviewPage
+
+    def held(answers: Sequence[str], notes: Callable[[str], None]) -> Output:
+        return _interviewed(options, Questions(answers, notes, patient=False))
+
+    with InterviewPage(options.file.name, held) as page:
+        _show(f"open {page.address} in a browser of this machine; the address works once")
+        return page.ended()
+
+
+def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
+    """Asks the questions about a file, writes the study file, and says what it promises."""
     file: Path = options.file
-    questions = Questions(_lines(), _show, patient=sys.stdin.isatty())
     form = asked_form(questions, file, file_form(options))
     names = header_names(file, form)
     header = TableHeader(tuple(name for name in names if name and names.count(name) == 1))
@@ -55,7 +70,7 @@ def run(options: argparse.Namespace) -> Output:
     if options.codebook:
         values |= codebook_values(options.codebook)
     for name, label in labels.columns.items():
-        _show(f"{name}: {printable(label)}")
+        questions.show(f"{name}: {printable(label)}")
     answers = interview(
         questions,
         file,

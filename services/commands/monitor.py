@@ -28,6 +28,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", nargs="+", metavar="PUBLIC|STUDY.toml", help=help_text)
     pin_options(parser)
     statement_option(parser)
+    help_text = "the outlines of the regions of sizes, a GeoJSON file: pages have maps then"
+    parser.add_argument("--map", type=Path, metavar="FILE", help=help_text)
     help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
     parser.add_argument("--operator", action="store_true", help=help_text)
     help_text = "operator: a file with a token that clients give; needed beyond the loopback"
@@ -44,8 +46,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     if not options.operator and (options.token_file or options.proxy_header):
         raise UserError("monitor: --token-file and --proxy-header are for --operator")
-    if options.operator and (options.key or options.head or options.statement):
-        raise UserError("monitor: --key, --head and --statement are for a public log")
+    if options.operator and _of_one_log(options):
+        raise UserError("monitor: --key, --head, --statement and --map are for a public log")
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise UserError("monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'")
     from ..monitor.serving import serve
@@ -56,6 +58,10 @@ def run(options: argparse.Namespace) -> Output:
         shown = f"[{host}]" if ":" in host else host
         serve(application, options.listen, lambda port: say(f"{title}: http://{shown}:{port}"))
     return Output({"ended": True}, "")
+
+
+def _of_one_log(options: argparse.Namespace) -> bool:
+    return bool(options.key or options.head or options.statement or options.map)
 
 
 def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str]:
@@ -100,11 +106,14 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
     from ..monitor.public_process import PublicProcess, public_zygote
     from ..monitor.public_sources import is_folder, public_sources
     from ..monitor.study_addresses import study_url
+    from ..pages.region_map import read_outlines
 
     sources = public_sources(options.sources)
     several = len(options.sources) > 1 or is_folder(options.sources[0])
-    if several and (options.key or options.head or options.statement):
-        raise UserError("monitor: --key, --head and --statement are for one public log")
+    if several and _of_one_log(options):
+        raise UserError("monitor: --key, --head, --statement and --map are for one public log")
+    if options.map:
+        read_outlines(options.map)  # so that a wrong file is refused at once
     listen_address(options.listen)
     url = options.url.rstrip("/")
     if url and not url.startswith(("https://", "http://")):
@@ -114,7 +123,8 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
 
     def followed(source: str, url: str) -> Follower:
         served = {"key": options.key, "head": options.head, "url": url}
-        begin = partial(PublicProcess, zygote, source, statements=options.statement, **served)
+        files = {"outlines": options.map, "statements": options.statement}
+        begin = partial(PublicProcess, zygote, source, **files, **served)
         follower = Follower(lambda: public_log(source), begin)
         follower.start()
         stack.callback(follower.stop)

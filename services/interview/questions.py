@@ -1,4 +1,4 @@
-"""Asks questions at a terminal, or reads the answers from another input, a line each."""
+"""Asks questions at a terminal, or takes the answers from another input, a line each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from stream_dp.errors import UserError
 _T = TypeVar("_T")
 NONE = "-"  # the answer 'none of it'
 ONE = "="  # the answer 'one for all rows'
+
+
+class Unanswered(UserError):
+    """The answers have ended before this question. proposal, choices: as in `Questions`."""
+
+    def __init__(self, question: str, proposal: str, choices: Sequence[str]) -> None:
+        super().__init__(f"init: there is no answer to '{question}'; nothing was written")
+        self.question, self.proposal, self.choices = question, proposal, choices
 
 
 class Questions:
@@ -24,21 +32,29 @@ class Questions:
         self, answers: Iterable[str], show: Callable[[str], None], *, patient: bool
     ) -> None:
         self._answers: Iterator[str] = iter(answers)
-        self._show, self._patient = show, patient
+        self.show, self._patient = show, patient
 
-    def ask(self, question: str, read: Callable[[str], _T], proposal: str = "") -> _T:
+    def ask(
+        self,
+        question: str,
+        read: Callable[[str], _T],
+        proposal: str = "",
+        choices: Sequence[str] = (),
+    ) -> _T:
         """Asks until the answer can be read.
 
         read: turns the answer into a value. Raises UserError with the fault.
         proposal: the answer of an empty line; none if it is empty.
+        choices: the only answers; empty if there are others.
 
-        Raises UserError if the answers end, and for a wrong answer of an impatient interview.
+        Raises Unanswered if the answers end, and UserError for a wrong answer of an impatient
+        interview.
         """
         while True:
-            self._show(f"{question}{f' [{proposal}]' if proposal else ''}: ")
+            self.show(f"{question}{f' [{proposal}]' if proposal else ''}: ")
             line = next(self._answers, None)
             if line is None:
-                raise UserError(f"init: there is no answer to '{question}'; nothing was written")
+                raise Unanswered(question, proposal, choices)
             answer = line.strip() or proposal
             try:
                 if not answer:
@@ -47,7 +63,7 @@ class Questions:
             except UserError as error:
                 if not self._patient:
                     raise UserError([f"{question}: {line}" for line in error.lines]) from None
-                self._show("".join(f"  {line}\n" for line in error.lines))
+                self.show("".join(f"  {line}\n" for line in error.lines))
 
     def choose(self, question: str, choices: Sequence[str], proposal: str = "") -> str:
         """Asks for one of some texts."""
@@ -57,7 +73,7 @@ class Questions:
                 raise UserError(f"write one of {', '.join(choices)}")
             return answer
 
-        return self.ask(question, read, proposal)
+        return self.ask(question, read, proposal, choices)
 
     def whole(self, question: str, low: int, high: int, proposal: str = "") -> int:
         """Asks for a whole number from `low` to `high`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree
@@ -81,7 +82,8 @@ def _documented_values(path: Path) -> dict[str, list[str]]:
     return values
 
 
-def public_values(path: Path, form: FileForm, columns: Iterable[str]) -> Mapping[str, list[str]]:
+@lru_cache(maxsize=1)  # a page repeats the interview with every answer
+def public_values(path: Path, form: FileForm, columns: tuple[str, ...]) -> Mapping[str, list[str]]:
     """By column, the texts in the cells of a file that is public, sorted. Raises UserError.
 
     Columns of more than `MOST_VALUES` texts are left out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
@@ -108,11 +109,12 @@ class CompareForm:
         names = [one for one in names if public.periods_of(one)]
         published = {period for one in names for period in public.periods_of(one)}
         periods = [label for label in public.study.periods.labels if label in published]
+        other = query if len(periods) > 1 else _other_query(state, name, query)
         fields = {
             "q": query,
             "period": periods[-1],
             "with": name,
-            "q2": query,
+            "q2": other,
             "period2": periods[0],
             "measure": "count" if count else "share",
             "region": "",
@@ -135,6 +137,16 @@ class CompareForm:
     @property
     def count(self) -> bool | None:
         return self.chosen["measure"] == "count" if self.measures else None
+
+
+def _other_query(state: State, name: str, query: str) -> str:
+    """An example that a query of the only period can be compared with, or the query itself."""
+    for example in state.public.queries(name):
+        queries = [ReleaseQuery(name, one, None) for one in (query, example)]
+        with suppress(UserError):
+            compared(state.public, *queries, count=None)
+            return example
+    return query
 
 
 def comparison_of(state: State, form: CompareForm) -> Comparison:

@@ -22,6 +22,7 @@ from ..pages.query_titles import heading, query_title
 from ..pages.questions import Question, event_words
 from ..pages.raster import png
 from ..pages.reading import reading
+from ..pages.region_map import QUERY, region_map
 from ..pages.release_figures import (
     line_of,
     look_of,
@@ -215,6 +216,30 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
     return FigureFile(title, marginal.description, marginal.drawn, pa.Table.from_pylist(rows))
 
 
+def _map(state: State, name: str, fields: Fields) -> FigureFile:
+    """The regions of sizes on a map."""
+    period, query = fields.get("period") or None, fields.get("q") or QUERY
+    shown = region_map(state.public, state.outlines, name, period, query)
+    if shown is None:
+        raise UserError(f"release '{name}': has no outlines of its regions here")
+    rows = [
+        {
+            "region": one.name,
+            "query": one.answer.query,
+            "measure": one.answer.measure,
+            "value": one.answer.value,
+            "standard_error": one.answer.standard_error,
+            "low_95": None if one.answer.interval is None else one.answer.interval[0],
+            "high_95": None if one.answer.interval is None else one.answer.interval[1],
+            "groups": one.groups,
+            "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(one.mark),
+            "head": state.head,
+        }
+        for one in shown.regions
+    ]
+    return FigureFile(shown.title, shown.reading, shown.drawn, pa.Table.from_pylist(rows))
+
+
 def _share(unbiased: Answer | None, published: float) -> dict[str, object]:
     """A share with its unbiased estimate, if it was measured. published: of the synthetic rows."""
     if unbiased is None or unbiased.interval is None:
@@ -242,4 +267,5 @@ FIGURES: dict[str, Callable[[State, str, Fields], FigureFile]] = {
     "totals": _totals,
     "compare": _compare,
     "data": _data,
+    "map": _map,
 }

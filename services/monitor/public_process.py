@@ -22,6 +22,7 @@ class PublicProcess(Workers):
 
     key, head: what the log must have, kept elsewhere.
     url: where the study's pages are public.
+    outlines: a file with the outlines of regions.
     statements: files of signed statements of audits.
 
     Raises Fault for an unusable log.
@@ -35,10 +36,12 @@ class PublicProcess(Workers):
         key: str | None = None,
         head: str | None = None,
         url: str = "",
+        outlines: Path | None = None,
         statements: Sequence[Path] = (),
     ) -> None:
         try:
-            super().__init__(zygote, source, key or "", head or "", url, *map(str, statements))
+            files = map(str, (outlines or "", *statements))
+            super().__init__(zygote, source, key or "", head or "", url, *files)
         except Lost:
             raise Fault([FAILED], refused=True) from None
         message = self.first_line() or {"fault": [FAILED], "refused": True}

@@ -2,10 +2,11 @@
 
     python -m stream_dp.services.monitor.public_program
 
-The program forks for every order (`zygote.py`): PUBLIC KEY HEAD URL STATEMENT... KEY and HEAD are
-what the log must have, empty for anything. URL is where the study's pages are public. A STATEMENT
-is a file with a signed statement of an audit. The fork writes a line of JSON with the state or the
-fault of the log, and then answers questions in forks (`forks.py`).
+The program forks for every order (`zygote.py`): PUBLIC KEY HEAD URL MAP STATEMENT... KEY and
+HEAD are what the log must have, empty for anything. URL is where the study's pages are public. MAP
+is a file with outlines of regions, empty for none. A STATEMENT is a file with a signed statement of
+an audit. The fork writes a line of JSON with the state or the fault of the log, and then answers
+questions in forks (`forks.py`).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from .zygote import fork_for_orders
 
 
 def _read(
-    source: str, key: str, head: str, url: str, statements: Sequence[str]
+    source: str, key: str, head: str, url: str, outlines: str, statements: Sequence[str]
 ) -> tuple[Json, Application | None]:
     """Reads a log; returns the first line to write, and the application, or None for a fault."""
     try:
         with closing(public_log(source)) as log:
-            state = read_state(log, url, statements)
+            state = read_state(log, url, statements, outlines)
         state.public.require(key=key or None, head=head or None)
         prepare(state)
     except Exception as error:  # every fault of a log is reported to the reader
@@ -54,9 +55,11 @@ def _read(
     return message, public_pages(state, lambda: public_log(source))
 
 
-def serve_state(source: str, key: str, head: str, url: str, *statements: str) -> None:
+def serve_state(
+    source: str, key: str, head: str, url: str, outlines: str, *statements: str
+) -> None:
     """Reads a log, writes the first line, and answers questions until the end of the input."""
-    message, application = _read(source, key, head, url, statements)
+    message, application = _read(source, key, head, url, outlines, statements)
     print(json.dumps(message), flush=True)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if application is not None:

@@ -18,6 +18,7 @@ from stream_dp.study.topics import RELEASES
 
 from ..pages.group_chart import published_group_errors
 from ..pages.privacy_label import Label, privacy_label, published_facts
+from ..pages.region_map import Outlines, read_outlines
 from ..pages.release_figures import ReleaseFigures, release_figures
 from .follower import End, sha256
 
@@ -31,6 +32,7 @@ class State:
     url: where the study's pages are public, such as https://poverty.example.org; of several studies
         its path is that of the study's pages; empty if nobody said.
     audits: the signed statements of audits.
+    outlines: of regions, for maps of sizes; empty without a file of them.
     pages: by path, pages computed in advance.
     """
 
@@ -39,6 +41,7 @@ class State:
     verified: tuple[str, ...]
     url: str = ""
     audits: tuple[AuditStatement, ...] = ()
+    outlines: Outlines = field(default_factory=dict)
     pages: dict[str, bytes] = field(default_factory=dict)
     _figures: dict[str, ReleaseFigures] = field(default_factory=dict)
 
@@ -98,10 +101,13 @@ def keep_all_but_panels(study: Study, certificate: AnyCertificate, table: str) -
     return table != "panel"
 
 
-def read_state(log: Log, url: str = "", statements: Sequence[str] = ()) -> State:
-    """Reads and checks a public log, and files of signed statements.
+def read_state(
+    log: Log, url: str = "", statements: Sequence[str] = (), outlines: str = ""
+) -> State:
+    """Reads and checks a public log, files of signed statements, and a file of outlines.
 
     url: see `State`.
+    outlines: a file of GeoJSON; empty for none.
 
     Raises UserError, Inconsistent, LogError.
     """
@@ -111,4 +117,5 @@ def read_state(log: Log, url: str = "", statements: Sequence[str] = ()) -> State
     end = End(log.describe(RELEASES).identity, followed.next, sha256(followed.last))
     keys = public.signatures.keys
     audits = tuple(read_audit_statement(Path(file), public.study, keys) for file in statements)
-    return State(public, end, verified, url, audits)
+    shapes = read_outlines(Path(outlines)) if outlines else {}
+    return State(public, end, verified, url, audits, shapes)

@@ -13,6 +13,7 @@ from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
 from ..metadata.release_tables import tables_of
+from ..pages.charts import wide_and_narrow
 from ..pages.feasible import for_people
 from ..pages.group_chart import group_figure
 from ..pages.groups_figures import Marginal
@@ -24,6 +25,7 @@ from ..pages.record_rows import (
     citation,
     facts,
 )
+from ..pages.region_map import QUERY, region_map
 from ..pages.release_figures import ReleaseFigures
 from ..pages.render import render
 from ..pages.study_page import any_figures
@@ -151,6 +153,10 @@ def data_set_page(
             answer = for_people(unbiased)
         except UserError as error:
             faults = error.lines
+    asked = QUERY if query is None or faults else query
+    on_map = region_map(state.public, state.outlines, name, period, asked)
+    map_fields = urlencode({"q": asked, "period": figures.period})
+    map_links = FigureLinks("map", name, map_fields)
     page = rendered(
         state,
         "data_set.html",
@@ -160,6 +166,10 @@ def data_set_page(
         pair_links=pair_links,
         pair_citation=figure_citation(state, table.title if table else "", pair_links.page),
         column_links=column_links,
+        on_map=on_map,
+        map_charts=() if on_map is None else wide_and_narrow(on_map.drawn, 420),
+        map_links=map_links,
+        map_citation=figure_citation(state, on_map.title if on_map else "", map_links.page),
         answer=answer,
         query=query or "",
         faults=faults,

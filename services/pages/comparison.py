@@ -18,6 +18,7 @@ from .reading import interval_words, noise_alone, number_words, reading, verdict
 from .release_figures import Numbers
 
 _ROW, _TOP, _BOTTOM = 44.0, 10.0, 26.0
+_LETTER = 5.0  # the width of a letter of a number
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,12 @@ def _rows_chart(
     marks: list[Mark] = []
     unit = "%" if scale == 100.0 else ""
     unit = " points" if unit and is_difference else unit
+    step = (width - left - right) / max(1, len(axis.ticks) - 1)
     for i, tick in enumerate(axis.ticks):
         text = number_text(tick, axis.ticks) + (unit if i == len(axis.ticks) - 1 else "")
         marks.append(Path("grid", f"M{x(tick / scale)} {_TOP}V{height - _BOTTOM}"))
+        if i == len(axis.ticks) - 2 and step < _LETTER * (len(unit) + 6):
+            continue  # its number would run into the last one with the unit
         anchor = "end" if i == len(axis.ticks) - 1 else "start" if i == 0 else "middle"
         marks.append(Text("tick", x(tick / scale), height - 8, text, anchor))
     if is_difference:

@@ -11,10 +11,11 @@ from .axes import NumberAxis, number_text
 
 @dataclass(frozen=True)
 class Path:
-    """A line or an area. d: the path in the notation of SVG."""
+    """A line or an area. d: the path in the notation of SVG. title: the text under a pointer."""
 
     style: str
     d: str
+    title: str = ""
     kind: ClassVar[str] = "path"
 
 

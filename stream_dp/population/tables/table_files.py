@@ -32,6 +32,7 @@ _BYTES = {
 }
 _PACKED = (".gz", ".zip")
 _SHEETS = {".xlsx": sheet_batches, ".ods": document_batches}
+_OLD_SHEETS = (".xls", ".xlsb")
 _KINDS = (
     "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather, .xlsx, .ods,"
     " .sav, .dta or .sas7bdat"
@@ -110,6 +111,11 @@ def read_rows(
             yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _TEXT:
             yield from text_batches(path, form.separator, form.encoding, form.header_row, keys)
+        elif kind in _OLD_SHEETS:
+            raise UserError(
+                f"{path}: {kind} is a binary format of Excel that is not read; open the file in a"
+                " spreadsheet program and save it as .xlsx"
+            )
         else:
             raise UserError(f"{path}: write tables as {_KINDS}")
 

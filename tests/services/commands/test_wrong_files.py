@@ -75,6 +75,7 @@ WRONG = {
         "its header has a cell that is too long",
     ),
     "another separator": ("t.csv", text(rows(), separator="#"), [], "no column 'person'"),
+    "a binary sheet": ("t.xls", b"\xd0\xcf\x11\xe0", [], "save it as .xlsx"),
     "a document": ("t.docx", b"PK", [], "write tables as CSV"),
 }
 
