@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stream_dp.errors import write_error
 
+from ..contract.answer_records import answer_avro
 from ..contract.asyncapi import asyncapi
 from ..contract.report_schemas import report_avro, report_schema
 from ..deployment import Deployment
@@ -20,13 +21,16 @@ _KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, object]]]] = {
     "json": ("report.schema.json", lambda deployment: report_schema(deployment.study)),
     "avro": ("report.avsc", lambda deployment: report_avro(deployment.study)),
     "asyncapi": ("asyncapi.json", lambda deployment: asyncapi(deployment.study, deployment.run)),
+    "estimates-avro": ("estimate.avsc", lambda _: answer_avro()),
 }
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    help_text = "JSON Schema of reports (the default), Avro of reports, or AsyncAPI of all topics;"
-    help_text += " several with --out"
+    help_text = (
+        "JSON Schema of reports (the default), Avro of reports, Avro of answers, or AsyncAPI"
+    )
+    help_text += " of all topics; several with --out"
     parser.add_argument("--kind", choices=_KINDS, action="append", help=help_text)
     help_text = (
         "write STUDY.report.schema.json and so on into this folder; without --kind all of them"

@@ -1,8 +1,13 @@
-"""Answers as records of JSON with their schema, as Kafka Connect's JsonConverter reads them."""
+"""Answers as records: JSON with its schema, as Kafka Connect's JsonConverter reads it, or Avro.
+
+A record of Avro is a zero byte, the schema's id in a registry (4 bytes, the most significant
+first), and the answer in Avro's binary encoding. The converters of registries read this form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
 from typing import get_args, get_type_hints
 
 from stream_dp.answers.flat_answers import FlatAnswer
@@ -51,16 +56,66 @@ def answer_schema() -> Json:
     }
 
 
-def answer_records(answers: Iterable[FlatAnswer], time: float | None) -> list[Record]:
-    """A record for each answer. time: the publication's scheduled time in Unix seconds."""
+def answer_avro() -> Json:
+    """The Avro schema of an answer."""
+    return {
+        "type": "record",
+        "name": "Estimate",
+        "namespace": "stream_dp",
+        "doc": "An answer of a publication.",
+        "fields": [
+            {"name": name, "type": ["null", _CONNECT[kind]], "default": None}
+            if optional
+            else {"name": name, "type": _CONNECT[kind]}
+            for name, kind, optional in _fields()
+        ],
+    }
+
+
+def _avro(answer: FlatAnswer, schema: int) -> bytes:
+    parts = [b"\0", struct.pack(">I", schema)]
+    for (_, kind, optional), value in zip(_fields(), answer, strict=True):
+        if optional:  # the index of the type in the union: 0 or 1, in zigzag
+            parts.append(b"\0" if value is None else b"\2")
+        if value is not None:
+            parts.append(_ENCODE[kind](value))
+    return b"".join(parts)
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    number, length = 2 * len(data), bytearray()
+    while number > 0x7F:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*length, number]) + data
+
+
+_ENCODE: dict[type, Callable[..., bytes]] = {
+    str: _text,
+    float: lambda value: struct.pack("<d", value),
+    bool: lambda value: bytes([value]),
+}
+
+
+def answer_records(
+    answers: Iterable[FlatAnswer], time: float | None, schema: int | None = None
+) -> list[Record]:
+    """A record for each answer.
+
+    time: the publication's scheduled time in Unix seconds.
+    schema: the id of `answer_avro` in a registry, for records of Avro; None for JSON.
+    """
     stamp = 0 if time is None else max(0, round(time * 1000))
     return [
         Record(
             ESTIMATES,
-            canonical({"schema": CONNECT_SCHEMA, "payload": answer._asdict()}),
+            canonical({"schema": CONNECT_SCHEMA, "payload": answer._asdict()})
+            if schema is None
+            else _avro(answer, schema),
             canonical([getattr(answer, name) for name in KEY]),
             headers=(
-                ("content-type", b"application/json"),
+                ("content-type", b"application/json" if schema is None else b"application/avro"),
                 (MESSAGE, answer.message.encode()),
             ),
             partition=0,

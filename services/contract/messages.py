@@ -95,10 +95,13 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
     if run.encryption is not None:
         private |= {t: {"sealed": _sealed()} for t in private if t not in topics.UNSEALED}
     public = {topics.RELEASES: _releases(study, source, signed)}
-    return {**private, **public, topics.ESTIMATES: {"estimate": _estimate()}}
+    return {**private, **public, topics.ESTIMATES: {"estimate": _estimate(run)}}
 
 
-def _estimate() -> Schema:
+def _estimate(run: Run) -> Schema:
+    if run.estimates_schema is not None:
+        summary = "An answer of a publication, in Avro behind a zero byte and its schema's id."
+        return {**_message(summary, key=_TEXT), "contentType": "application/avro"}
     return _message(
         "An answer of a publication, with the schema that Kafka Connect reads.",
         object_of({"schema": {"const": CONNECT_SCHEMA}, "payload": answer_schema()}),

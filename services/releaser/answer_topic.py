@@ -28,11 +28,13 @@ class AnswerTopic:
     """Writes the answers of publications.
 
     public, writer: the public log and its only writer.
+    schema: the id of the answers' Avro schema in a registry; None for records of JSON.
     """
 
     study: Study
     public: Log
     writer: Writer
+    schema: int | None = None
 
     def catch_up(self, chain: Sequence[Message]) -> None:
         """Writes the answers of the publications after the last one with answers in the topic.
@@ -62,7 +64,7 @@ class AnswerTopic:
         answers = flat_answers(self.study, published)
         time = self.study.periods.release_time(published.certificate.number)
         if answers:
-            self.writer.commit(answer_records(answers, time))
+            self.writer.commit(answer_records(answers, time, self.schema))
 
     def _last(self) -> str:
         """The hash of the last publication with answers in the topic; empty without one."""

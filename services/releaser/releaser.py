@@ -82,6 +82,7 @@ class Releaser:
     witness, new_witness: the witness's log or None, and whether it is new to a begun study.
     aggregation: how periods are closed in parts; None to close them in this process.
     estimates: whether answers go to a public topic.
+    estimates_schema: the id of their Avro schema in a registry; None for JSON.
     """
 
     plan: Plan
@@ -106,6 +107,7 @@ class Releaser:
     witness: WitnessLog | None = None
     new_witness: bool = False
     estimates: bool = False
+    estimates_schema: int | None = None
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -224,7 +226,9 @@ class Releaser:
             poll=POLL,
             certified=self.plan.ledger(),
             meanwhile=pulse.require,
-            answers=AnswerTopic(study, self.public, public) if self.estimates else None,
+            answers=AnswerTopic(study, self.public, public, self.estimates_schema)
+            if self.estimates
+            else None,
         )
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")

@@ -40,6 +40,7 @@ def releaser_of(
         signer_before=deployment.signing_key("signing_before"),
         aggregation=aggregation_of(deployment),
         estimates=deployment.run.estimates,
+        estimates_schema=deployment.run.estimates_schema,
     )
 
 

@@ -51,6 +51,9 @@ class Run(Declaration):
     estimates: bool = False
     """`true`: each publication's answers are also written to the public topic `estimates`, one
     record for each answer. A sink of Kafka Connect can fill a table from this topic."""
+    estimates_schema: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """The id under which a schema registry has the Avro schema of answers. `stream-dp schema --kind
+    estimates-avro` prints this schema. The records of `estimates` are then Avro, not JSON."""
     input: Input = Input()
     """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None

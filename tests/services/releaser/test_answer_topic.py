@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 from kit.json_schemas import validate
 from kit.panels import LABELS, PERIODS, StudyFolder, markers, report
 
-from stream_dp.answers.flat_answers import flat_answers
+from stream_dp.answers.flat_answers import FlatAnswer, flat_answers
 from stream_dp.client import PublicLog
-from stream_dp.services.contract.answer_records import CONNECT_SCHEMA, KEY, answer_schema
+from stream_dp.services.contract.answer_records import (
+    CONNECT_SCHEMA,
+    KEY,
+    answer_avro,
+    answer_records,
+    answer_schema,
+)
 from stream_dp.study.topics import ESTIMATES, RELEASES
 
 
@@ -108,3 +115,34 @@ def test_the_schema_for_connect_is_that_of_the_answers(sent: StudyFolder) -> Non
         "lower",
         "upper",
     }
+
+
+def test_answers_are_avro_with_the_id_of_their_schema(sent: StudyFolder) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    schema = fastavro.parse_schema(answer_avro())
+    assert sent.run(estimates=True, estimates_schema=258)
+    read = []
+    for record in records(sent):
+        stream = io.BytesIO(record.value)
+        assert stream.read(5) == b"\0" + (258).to_bytes(4, "big")
+        read.append(fastavro.schemaless_reader(stream, schema, None))
+        assert stream.read() == b""
+        assert record.header("content-type") == b"application/avro"
+    assert read == expected(sent)
+    assert sent.run(estimates=True, estimates_schema=258)
+    assert len(records(sent)) == len(read)
+
+
+def test_texts_and_missing_numbers_are_encoded_as_avro_libraries_do() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    schema = fastavro.parse_schema(answer_avro())
+    for length in (0, 1, 63, 64, 8191, 8192, 70_000):
+        text = "\u00e9" * length
+        answer = FlatAnswer(
+            *("s", "r", "p", "", text, "share", "persons"), 0.1, None, None, -1e300, 0.95, "m", True
+        )
+        (record,) = answer_records([answer], None, 1)
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, answer._asdict())
+        assert record.value is not None
+        assert record.value[5:] == out.getvalue()
