@@ -69,6 +69,7 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         values |= public_values(file, form, header.names)
     if options.codebook:
         values |= codebook_values(options.codebook)
+    questions.show(f"columns: {printable(', '.join(header.names))}")
     for name, label in labels.columns.items():
         questions.show(f"{name}: {printable(label)}")
     answers = interview(
@@ -81,6 +82,7 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")
     write_new_file(out, study_text(study))
+    name = shlex.quote(str(out))
     words = [str(out), str(file), *form_options(form), *answers.options]
     sent = shlex.join(["stream-dp", "send", *words])
     text = [
@@ -88,6 +90,8 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         *promise,
         f"to judge the table: {sent} --check",
         f"to send it: {sent}",
+        f"then, for a page with its figures: stream-dp close {name} PERIOD, stream-dp run"
+        f" {name} --until-idle, stream-dp page {name} {study.name}.html",
     ]
     return Output({"written": str(out), "send": sent, "rho": str(study.rho)}, "\n".join(text))
 

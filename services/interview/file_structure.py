@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
-from stream_dp.population.tables.sheet_rows import SHEET_ROWS
+from stream_dp.population.tables.sheet_rows import SHEET_ROWS, UnknownSheet
 from stream_dp.population.tables.table_files import has_rows_above_a_header, is_text, read_rows
 from stream_dp.population.tables.text_files import is_decodable
 
@@ -30,11 +30,21 @@ def header_names(path: Path, form: FileForm) -> list[str]:
 
 
 def asked_form(questions: Questions, path: Path, form: FileForm) -> FileForm:
-    """Asks for the encoding and the row of the header where they are in doubt. Raises UserError."""
+    """Asks for the encoding, the sheet and the row of the header where they are in doubt.
+
+    Raises UserError.
+    """
     if is_text(path) and path.is_file() and form.encoding is None and not is_decodable(path):
         form = questions.ask(
             "The file is not UTF-8; its encoding", lambda e: replace(form, encoding=e), _ENCODING
         )
+    try:
+        header_names(path, form)
+    except UnknownSheet as unknown:
+        if form.sheet is not None:
+            raise
+        sheet = questions.choose("Sheet of the table", unknown.sheets, unknown.sheets[0])
+        form = replace(form, sheet=sheet)
     if form.header_row is None and has_rows_above_a_header(path):
         names = header_names(path, form)
         doubtful = len(names) < 2 or "" in names

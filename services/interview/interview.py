@@ -82,7 +82,7 @@ def interview(
     releases = [
         release
         for name, attribute in declared.items()
-        for release in _releases(questions, name, attribute["values"], periods["count"], people)
+        for release in _releases(questions, name, attribute, periods["count"], people)
     ]
     percent = questions.ask("How precise must shares be, +- percentage points", _percent, "1")
     study = parse_study(
@@ -221,8 +221,11 @@ def _attribute(questions: Questions, column: str, name: str, proposed: list[str]
     missing = questions.choose(
         f"Somebody without an answer to '{column}' counts as", [*texts, ABSENT], ABSENT
     )
+    # Of texts such as yes,no the first is what figures show; of numbers the last, as usual.
+    interest = {} if isinstance(values[-1], int) else {"interest": values[0]}
     return {
         "values": values,
+        **interest,
         "missing": missing if missing == ABSENT else values[texts.index(missing)],
     }
 
@@ -230,11 +233,12 @@ def _attribute(questions: Questions, column: str, name: str, proposed: list[str]
 def _releases(
     questions: Questions,
     name: str,
-    values: list[int | str],
+    attribute: Json,
     periods: int,
     people: Mapping[str, Any],
 ) -> list[Json]:
-    """Asks for the releases of an attribute."""
+    """Asks for the releases of an attribute. A value that is counted becomes its `interest`."""
+    values = attribute["values"]
     rows = {"rows": people["rows"]} if "rows" in people else {}
     common = {"attribute": name, "rho": str(_BUDGET), **rows}
     width = questions.whole(
@@ -250,6 +254,7 @@ def _releases(
         NONE,
     )
     if event != NONE:
+        attribute["interest"] = values[texts.index(event)]
         totals = {"kind": "cumulative", "event": [values[texts.index(event)]], **common}
         releases.append({"name": f"{name}-totals", **totals})
     return releases

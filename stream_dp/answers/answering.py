@@ -87,7 +87,8 @@ class PanelAnswers(Answering):
 
     def queries(self, name: str) -> list[str]:
         study, declared = self._log.study, self._log.study.release(name)
-        return [*example_queries(study, declared), *survey_examples(study, declared)]
+        examples = example_queries(study, declared) + survey_examples(study, declared)
+        return list(dict.fromkeys(examples))
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         parsed = self._parsed(query)

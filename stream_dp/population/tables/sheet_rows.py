@@ -107,20 +107,28 @@ class _SheetBatch:
         return text_rows(self.schema, rows, list(self.fitting), self.unreadable)
 
 
+class UnknownSheet(UserError):
+    """No sheet is chosen, or one that is not there. sheets: those to choose from."""
+
+    def __init__(self, path: Path, sheets: Sequence[str], name: str | None) -> None:
+        why = "there are several sheets" if name is None else f"no sheet '{name}'"
+        super().__init__(f"{path}: {why}; name one with --sheet: {', '.join(sheets[:12])}")
+        self.sheets = sheets
+
+
 def chosen_sheet(path: Path, hidden: dict[str, bool], name: str | None) -> str:
     """Returns the sheet with the name, or the only visible sheet.
 
     hidden: by name, whether a sheet is hidden.
 
-    Raises UserError if there is none.
+    Raises UnknownSheet if there is none.
     """
     shown = [sheet for sheet, is_hidden in hidden.items() if not is_hidden] or list(hidden)
     if name is None and len(shown) == 1:
         return shown[0]
     if name in hidden:
         return name
-    why = "there are several sheets" if name is None else f"no sheet '{name}'"
-    raise UserError(f"{path}: {why}; name one with --sheet: {', '.join([*hidden][:12])}")
+    raise UnknownSheet(path, [*hidden], name)
 
 
 def sound_id(value: object, text: str | None, shown: str) -> str | None:
