@@ -226,7 +226,8 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
         several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
         lines.append(
             f"value: {name} is one of {several}; say which text of the file is which:"
-            f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell)"
+            f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell);"
+            " --show-texts lists the texts"
         )
     return lines
 

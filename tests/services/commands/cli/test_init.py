@@ -43,6 +43,12 @@ def spreadsheet(path: Path) -> tuple[Path, list[str]]:
     return path / "t.xlsx", []
 
 
+def sent_command(printed: str) -> list[str]:
+    """The words of the printed command that sends the table."""
+    (sent,) = [line for line in printed.splitlines() if line.startswith("to send it: ")]
+    return shlex.split(sent.removeprefix("to send it: stream-dp "))
+
+
 @pytest.mark.parametrize("table", [semicolons, parquet, spreadsheet])
 def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkeypatch):
     file, options = table(tmp_path)
@@ -56,9 +62,44 @@ def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkey
         ("out-of-work-patterns", "window"),
         ("out-of-work-totals", "cumulative"),
     ]
-    (sent,) = [line for line in printed.splitlines() if line.startswith("to send it: ")]
-    command = shlex.split(sent.removeprefix("to send it: stream-dp "))
+    command = sent_command(printed)
     assert "would not count" not in stream_dp(*command, *options)
+
+
+def test_the_sheet_is_asked_for_and_figures_show_the_first_text(tmp_path, stream_dp, monkeypatch):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["about", "this file"])
+    book.create_sheet("Data").append(["person", "period", "work"])
+    book["Data"].append(["1", "2025-01", "in work"])
+    book.save(tmp_path / "t.xlsx")
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        "Data",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "2025-01",
+        "1",
+        "",
+        "",
+        "500",
+        "in work,out",
+        "",
+        "1",
+        "",
+        "9",
+    ]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
+    printed = stream_dp("init", "t.xlsx")
+    command = sent_command(printed)
+    assert command[command.index("--sheet") + 1] == "Data"
+    study, _ = load_study(tmp_path / "t.toml")
+    assert study.attributes["work"].interest == "in work"
+    assert "would not count" not in stream_dp(*command)
+    assert "stream-dp run t.toml --until-idle" in printed.splitlines()[-1]
 
 
 def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
@@ -71,7 +112,7 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     study, _ = load_study(tmp_path / "wide.toml")
     assert (study.neighbours, study.size, study.periods.count) == ("add_remove", None, 3)
     assert [release.rows for release in study.releases] == [50, 50]
-    command = shlex.split(printed.splitlines()[-1].removeprefix("to send it: stream-dp "))
+    command = sent_command(printed)
     assert "would not count" not in stream_dp(*command)
 
 
@@ -82,7 +123,7 @@ def test_a_wide_table_of_waves_with_gaps(length, first, count, tmp_path, stream_
     lines = ["", "", "-", "", "poor", length, first, count, "", "yes", "50", "0,1", "0", "", "-"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "10"]) + "\n"))
     printed = stream_dp("init", "waves.csv")
-    command = shlex.split(printed.splitlines()[-1].removeprefix("to send it: stream-dp "))
+    command = sent_command(printed)
     assert "would not count" not in stream_dp(*command)
     assert "y75=1975" in command[-1] or "y75=3" in command[-1]
 
