@@ -66,11 +66,11 @@ def _of_one_log(options: argparse.Namespace) -> bool:
 
 def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str]:
     from ..deployment import Deployment  # the public monitor must not load it
-    from ..monitor.access import access_for
     from ..monitor.operator import operator_monitor
     from ..monitor.operator_facts import Watch
     from ..monitor.operator_overview import Overview
     from ..monitor.operator_studies import operator_studies, study_files
+    from ..process.access import access_for
 
     study = Path(options.sources[0])
     several = len(options.sources) > 1 or study.is_dir()

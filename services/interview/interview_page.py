@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import system_entropy
 
-from ..monitor.access import COOKIE, Access
 from ..pages.render import render, resource
+from ..process.access import COOKIE, Access
 from ..process.addresses import is_loopback
 from ..process.output import Output
 from .questions import Unanswered

@@ -20,8 +20,8 @@ from stream_dp.json_object import Json
 
 from ..deployment import Deployment
 from ..pages.render import ASSETS, render, resource
+from ..process.access import COOKIE, Access
 from ..process.events import head
-from .access import COOKIE, Access
 from .limits import Application, Limited
 from .live import Live
 from .operator_commands import COMMAND_TIMEOUT, CommandResult, command

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from stream_dp.errors import UserError
 
-from .access import Access
+from ..process.access import Access
 from .limits import Application, Limited
 from .live import Live
 from .operator import (

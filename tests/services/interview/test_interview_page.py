@@ -187,7 +187,7 @@ def test_the_page_works_without_scripts_and_can_be_read_by_everybody(init: Init)
             if known is not None:
                 page.locator("input[name=answer]").fill(known)
             page.locator("button", has_text="Next").click()
-        assert page.locator("code").count() == 2
+        assert page.locator("code").count() == 3
         page.evaluate(axe_core())
         assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
         browser.close()

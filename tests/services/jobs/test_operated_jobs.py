@@ -17,10 +17,10 @@ pytest.importorskip("fastapi")
 
 from stream_dp.services import cli
 from stream_dp.services.monitor import operator, operator_facts
-from stream_dp.services.monitor.access import access_for
 from stream_dp.services.monitor.operator import operator_monitor
 from stream_dp.services.monitor.operator_commands import CommandResult
 from stream_dp.services.monitor.operator_facts import Watch
+from stream_dp.services.process.access import access_for
 
 
 def said(name: str, study: Path) -> CommandResult:

@@ -15,9 +15,9 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.services import cli
 from stream_dp.services.monitor import operator
-from stream_dp.services.monitor.access import Access, access_for
 from stream_dp.services.monitor.operator import operator_monitor
 from stream_dp.services.monitor.operator_facts import Watch
+from stream_dp.services.process.access import Access, access_for
 
 TOKEN = "a token of this test alone"
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import system_entropy
 
-from ..process.addresses import is_loopback
+from .addresses import is_loopback
 
 COOKIE = "stream-dp-operator"
 _SHORTEST = 16  # characters of a token
