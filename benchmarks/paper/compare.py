@@ -28,6 +28,7 @@ from comparison import Comparison, FormErrors, ReleaseComparison
 from comparison_text import comparison_text
 from form_comparison import compare
 from result_file import record
+from variants import APART
 
 from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
@@ -261,7 +262,10 @@ def record_rows(comparison: Comparison) -> None:
 
 
 def _window_cells(contest: ReleaseComparison) -> list[float | None]:
-    """Of the plan's form beside the paper's: errors in people, then ratios of errors."""
+    """Of the plan's form beside the paper's: errors in people, then ratios of errors.
+
+    Of a joint panel the last cell is that of all cells without reconciliation.
+    """
     paper, chosen, every = contest.paper, contest.chosen, "every pattern"
     exported = paper.quantity(every, "undebiased" if _has(paper, every, "undebiased") else "panel")
     here = chosen.quantity(every, "panel")
@@ -272,6 +276,7 @@ def _window_cells(contest: ReleaseComparison) -> list[float | None]:
         here.worst_ratio,
         _ratio_of(chosen, f"at-least 1 of last {contest.width}", "panel"),
         _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
+        *_apart(contest, every),
     ]
 
 
@@ -285,7 +290,12 @@ def _totals_cells(contest: ReleaseComparison) -> list[float | None]:
         here.worst_ratio,
         _ratio_of(chosen, "total at-least 1", "panel"),
         _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
+        *_apart(contest, every),
     ]
+
+
+def _apart(contest: ReleaseComparison, every: str) -> list[float | None]:
+    return [_ratio_of(form, every, "panel") for form in contest.forms if form.label == APART]
 
 
 def _has(form: FormErrors, query: str, answer: str) -> bool:

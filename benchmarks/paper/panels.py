@@ -1,6 +1,6 @@
 """Panels as they are exported against the paper's, at equal rho and relation, and what is aimed at.
 
-    python benchmarks/paper/panels.py [--repetitions R] [--constants] [NAME ...]
+    python benchmarks/paper/panels.py [--repetitions R] [NAME ...]
 
 Each line is the root mean square error of a panel over periods and repetitions, over that of the
 paper's panel, with the limit that is aimed at. The paper's form is unbiased, so of patterns its
@@ -8,8 +8,6 @@ error is known: padded histograms of equal noise. Its totals (binary trees with 
 proportion to the cubes of their levels, all of rho) are repeated with simulated noise. Errors of
 estimates are known, too, and those that the same noise gives are a control: what chance adds to
 them is subtracted from the panel's mean squares of patterns; beside it is the standard error.
-
-`--constants` repeats the windows with other constants of the panel step (`fitted_targets.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,14 +26,12 @@ from paper_trees import Trees
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.continual.joint.window_share import best_window_share
-from stream_dp.continual.window import fitted_targets
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import CounterKind
 
 Floats = NDArray[np.float64]
 Measured = tuple[str, float, float]  # a quantity, its ratio, the standard error of that
-CONSTANTS = [(0, 0), (0.2, 0), (0.5, 0), (0.2, 0.05), (0.2, 0.1), (0.5, 0.1), (0.2, 0.2)]
 
 
 class Line(NamedTuple):
@@ -239,11 +234,11 @@ def joint_lines(case: Case, truth: Symbols, repetitions: int) -> Iterator[Measur
     yield "joint: total at least 1", float(np.sqrt(own.mean() / others.mean())), 0.0
 
 
-def lines(case: Case, repetitions: int, *, windows_only: bool = False) -> Iterator[Line]:
+def lines(case: Case, repetitions: int) -> Iterator[Line]:
     """All quantities; those that nothing is aimed at have no limit."""
     truth, some = case.truth(), max(20, round(case.share * repetitions))
     measured = list(window_lines(case, truth, some))
-    if not windows_only and "joint: totals" in case.limits:
+    if "joint: totals" in case.limits:
         measured += joint_lines(case, truth, some)
     for quantity, value, error in measured:
         yield Line(quantity, value, case.limits.get(quantity, np.inf), error)
@@ -253,16 +248,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--repetitions", type=int, default=200)
-    parser.add_argument("--constants", action="store_true")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in CASES]:
         sys.exit(f"{unknown[0]}: there are {', '.join(CASES)}")
-    names = options.names or list(CASES)
-    now = (fitted_targets.CARRIED, fitted_targets.LEANING)
-    for constants, name in product(CONSTANTS if options.constants else [now], names):
-        fitted_targets.CARRIED, fitted_targets.LEANING = constants
-        print(f"{name}: {constants[0]} of the carry, leaning by {constants[1]}")
-        for line in lines(CASES[name], options.repetitions, windows_only=options.constants):
+    for name in options.names or CASES:
+        print(f"{name}:")
+        for line in lines(CASES[name], options.repetitions):
             print(line, flush=True)
 
 

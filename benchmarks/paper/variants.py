@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from paper_trees import Trees
 
-from stream_dp.continual import AnyMechanism, mechanism, patterns_part, totals_part
+from stream_dp.continual import AnyMechanism, Joint, mechanism, patterns_part, totals_part
+from stream_dp.continual.joint.reconciliation import Reconciliation
 from stream_dp.errors import UserError
 from stream_dp.evaluation.panels.trial_plans import (
     TrialPlan,
@@ -46,6 +47,24 @@ from stream_dp.study.families import PANEL_FAMILIES, Registry
 
 # The fields that a joint release shares with its two separate releases, but for rho.
 _COMMON = ("name", "attribute", "failure", "where", "first", "last")
+
+
+APART = "one panel, not reconciled"
+
+
+class _Apart(Reconciliation):
+    """Patterns and sums that keep their own estimates."""
+
+    possible = False
+
+
+@dataclass(frozen=True)
+class _Unreconciled(Joint):
+    """A joint panel that follows the estimates of patterns and of sums as they are."""
+
+    @property
+    def _reconciliation(self) -> Reconciliation:
+        return _Apart(self.window, self.totals, self.events)
 
 
 @dataclass(frozen=True)
@@ -121,7 +140,7 @@ def _counters(study: Study, release: CumulativeRelease, symbols: Symbols) -> Ite
 
 
 def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Variant]:
-    """Yields the paper's two panels with all of rho, ours with half of rho, and a joint panel."""
+    """Yields the paper's two panels with all of rho, ours with half of rho, and joint panels."""
     common = {name: getattr(release, name) for name in _COMMON}
     private = study.neighbours == "add_remove"
     rows = symbols.shape[0] if private and release.rows is None else release.rows
@@ -140,6 +159,10 @@ def _joint(study: Study, release: JointRelease, symbols: Symbols) -> Iterator[Va
     for half in separate(release.rho / 2):
         yield _variant(study, half, symbols, "a panel of its own, half of rho")
     yield _variant(study, release, symbols, "one panel", chosen=True)
+    joint = mechanism(study, release)
+    assert isinstance(joint, Joint)
+    apart = _Unreconciled(joint.window, joint.totals, joint.events)
+    yield _variant(study, release, symbols, APART, override=apart)
 
 
 _VARIANTS: Registry[Family, Callable[..., Iterator[Variant]]] = Registry(

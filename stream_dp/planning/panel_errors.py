@@ -1,10 +1,12 @@
 """The errors to expect of a synthetic panel's own answers, from simulated people.
 
 Estimates have errors in theory. A panel's own answers do not: they depend on how many people have
-each pattern. So the mechanism runs on simulated people of a public prior, with seeded noise:
+each pattern. So the mechanism runs on simulated people of two public priors, with seeded noise. Of
+each query the larger error is stated. A rare symbol may have a smaller or a larger error than a
+frequent one, because counts are at or above 0:
 
-- People have the symbols in declared order with shares in proportion to 1, 1/3, 1/9, .. The part of
-  'absent' is a fifth where people come and go.
+- People have the symbols in declared order with shares in proportion to 1, 1/3, 1/9, .., or with
+  equal shares. The part of 'absent' is a fifth where people come and go.
 - A period repeats the symbol before with probability 9/10; otherwise it is drawn anew.
 - As many people as the study declares, at most 10,000. With a cap on the rows, four fifths of it;
   10,000 where nothing is declared.
@@ -47,15 +49,15 @@ from stream_dp.study import Release, Study, has_totals
 from .plan import Plan
 
 STAY = 0.9
-_FALL = 1 / 3  # of the shares of symbols, from one to the next
+FALLS = 1 / 3, 1.0  # of the shares of symbols, from one to the next, in the two priors
 ABSENT_SHARE = 0.2
 _SEED = 1
 _MOST_PEOPLE = 10_000
 _MOST_PERIODS = 24
 _MOST_BINS = 1 << 14
-_MOST_REPETITIONS, _LEAST_REPETITIONS = 20, 4
-_WORK = 3_500_000  # rows, and patterns times `_BIN_WORK`, over periods, repetitions and releases
-_BIN_WORK = 20
+_MOST_REPETITIONS, _LEAST_REPETITIONS = 20, 4  # with each prior
+_WORK = 6_000_000  # rows, and patterns times `_BIN_WORK`, over periods, repetitions and releases
+_BIN_WORK = 50
 _CHANCE = 2.0  # standard errors within which a bias may be chance
 _SLIGHT = 0.05  # part of the error below which a bias is not stated
 
@@ -82,10 +84,21 @@ def panel_errors(plan: Plan) -> dict[str, tuple[PanelError, ...]]:
 def simulated_errors(
     study: Study, release: Release, mechanism: AnyMechanism, *, work: int = _WORK
 ) -> tuple[PanelError, ...]:
-    """The errors of a release's example queries on people of the prior.
+    """The errors of a release's example queries, of each the larger one of both priors.
 
     work: about the rows, and patterns times `_BIN_WORK`, over all periods and repetitions
     """
+    both = [
+        _prior_errors(study, release, mechanism, fall=fall, work=work // len(FALLS))
+        for fall in FALLS
+    ]
+    return tuple(max(errors, key=lambda one: one.error) for errors in zip(*both, strict=True))
+
+
+def _prior_errors(
+    study: Study, release: Release, mechanism: AnyMechanism, *, fall: float, work: int
+) -> tuple[PanelError, ...]:
+    """The errors of a release's example queries on people of one prior."""
     window = patterns_part(mechanism)
     bins = 0 if window is None else window.bins
     if bins > _MOST_BINS:
@@ -102,7 +115,12 @@ def simulated_errors(
     repetitions = work // (periods * (people + _BIN_WORK * bins))
     repetitions = min(max(repetitions, _LEAST_REPETITIONS), _MOST_REPETITIONS)
     truth = prior_people(
-        len(alphabet.values), people, periods, absent=alphabet.absent, late=rows is not None
+        len(alphabet.values),
+        people,
+        periods,
+        absent=alphabet.absent,
+        late=rows is not None,
+        fall=fall,
     )
     resized = _resized(mechanism, rows)
     counts = _counts(resized, truth, events, alphabet.absent)
@@ -195,14 +213,21 @@ def _padding(query: Query, mechanism: AnyMechanism) -> float:
 
 
 def prior_people(
-    symbols: int, people: int, periods: int, *, absent: int | None, late: bool
+    symbols: int,
+    people: int,
+    periods: int,
+    *,
+    absent: int | None,
+    late: bool,
+    fall: float = FALLS[0],
 ) -> Symbols:
     """Codes of simulated people, (people, periods), the same for the same arguments.
 
     absent: the code of 'absent', if there is one
     late: whether 'absent' has its own share; otherwise it is a symbol like any other
+    fall: of the shares of symbols, from one to the next
     """
-    shares = _FALL ** np.arange(symbols)
+    shares = fall ** np.arange(symbols)
     if absent is not None and late:
         shares[absent] = 0
         shares *= (1 - ABSENT_SHARE) / shares.sum()

@@ -13,7 +13,7 @@ from stream_dp.evaluation import simulate
 from stream_dp.privacy.noise import SeededNoise
 
 
-def sets_of(q: int, width: int, rare: tuple[int, ...]):
+def sets_of(q: int, width: int, rare: tuple[int, ...], usual: tuple[int, ...]):
     """Every set of patterns with its weight, from the words of the definition."""
     patterns = list(product(range(q), repeat=width))
     for v, j in product(range(q), range(1, width + 1)):
@@ -21,21 +21,22 @@ def sets_of(q: int, width: int, rare: tuple[int, ...]):
         last = np.array([all(s == v for s in p[-j:]) for p in patterns])
         for members in (at_least, ~at_least, ~last):
             yield members, WEIGHT
-        yield last, RUN_WEIGHT if j == width - 1 > 1 else WEIGHT
+        yield last, RUN_WEIGHT if j == width - 1 > 1 and v not in usual else WEIGHT
     for v, j in product(rare, range(1, width + 1)):
         yield np.array([v in p[-j:] for p in patterns]), RARE_WEIGHT
 
 
 @pytest.mark.parametrize(
-    ("q", "width", "rare"), [(3, 1, ()), (3, 3, (2,)), (4, 2, (0, 3)), (5, 3, (1, 4))]
+    ("q", "width", "rare", "usual"),
+    [(3, 1, (), ()), (3, 3, (2,), (1,)), (4, 2, (0, 3), (1,)), (5, 3, (1, 4), ())],
 )
-def test_terms_are_those_of_every_set(q, width, rare):
+def test_terms_are_those_of_every_set(q, width, rare, usual):
     terms, off = (
-        CoarseSums(q, width, rare, RUN_WEIGHT),
+        CoarseSums(q, width, rare, RUN_WEIGHT, usual),
         np.random.default_rng(1).normal(size=q**width),
     )
     dense = np.zeros((q**width, q**width))
-    for members, weight in sets_of(q, width, rare):
+    for members, weight in sets_of(q, width, rare, usual):
         dense += weight * np.outer(members, members) / members.sum()
     assert np.allclose(terms.slope(off), dense @ off)
     largest = np.linalg.eigvalsh(dense)[-1]

@@ -94,7 +94,7 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
         _, observation = mechanism.observe(
             last, counts_of(mechanism, symbols, t), draws[t - 1].noise
         )
-        wanted = mechanism.fit.target(t, observation.histogram, last.carry, last.panel)
+        wanted = mechanism.fit.target(t, observation.histogram, last.carry, last.mean)
         sizes = mechanism.part_sizes(last, observation)
         targets, _ = mechanism.fit.rows_of(t, wanted, sizes, np.random.default_rng(1))
         assert targets.min() >= 0
@@ -129,30 +129,52 @@ def test_without_noise_the_panel_is_the_truth_and_the_padding(q, width, seed, pa
                     assert step.notes == {"cells_below_zero": 0, "rows_moved_by_repair": 0}
 
 
-def test_targets_lean_to_the_proportions_of_the_period_before_and_make_up_for_what_is_missing():
+def test_targets_of_few_people_lean_to_the_mean_and_make_up_for_what_is_missing():
     declared = {"values": (0, 1), "width": 2, "horizon": 9, "rho": RHO, "neighbours": "replace_one"}
-    form = FixedWindow(**declared, rows=100, padded=False)
-    deviation = form.bin_variances(5)[0] ** 0.5
-    panel, estimates = np.array([60, 0, 10, 30]), np.array([60.0, 10.0, 5.0, 25.0])
-    carry = np.array([0.0, 10.0, -20.0, 0.0])
+    form = FixedWindow(**declared, rows=1000, padded=False)
+    d = form.bin_variances(5)[0] ** 0.5
+    carry = np.array([0.0, 0.0, -2.0, 0.0]) * d
+    # Many people; then the estimate is near the mean, two deviations off, and a change.
+    before = np.array([40.0, 0.0, 0.2, -0.5]) * d
+    estimates = np.array([42.0, 0.3, 3.0, 4.5]) * d
+    mean = before + (estimates - before) / 3
+    assert np.allclose(form.fit.averaged(5, estimates, before), mean)
     wanted = estimates + 0.2 * carry
-    # 70 rows end in 0: before, all of them went on to 0; 30 in 1: before, 3/4 of them stayed.
-    level = wanted + np.array([-1.0, -1.0, 2.0, 2.0])
-    lean = np.array([70.0, 0.0, 7.5, 22.5]) - level
-    assert (np.abs(lean) < deviation).any()
-    expected = wanted + 0.1 * np.clip(lean, -deviation, deviation)
-    assert np.allclose(form.fit.target(5, estimates, carry, panel), expected)
-    # Not where nobody was, nor of k absences; and with padding the estimates are followed alone.
-    nobody = np.array([60, 40, 0, 0])
-    target = form.fit.target(5, estimates, carry, nobody)
-    assert np.array_equal(target[2:], wanted[2:])
-    assert not np.array_equal(target[:2], wanted[:2])
-    assert np.array_equal(form.fit.target(5, estimates, carry, None), wanted)
-    padded = FixedWindow(**declared, rows=100, padded=True)
-    assert np.array_equal(padded.fit.target(5, estimates, carry, panel), estimates + padded.padding)
-    open_ = FixedWindow(**declared | {"neighbours": "add_remove"}, rows=100, padded=False, absent=1)
-    target = open_.fit.target(5, estimates, carry, panel)
-    assert np.array_equal(target[2:], wanted[2:])
+    far = (wanted - mean)[2] / d
+    assert 1 < far < 3 < (wanted - mean)[3] / d
+    expected = [wanted[0], mean[1], wanted[2] - d * (3 - far) / 2, wanted[3]]
+    assert np.allclose(form.fit.target(5, estimates, carry, before), expected)
+    # A first estimate is its own mean. Before the fifth, all estimates weigh the same.
+    assert np.allclose(form.fit.target(2, estimates, 0 * carry, before), estimates)
+    assert np.allclose(form.fit.averaged(3, estimates, before), (estimates + before) / 2)
+    # Nothing leans of k absences; and with padding the estimates are followed alone.
+    padded = FixedWindow(**declared, rows=1000, padded=True)
+    target = padded.fit.target(5, estimates, carry, before)
+    assert np.array_equal(target, estimates + padded.padding)
+    open_ = FixedWindow(
+        **declared | {"neighbours": "add_remove"}, rows=1000, padded=False, absent=1
+    )
+    assert open_.fit.target(5, estimates, carry, before)[3] == wanted[3]
+
+
+def test_targets_of_few_people_have_less_noise_and_no_bias():
+    form = FixedWindow(
+        values=(0, 1), width=2, horizon=9, rho=RHO, neighbours="replace_one", rows=1000,
+        padded=False,
+    )  # fmt: skip
+    d, rng, nothing = form.bin_variances(5)[0] ** 0.5, np.random.default_rng(1), np.zeros(4)
+    targets = []
+    for _ in range(2000):
+        mean = nothing
+        for t in range(2, 7):
+            estimates = rng.normal(0, d, 4)
+            target, mean = (
+                form.fit.target(t, estimates, nothing, mean),
+                form.fit.averaged(t, estimates, mean),
+            )
+        targets.append(target)
+    assert abs(np.mean(targets)) < 4 * np.std(targets) / 8000**0.5
+    assert np.std(targets) < 0.65 * d
 
 
 @pytest.mark.parametrize("padded", [False, True])

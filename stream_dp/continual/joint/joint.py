@@ -315,7 +315,7 @@ class Joint:
         cells = tails * t + totals
         room = np.bincount(cells, minlength=window.overlaps * t).reshape(shape)
         before = state.windows
-        target = window.fit.target(t, observation.histogram, before.carry, before.panel)
+        target = window.fit.target(t, observation.histogram, before.carry, before.mean)
         rises = sums.values - state.totals.sums[1 : t + 1]
         fitted = nearest_later(
             room,

@@ -20,7 +20,8 @@ and judged on seven others.
   would push to one side and stay. Cells with many events are free to differ.
 - The sums have 5/4 of their weight: an error of a sum stays, a pattern leaves the window.
 - In a closed population coarse sums of three symbols or more have a quarter of the weight that they
-  have in a window's panel (`coarse_sums.py`), and the sums then have twice the weight.
+  have in a window's panel (`coarse_sums.py`), and the sums then have twice the weight. Runs of
+  symbols that are not the event have more weight.
 
 Whole numbers then come from a linear programme whose matrix is totally unimodular: its vertices
 are integral. All of it is post-processing of noisy numbers.
@@ -54,11 +55,13 @@ from ..window.panel_fit import (
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_STEADY = 0.01  # of the rows of the largest cell, if that is less than a standard deviation
 _FAR = 1000.0  # the cost of missing a margin by one, above any cost inside the margins
 _MOST_STEPS = 500
 _SPREAD = 4.0  # of a cell's events around its share, in standard deviations of the sums
 _LASTING = 1.25  # the weight of sums; twice as much beside coarse sums
 _COARSE = 0.25  # of the weight of coarse sums in a window's panel
+_RUNS = 16.0  # the weight of runs of symbols that are not the event, before this quarter
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +101,10 @@ def nearest_first(
     counted = (events >= np.arange(1, sums.values.size + 1)[:, None]).astype(np.float64)
     variances = _weighed(sums, metric, coarse=coarse)
     scaled = counted / np.sqrt(variances)[:, None]
-    pull, steepest = _pattern_slope(target, metric, coarse=coarse)
+    # A symbol is the event if the pattern of this symbol alone has events.
+    alike = np.arange(metric.q) * ((target.size - 1) // (metric.q - 1))
+    symbols = np.flatnonzero(events[alike])
+    pull, steepest = _pattern_slope(target, metric, symbols, coarse=coarse)
     most = steepest + largest_eigenvalue(product(scaled, scaled.T))
     others = np.arange(target.size) != (-1 if absences is None else absences.pattern)
 
@@ -108,7 +114,9 @@ def nearest_first(
         slope = pull(off) + product(counted.T, missed)
         return projected(point - slope / most)
 
-    fitted = descended(projected(target), after, _MOST_STEPS, still=_still(metric, sums))
+    fitted = descended(
+        projected(target), after, _MOST_STEPS, still=_still(metric, sums, np.array([rows]))
+    )
     if absences is not None:
         fitted[absences.pattern] = rows - absences.others
     return fitted
@@ -144,7 +152,7 @@ def nearest_later(
         target[absences.pattern // q] = alone[absences.pattern // q]
         target = target.ravel()
     happens = np.isin(np.arange(q), events).astype(np.float64)
-    pull, steepest = _pattern_slope(target, metric, coarse=coarse)
+    pull, steepest = _pattern_slope(target, metric, events, coarse=coarse)
     variances = _weighed(sums, metric, coarse=coarse)
     cell_shares = room / np.maximum(ends, 1)[:, None]
     expected = cell_shares * product(alone, happens)[:, None]
@@ -171,22 +179,25 @@ def nearest_later(
     shares = alone / np.maximum(ends, 1)[:, None]
     start = room[:, :, None] * shares[:, None, :]
     where = np.maximum(pace, 1e-300)[:, :, None]
-    fitted = descended(start, after, _MOST_STEPS, pace=where, still=_still(metric, sums))
+    fitted = descended(start, after, _MOST_STEPS, pace=where, still=_still(metric, sums, room))
     if absences is None:
         return fitted
     return with_present(fitted.ravel(), projected, absences).reshape(fitted.shape)
 
 
 def _pattern_slope(
-    target: Floats, metric: PatternMetric, *, coarse: bool
+    target: Floats, metric: PatternMetric, events: Ints, *, coarse: bool
 ) -> tuple[Callable[[Floats], Floats], float]:
     """Half the gradient of the patterns' squared distance, and its largest eigenvalue.
+
+    events: the symbols that are the event
 
     The gradient is a function of distances (q^k,).
     """
     if not coarse or metric.q < LEAST_SYMBOLS:
         return metric.slope, metric.most
-    held, weight = held_sums(target, metric), _COARSE / metric.variance
+    held = held_sums(target, metric, _RUNS, tuple(events.tolist()))
+    weight = _COARSE / metric.variance
     return (
         lambda off: metric.slope(off) + weight * held.slope(off),
         metric.most + weight * held.most,
@@ -199,8 +210,10 @@ def _weighed(sums: Sums, metric: PatternMetric, *, coarse: bool) -> Floats:
     return sums.variances / (_LASTING * doubled)
 
 
-def _still(metric: PatternMetric, sums: Sums) -> float:
-    return STILL * math.sqrt(min(metric.variance, float(sums.variances.min())))
+def _still(metric: PatternMetric, sums: Sums, rows: Ints) -> float:
+    """By how many rows numbers may still move where the method ends. rows: of the cells"""
+    deviation = math.sqrt(min(metric.variance, float(sums.variances.min())))
+    return STILL * min(deviation, _STEADY * float(rows.max(initial=1)))
 
 
 def rounded_moves(moves: Floats, room: Ints, coins: np.random.Generator) -> Ints:

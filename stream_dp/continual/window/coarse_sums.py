@@ -7,11 +7,11 @@ j = 1..k: people with v in at least j of the k periods; people with v in each of
 a rare v, people with v in at least one of the last j. A sum over a set A adds
     w (sum over A of p - g)^2 / |A|
 to the squared distance in units of the noise; the first two kinds have such a term for the
-complement of A, too. In a window's panel people with v in each of the last k - 1 have a larger
-weight: rows leave v by noise and do not come back, so that too few would have had v in every
-period. In a joint panel that weight made totals worse. The weights are constants, found on
-simulated and real panels and judged on others. Histograms of two symbols gain nothing and have no
-such terms.
+complement of A, too. People with v in each of the last k - 1 have a larger weight: rows leave v by
+noise and do not come back, so that too few would have had v in every period. In a joint panel that
+weight made totals worse where v is the event, so there only other symbols have it. The weights are
+constants, found on simulated and real panels and judged on others. Histograms of two symbols gain
+nothing and have no such terms.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ class CoarseSums:
     width: k
     rare: the rare symbols
     runs: the weight of the people with a symbol in each of the last k - 1 periods
+    usual: the symbols that have the usual weight instead
     """
 
     q: int
     width: int
     rare: tuple[int, ...] = ()
     runs: float = WEIGHT
+    usual: tuple[int, ...] = ()
 
     @cached_property
     def _levels(self) -> NDArray[np.int64]:
@@ -74,6 +76,7 @@ class CoarseSums:
         outside[2 * self.q :] = 0.0
         if self.width > LEAST_RUN:
             weights[self.q : 2 * self.q, self.width - 2] = self.runs
+            weights[[self.q + symbol for symbol in self.usual], self.width - 2] = WEIGHT
         return weights / members, outside / (bins - members)
 
     def _sums_of(self, values: Floats) -> Floats:
@@ -116,6 +119,12 @@ class CoarseSums:
 
 
 @lru_cache(maxsize=32)
-def coarse_sums(q: int, width: int, rare: tuple[int, ...] = (), runs: float = WEIGHT) -> CoarseSums:
-    """The coarse sums of each shape, rare symbols and weight of runs, cached."""
-    return CoarseSums(q, width, rare, runs)
+def coarse_sums(
+    q: int,
+    width: int,
+    rare: tuple[int, ...] = (),
+    runs: float = WEIGHT,
+    usual: tuple[int, ...] = (),
+) -> CoarseSums:
+    """The coarse sums of each shape, rare symbols and weights of runs, cached."""
+    return CoarseSums(q, width, rare, runs, usual)

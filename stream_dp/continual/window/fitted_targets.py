@@ -6,12 +6,14 @@ below 0. Where counts may fall below 0, the target of residuals is not the estim
 
 - What a pattern did not get for several periods is made up: a fifth of the carry is added, and the
   carry grows by the estimate less the panel, but stays within four standard deviations.
-- Most people go on as they did: the target is a tenth of the way nearer to the panel in which the
-  rows of every overlap get symbols in the proportions of the last period, but by no more than a
-  tenth of a standard deviation, and the carry makes up for that, too.
+- A pattern of few people has nearly as many in the next period, but its estimate is mostly noise.
+  So its target leans to the mean of the estimates of all periods, which forgets old ones. Within a
+  standard deviation the target is the mean; from three on, where the pattern must have changed,
+  the estimate. The mean is nowhere clipped at 0, so that sums over patterns keep their estimates.
+  The carry makes up for this, too.
 
-So neither can delay real changes. With padding the panel follows the estimates alone, with errors
-of rounding that are independent of them. All of it is post-processing.
+So neither can delay real changes for long. With padding the panel follows the estimates alone, with
+errors of rounding that are independent of them. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ Floats = NDArray[np.float64]
 
 LEAST = 1e-2  # the least variance used as a weight, so that no weight is infinite
 CARRIED = 0.2  # of the carry, that is added to the target
-LEANING = 0.1  # of the way to the last period's proportions, and of a standard deviation
+FEW = 2.0  # standard deviations: a pattern with a smaller mean has few people
+NEAR, CHANGED = 1.0, 3.0  # standard deviations: the target is the mean up to, the estimate from
+NEWEST = Fraction(1, 3)  # the least weight of the newest estimate in the mean
 REACH = 4.0  # standard deviations within which the carry stays
 
 
@@ -72,36 +76,33 @@ class FittedTargets:
             variance=max(float(design.scale), LEAST),
         )
 
-    def target(self, t: int, histogram: Floats, carry: Floats, panel: Counts | None) -> Floats:
+    def target(self, t: int, histogram: Floats, carry: Floats, mean: Floats) -> Floats:
         """What the panel is to be near to at t: (q^k,).
 
         histogram: (q^k,) the estimates
         carry: (q^k,) what patterns did not get before; empty for histograms
-        panel: (q^k,) the panel's histogram at t - 1, None at t = k
+        mean: (q^k,) of the estimates before t; empty for histograms
         """
         wanted = histogram + self.padding
         if not self.carries:
             return wanted
         wanted = wanted + CARRIED * carry
-        return wanted if panel is None else wanted + LEANING * self._lean(t, wanted, panel)
+        deviations = np.sqrt(self.design.bin_variances(t))
+        mean = self.averaged(t, histogram, mean)
+        few = np.abs(mean) < FEW * deviations
+        if self.design.absent_pattern is not None:
+            few[self.design.absent_pattern] = False
+        off = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)
+        taper = np.maximum(CHANGED - np.abs(off), 0.0) / (CHANGED - NEAR)
+        lean = np.sign(off) * np.minimum(np.abs(off), NEAR * taper)
+        return wanted - np.where(few, lean * deviations, 0.0)
 
-    def _lean(self, t: int, wanted: Floats, panel: Counts) -> Floats:
-        """From the target to the panel with the proportions of the last period: (q^k,).
-
-        By at most a standard deviation of each pattern; 0 where there were no rows, and in the part
-        of k absences, of which one is not known.
-        """
-        design = self.design
-        cells, last = wanted.reshape(-1, design.q), panel.reshape(-1, design.q)
-        before, rows = last.sum(axis=1), panel.reshape(design.q, -1).sum(axis=0)
-        shares = last / np.maximum(before, 1)[:, None]
-        level = cells + ((rows - cells.sum(axis=1)) / design.q)[:, None]
-        known = before > 0
-        if design.absent_pattern is not None:
-            known[design.absent_pattern // design.q] = False
-        most = np.sqrt(design.bin_variances(t)).reshape(cells.shape)
-        lean = np.clip(rows[:, None] * shares - level, -most, most)
-        return np.where(known[:, None], lean, 0.0).ravel()
+    def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
+        """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`."""
+        if not self.carries:
+            return mean
+        weight = float(max(Fraction(1, t - self.design.width + 1), NEWEST))
+        return mean + weight * (histogram - mean)
 
     def size(self, histogram: Floats) -> int:
         """The panel's number of rows: public, a cap, or the noisy number of people."""

@@ -219,11 +219,16 @@ def nearest_panel(
     return fitted
 
 
-def held_sums(target: Floats, metric: PatternMetric, runs: float = WEIGHT) -> CoarseSums:
-    """The coarse sums of a histogram that are kept nearer to `target`, (q^k,)."""
+def held_sums(
+    target: Floats, metric: PatternMetric, runs: float = WEIGHT, usual: tuple[int, ...] = ()
+) -> CoarseSums:
+    """The coarse sums of a histogram that are kept nearer to `target`, (q^k,).
+
+    runs, usual: the weight of runs, and the symbols without this weight
+    """
     every = coarse_sums(metric.q, metric.width)
     rare = every.rare_symbols(target, math.sqrt(metric.variance))
-    return coarse_sums(metric.q, metric.width, rare, runs)
+    return coarse_sums(metric.q, metric.width, rare, runs, usual)
 
 
 def _descent(

@@ -184,8 +184,8 @@ class FixedWindow(BoundedWindow):
 
     def init(self) -> WindowState:
         fitted = self.strategy == Strategy.RESIDUALS
-        known = self.measurement.init()
-        return WindowState(0, None, None, known, np.zeros(self.bins if fitted else 0))
+        known, nothing = self.measurement.init(), np.zeros(self.bins if fitted else 0)
+        return WindowState(0, None, None, known, carry=nothing, mean=nothing)
 
     def observe(
         self, state: WindowState, counts: Counts, noise: Sequence[Counts]
@@ -236,7 +236,8 @@ class FixedWindow(BoundedWindow):
         panel: (q^k,) how many rows have each
         """
         carry = self.fit.carried(state.period, observation.histogram, state.carry, panel)
-        return replace(state, tails=codes % self.overlaps, panel=panel, carry=carry)
+        mean = self.fit.averaged(state.period, observation.histogram, state.mean)
+        return replace(state, tails=codes % self.overlaps, panel=panel, carry=carry, mean=mean)
 
     def step(
         self, state: WindowState, counts: Counts, draw: Draw
@@ -245,7 +246,7 @@ class FixedWindow(BoundedWindow):
         after, observation = self.observe(state, counts, draw.noise)
         if observation is None:
             return after, None
-        target = self.fit.target(after.period, observation.histogram, state.carry, state.panel)
+        target = self.fit.target(after.period, observation.histogram, state.carry, state.mean)
         sizes = self.part_sizes(state, observation)
         targets, notes = self.fit.rows_of(after.period, target, sizes, draw.coins)
         if state.tails is None:

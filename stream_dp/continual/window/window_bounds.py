@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .fitted_targets import LEANING
+from .fitted_targets import NEAR
 from .window_design import WindowDesign
 
 
@@ -60,8 +60,8 @@ class BoundedWindow(WindowDesign):
         """The bias of the panel's answers, in words."""
         if not self.padded:
             leaning = (
-                "; each count also moves towards the shares of the previous period, by up to"
-                f" {LEANING * math.sqrt(self.worst_variance):.1f} rows"
+                "; each count of few people also moves towards its earlier estimates, by up to"
+                f" {NEAR * math.sqrt(self.worst_variance):.1f} rows"
             )
             return (
                 "counts below 0 are raised to 0 and other counts are lowered, so small counts are"

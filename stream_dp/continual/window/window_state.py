@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 STATE_VERSION = 1
 
+_NOTHING = np.zeros(0), np.zeros(0)  # the carry and the mean of histograms
+
 
 @dataclass(frozen=True)
 class WindowState:
@@ -28,6 +30,7 @@ class WindowState:
     panel: (q^k,) how many rows have which last k symbols, None before t = k
     known: what the answers so far say; empty where every period measures a histogram
     carry: (q^k,) what the panel's patterns did not get (`fitted_targets.py`); empty for histograms
+    mean: (q^k,) of the estimates so far (`fitted_targets.py`); empty for histograms
     """
 
     period: int
@@ -35,13 +38,14 @@ class WindowState:
     panel: Counts | None
     known: NoisyWindow
     carry: Floats
+    mean: Floats
 
 
 def packed_window(state: WindowState, design: WindowDesign) -> bytes:
     """The state as bytes, without its rows, which are in the released panel.
 
     They hold the period, the number of rows and, with residuals, the noisy entries, the estimates
-    of who is present and the carry, bit by bit.
+    of who is present, the carry and the mean, bit by bit.
     """
     known = state.known
     arrays = {"rows": np.array(0 if state.tails is None else state.tails.shape[0])}
@@ -53,6 +57,7 @@ def packed_window(state: WindowState, design: WindowDesign) -> bytes:
             "solved": np.append(known.solved, np.zeros(missing)).view(np.int64),
             "direct": np.array(known.direct),
             "carry": state.carry.view(np.int64),
+            "mean": state.mean.view(np.int64),
         }
     return pack_state(STATE_VERSION, state.period, **arrays)
 
@@ -70,6 +75,7 @@ def unpacked_window(data: bytes, design: WindowDesign, panel: Columns | None) ->
             "solved": (measurement.known_sets(design.horizon),),
             "direct": (),
             "carry": (design.bins,),
+            "mean": (design.bins,),
         }
     period, arrays = unpack_state(data, STATE_VERSION, rows=(), **shapes)
     check_panel_fits(panel, period if period >= design.width else 0, int(arrays["rows"]))
@@ -79,7 +85,8 @@ def unpacked_window(data: bytes, design: WindowDesign, panel: Columns | None) ->
         tails = codes % design.overlaps
         counts = np.bincount(codes, minlength=design.bins)
     if not fitted:
-        return WindowState(period, tails, counts, measurement.init(), np.zeros(0))
+        return WindowState(period, tails, counts, measurement.init(), *_NOTHING)
     solved = arrays["solved"].view(np.float64)[: measurement.known_sets(period)]
     known = NoisyWindow(arrays["entries"], solved, int(arrays["direct"]))
-    return WindowState(period, tails, counts, known, arrays["carry"].view(np.float64))
+    carry, mean = (arrays[name].view(np.float64) for name in ("carry", "mean"))
+    return WindowState(period, tails, counts, known, carry, mean)
