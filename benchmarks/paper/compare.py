@@ -251,6 +251,12 @@ _TABLES = {
     ("together", "cumulative"): "joint-totals",
 }
 
+_RECONCILED = [
+    ("window", "every pattern"),
+    ("cumulative", "every cell"),
+    ("cumulative", "total at-least 1"),
+]
+
 
 def record_rows(comparison: Comparison) -> None:
     """Writes the rows of a panel into the tables of the documentation, if `RECORD` is set."""
@@ -259,13 +265,21 @@ def record_rows(comparison: Comparison) -> None:
     for (release, kind), table in _TABLES.items():
         contest = comparison.contest(release, kind)
         record(table, row, *(_window_cells if kind == "window" else _totals_cells)(contest))
+    record("reconciliation", row, *_reconciled_cells(comparison))
+
+
+def _reconciled_cells(comparison: Comparison) -> list[float | None]:
+    """Ratios of a joint panel without and with reconciliation, by query."""
+    cells: list[float | None] = []
+    for kind, query in _RECONCILED:
+        contest = comparison.contest("together", kind)
+        apart = next(form for form in contest.forms if form.label == APART)
+        cells += [_ratio_of(form, query, "panel") for form in (apart, contest.chosen)]
+    return cells
 
 
 def _window_cells(contest: ReleaseComparison) -> list[float | None]:
-    """Of the plan's form beside the paper's: errors in people, then ratios of errors.
-
-    Of a joint panel the last cell is that of all cells without reconciliation.
-    """
+    """Of the plan's form beside the paper's: errors in people, then ratios of errors."""
     paper, chosen, every = contest.paper, contest.chosen, "every pattern"
     exported = paper.quantity(every, "undebiased" if _has(paper, every, "undebiased") else "panel")
     here = chosen.quantity(every, "panel")
@@ -276,7 +290,6 @@ def _window_cells(contest: ReleaseComparison) -> list[float | None]:
         here.worst_ratio,
         _ratio_of(chosen, f"at-least 1 of last {contest.width}", "panel"),
         _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
-        *_apart(contest, every),
     ]
 
 
@@ -290,12 +303,7 @@ def _totals_cells(contest: ReleaseComparison) -> list[float | None]:
         here.worst_ratio,
         _ratio_of(chosen, "total at-least 1", "panel"),
         _ratio_of(chosen, every, "best" if _has(chosen, every, "best") else "raw"),
-        *_apart(contest, every),
     ]
-
-
-def _apart(contest: ReleaseComparison, every: str) -> list[float | None]:
-    return [_ratio_of(form, every, "panel") for form in contest.forms if form.label == APART]
 
 
 def _has(form: FormErrors, query: str, answer: str) -> bool:

@@ -70,6 +70,31 @@ def with_rare_state() -> Symbols:
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
+def visited_once() -> Symbols:
+    """People in three states, of whom 3 % are in a fourth state at the eighth period alone."""
+    rng = np.random.default_rng(22)
+    shares = [0.6, 0.3, 0.1]
+    state, columns = rng.choice(3, 10_000, p=shares), []
+    for period in range(12):
+        state = np.where(rng.random(10_000) < 0.92, state, rng.choice(3, 10_000, p=shares))
+        visits = (period == JUMP) & (rng.random(10_000) < 0.03)
+        columns.append(np.where(visits, 3, state))
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
+def late_transition() -> Symbols:
+    """People in three states, who move from the first to the last from the eighth period on."""
+    rng = np.random.default_rng(23)
+    state, columns = rng.choice(3, 10_000, p=[0.7, 0.2, 0.1]), []
+    for period in range(14):
+        moved = np.where(state == 2, 2, rng.choice(2, 10_000))
+        state = np.where(rng.random(10_000) < 0.95, state, moved)
+        if period >= JUMP:
+            state = np.where((state == 0) & (rng.random(10_000) < 0.02), 2, state)
+        columns.append(state)
+    return np.stack(columns, axis=1).astype(np.uint8)
+
+
 def alternating() -> Symbols:
     """A poverty panel whose rates of becoming poor and of staying so differ from month to month."""
     rng, rates = np.random.default_rng(9), [(0.05, 0.97), (0.002, 0.6), (0.007, 0.95)]
@@ -128,6 +153,7 @@ CASES = {
         bound=25_000,
     ),
     "poverty-late": poverty(simulated, limits=JOINT, neighbours="add_remove", blank=0),
+    "poverty-wide": Case(simulated, q=2, width=5, rho="1/200", limits={}),
     "alternating": poverty(alternating, limits={"patterns": 0.7331}),
     "jump": poverty(jumping, limits={"patterns, 3 periods later": 0.65}, jump=JUMP),
     "submissions": Case(
@@ -151,6 +177,15 @@ CASES = {
         rho="1/100",
         limits={"patterns": 0.52, **JOINT},
     ),
+    "five-long": Case(
+        lambda: simulate.panel(3, n=5000, periods=12, symbols=5, stay=0.9),
+        q=5,
+        width=3,
+        rho="1/200",
+        limits={},
+    ),
+    "visited-once": Case(visited_once, q=4, width=3, rho="1/200", limits={}),
+    "late-transition": Case(late_transition, q=3, width=3, rho="1/200", limits={}),
     "five-rare": Case(
         with_rare_state,
         q=5,

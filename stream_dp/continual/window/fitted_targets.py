@@ -10,7 +10,7 @@ below 0. Where counts may fall below 0, the target of residuals is not the estim
   So its target leans to the mean of the estimates of all periods, which forgets old ones. Within a
   standard deviation the target is the mean; from three on, where the pattern must have changed,
   the estimate. The mean is nowhere clipped at 0, so that sums over patterns keep their estimates.
-  The carry makes up for this, too.
+  The carry makes up for this, too. Where people come and go nothing leans: it made panels worse.
 
 So neither can delay real changes for long. With padding the panel follows the estimates alone, with
 errors of rounding that are independent of them. All of it is post-processing.
@@ -61,6 +61,11 @@ class FittedTargets:
         return self._residuals and not self.padding
 
     @property
+    def _leans(self) -> bool:
+        """Whether targets lean to means."""
+        return self.design.absent is None
+
+    @property
     def _residuals(self) -> bool:
         return self.design.strategy == Strategy.RESIDUALS
 
@@ -89,7 +94,7 @@ class FittedTargets:
         wanted = wanted + CARRIED * carry
         deviations = np.sqrt(self.design.bin_variances(t))
         mean = self.averaged(t, histogram, mean)
-        few = np.abs(mean) < FEW * deviations
+        few = (np.abs(mean) < FEW * deviations) & self._leans
         if self.design.absent_pattern is not None:
             few[self.design.absent_pattern] = False
         off = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)

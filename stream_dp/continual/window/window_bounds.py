@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from stream_dp.study import Strategy
+
 from .fitted_targets import NEAR
 from .window_design import WindowDesign
 
@@ -63,11 +65,12 @@ class BoundedWindow(WindowDesign):
                 "; each count of few people also moves towards its earlier estimates, by up to"
                 f" {NEAR * math.sqrt(self.worst_variance):.1f} rows"
             )
+            leans = self.strategy == Strategy.RESIDUALS and self.absent is None
             return (
                 "counts below 0 are raised to 0 and other counts are lowered, so small counts are"
                 " too large (a pattern that nobody has gets up to about"
                 f" {self.raised:.0f} rows on average) and large counts are too small"
-                f"{leaning * (self.strategy == 'residuals')}"
+                f"{leaning * leans}"
             )
         bins = self.bins
         added = self.padding * bins
