@@ -27,23 +27,21 @@ def recorded(name: str, row: str, column: str) -> float:
     return float(data["rows"][row][list(data["columns"]).index(column)])
 
 
-def fit_seconds() -> tuple[float, float]:
-    """CPU seconds of a fit in a new process, and of the same fit again."""
+def fit_seconds() -> float:
+    """CPU seconds of a fit in a new process."""
     done = subprocess.run(
         [sys.executable, __file__, "fit"], check=True, stdout=subprocess.PIPE, text=True
     )
-    first, again = map(float, done.stdout.split())
-    return first, again
+    return float(done.stdout)
 
 
-def print_fits() -> None:
+def print_fit() -> None:
     from devices import table_fit
 
     work = table_fit("mixture")
-    for _ in range(2):
-        start = time.process_time()
-        work()
-        print(time.process_time() - start)
+    start = time.process_time()
+    work()
+    print(time.process_time() - start)
 
 
 def measured() -> dict[str, tuple[float | None, str, str, float]]:
@@ -54,7 +52,6 @@ def measured() -> dict[str, tuple[float | None, str, str, float]]:
         sent = 1e6 * axes.seconds(axes.send(Path(folder), ROWS), 2) / ROWS
     cells = PEOPLE * (ATTRIBUTES + 1)
     closed = 1e9 * axes.seconds(axes.close(PEOPLE, attributes=ATTRIBUTES), 2) / cells
-    first, again = fit_seconds()
     spark = [
         recorded("spark", f"10^6, {name}", "wall s") for name in ("Spark, 2 tasks", "2 processes")
     ]
@@ -70,9 +67,8 @@ def measured() -> dict[str, tuple[float | None, str, str, float]]:
         ),
         "close, five attributes": (None, "250", "CPU ns a cell", closed),
         "`send`, judged and encoded": (10.3, "2", "CPU us a row", sent),
-        "`mixture`, first fit of a process": (16.3, "7", "CPU s", first),
-        "`mixture`, another fit of the same layout": (2.8, "4", "CPU s", again),
-        "Spark, 10^6 people": (2.5, "1.5", "of two processes, wall", spark[0] / spark[1]),
+        "`mixture`, first fit of a process": (16.3, "7", "CPU s", fit_seconds()),
+        "Spark, 10^6 people": (None, "1.5", "of two processes, wall", spark[0] / spark[1]),
         "plan by periods, exponent": (
             2.2,
             "1.2",
@@ -84,7 +80,7 @@ def measured() -> dict[str, tuple[float | None, str, str, float]]:
 
 def main() -> None:
     if sys.argv[1:] == ["fit"]:
-        print_fits()
+        print_fit()
         return
     for work, (first, aim, unit, now) in measured().items():
         record("aims", work, unit, first, aim, now)
