@@ -5,8 +5,6 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from functools import cached_property
@@ -26,7 +24,7 @@ from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.answers.weighted import answered_by_cells, is_weighted
 from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
-from stream_dp.log.message import Message, canonical, read_messages
+from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.panel import Panel
 from stream_dp.release.overview import html_overview, release_rows
@@ -40,13 +38,11 @@ from stream_dp.release.public_reader import (
     declared_study,
     keep_all,
 )
-from stream_dp.release.published import refusal
 from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
 from stream_dp.release.signatures import Signatures, require_head
-from stream_dp.release.statements import checked_certificates
-from stream_dp.release.study_plan import checked_plan
+from stream_dp.release.verified_log import verified_lines
 from stream_dp.study import has_patterns
 from stream_dp.study.topics import RELEASES
 
@@ -232,10 +228,7 @@ class PublicLog:
         raise UserError(f"release '{name}': none at period '{period}'; it has {first} to {last}")
 
     def estimates(self, name: str) -> pa.Table:
-        """The unbiased answers in the releases of a panel.
-
-        Columns period, query, value, standard_error; later ones make `answer` more certain.
-        """
+        """The unbiased answers in the releases of a panel: period, query, value, standard_error."""
         releases = self.releases_of(name)
         return tables_by_period([(r.certificate.period, r.estimates) for r in releases])
 
@@ -298,28 +291,9 @@ class PublicLog:
 
         Hashes and contents were checked on reading. Raises Inconsistent.
         """
-        head = self.messages[0].head
-        # The declaration as it stands, which others hash, and as it was read here.
-        hashes = {hashlib.sha256(canonical(head["study"])).hexdigest(), self.study.hash}
-        if hashes != {head.get("study_hash")}:
-            raise refusal(self.messages[0], "the study's declaration does not have its hash")
-        plan = checked_plan(self.study, self.messages[0])
-        spent = checked_certificates(self.study, plan, self.published)
-        lines = [
-            f"chain: {len(self.messages)} messages, every hash and part as its manifest says",
-            self.signatures.line(),
-            f"budget: {spent} of {self.study.rho} spent, as the certificates say",
-        ]
-        for name in dict.fromkeys(r.certificate.release for r in self.releases):
-            grown = len(self.grown_releases(name))
-            noun = "release" if grown == 1 else "releases"
-            lines.append(f"{name}: {grown} {noun}, every panel a prefix of the next")
-        names = (release.certificate.release for release in self.published)
-        sets = Counter(name for name in names if self.study.batch(name) is not None)
-        for name, count in sets.items():
-            found = "1 data set, as its" if count == 1 else f"{count} data sets, each as its"
-            lines.append(f"{name}: {found} certificate says")
-        return lines
+        names = dict.fromkeys(r.certificate.release for r in self.releases)
+        grown = {name: len(self.grown_releases(name)) for name in names}
+        return verified_lines(self.study, self.messages, self.published, self.signatures, grown)
 
     def answer(
         self,

@@ -52,8 +52,7 @@ class _Release(Declaration):
     rho: Rho
     """The release's part of the budget, for all its periods together."""
     failure: Probability = Fraction(1, 20)
-    """The probability that an error exceeds the bound in the plan. The number of padding rows
-    depends on it too."""
+    """The probability of an error beyond the bound in the plan. Padding depends on it, too."""
     where: Annotated[dict[Name, Symbol], Field(min_length=1, max_length=1)] | None = None
     """One stratum: only people for whom this fixed attribute has this value, such as
     `{ region = "north" }`. Needs `rows`."""
@@ -208,8 +207,7 @@ class Study(StudyKeys):
     gate: Gate | None = None
     """`[study.gate]`: a noisy count that holds periods with too few answers for the operator."""
     ids: Annotated[Ids | None, AfterValidator(_unless_empty)] = None
-    """`[study.ids]`: which spellings of an id belong to one person. Without this table every
-    spelling is a separate person."""
+    """`[study.ids]`: which spellings of an id belong to one person. By default each is a person."""
     curator: Curator | None = None
     """`[study.curator]`: who publishes the releases, for the metadata that others read."""
     sampling: Sampling | None = None

@@ -187,9 +187,7 @@ class Joint:
 
     @property
     def _coarse(self) -> bool:
-        """Whether coarse sums are measured. Populations with late entry or absence gain nothing
-        from coarse sums.
-        """
+        """Whether coarse sums are measured. Under late entry or absence they gain nothing."""
         return self.window.strategy == Strategy.RESIDUALS and self.window.left_out is None
 
     def demand(self, t: int) -> Demand:
