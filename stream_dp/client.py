@@ -292,8 +292,8 @@ class PublicLog:
         Hashes and contents were checked on reading. Raises Inconsistent.
         """
         names = dict.fromkeys(r.certificate.release for r in self.releases)
-        grown = {name: len(self.grown_releases(name)) for name in names}
-        return verified_lines(self.study, self.messages, self.published, self.signatures, grown)
+        growths = ((name, len(self.grown_releases(name))) for name in names)
+        return verified_lines(self.study, self.messages, self.published, self.signatures, growths)
 
     def answer(
         self,

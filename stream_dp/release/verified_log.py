@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from stream_dp.log.message import Message, canonical
 from stream_dp.study import Study
@@ -21,11 +21,11 @@ def verified_lines(
     messages: Sequence[Message],
     published: Sequence[AnyPublished],
     signatures: Signatures,
-    grown: Mapping[str, int],
+    growths: Iterable[tuple[str, int]],
 ) -> list[str]:
     """Checks budgets against the study; returns the valid properties in lines.
 
-    grown: by panel, the number of releases, each a prefix of the next
+    growths: each panel with the number of its releases; checks a panel when it is asked for
 
     Raises Inconsistent.
     """
@@ -41,7 +41,7 @@ def verified_lines(
         signatures.line(),
         f"budget: {spent} of {study.rho} spent, as the certificates say",
     ]
-    for name, releases in grown.items():
+    for name, releases in growths:
         noun = "release" if releases == 1 else "releases"
         lines.append(f"{name}: {releases} {noun}, every panel a prefix of the next")
     names = (release.certificate.release for release in published)
