@@ -67,8 +67,8 @@ def families() -> dict[str, list[Metric]]:
 
 def markdown() -> str:
     titles = {
-        "public": "Public: an allow-list of functions of what is published",
-        "confidential": "Confidential: beside the public ones, on `listen` alone",
+        "public": "Public metrics: each depends only on published facts",
+        "confidential": "Confidential metrics: only on the listener `listen`",
     }
     parts = []
     for listener, metrics in families().items():

@@ -46,14 +46,14 @@ from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
 
 # By heading: the model, and words before its keys.
 SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
-    "`[study]`": (StudyKeys, "Who is protected, under which relation, at what budget."),
-    "`[study.periods]`": (Periods, "The horizon, and what closes a period."),
+    "`[study]`": (StudyKeys, "The protected unit, the relation of neighbours and the budget."),
+    "`[study.periods]`": (Periods, "The horizon, and the way in which a period closes."),
     '`[study.periods]` with `close = "schedule"`': (
         Schedule,
-        "These keys stand beside `close`. A period closes `grace` after `at`, local time, on the"
-        " day after its last.",
+        "These keys are in the same table as `close`. A period closes on the day after its last"
+        " day, at the local time `at` plus `grace`.",
     ),
-    "`[study.population]`": (DeclaredPopulation, "How many units there are, where that is public."),
+    "`[study.population]`": (DeclaredPopulation, "The number of units, if this number is public."),
     "`[study.curator]`": (
         Curator,
         "Who publishes the releases, and how others may use them. The table is published, and"
@@ -61,9 +61,9 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     ),
     "`[study.gate]`": (
         Gate,
-        "For unattended studies: a period in which few people of earlier periods answer is [held"
-        " for the operator](../how-to/operations.md#a-held-period). `stream-dp check` states how"
-        " often the gate errs.",
+        "For unattended studies: if few people from earlier periods answer in a period, the gate"
+        " [holds the period for the operator](../how-to/operations.md#a-held-period)."
+        " `stream-dp check` prints how often the gate errs.",
     ),
     "`[study.sampling]`": (
         Sampling,
@@ -71,53 +71,68 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         " practice](../how-to/survey-practice.md).",
     ),
     "`[study.weights]`": (WeightingCells, "Cells with public totals, for weighted answers."),
-    "`[attributes.NAME]`": (Attribute, "A question: its possible answers. Declare at least one."),
-    "`number = { ... }`": (Scale, "Which whole numbers are answers, in place of listed `values`."),
-    "`missing = { ... }`": (Carry, "Carry forward: a missing answer repeats the person's last."),
-    '`[[releases]]` with `kind = "window"`': (WindowRelease, "Every pattern of the last periods."),
+    "`[attributes.NAME]`": (
+        Attribute,
+        "A question and its possible answers. Declare at least one attribute.",
+    ),
+    "`number = { ... }`": (
+        Scale,
+        "The whole numbers that are answers, instead of listed `values`.",
+    ),
+    "`missing = { ... }`": (
+        Carry,
+        "Carry forward: for a missing answer, the person's last answer counts again.",
+    ),
+    '`[[releases]]` with `kind = "window"`': (
+        WindowRelease,
+        "A panel with the numbers of all patterns of the last periods.",
+    ),
     '`[[releases]]` with `kind = "cumulative"`': (
         CumulativeRelease,
-        "How many people have had the event in at least b periods.",
+        "A panel with the numbers of people who have had the event in at least b periods.",
     ),
     '`[[releases]]` with `kind = "joint"`': (JointRelease, "One panel for patterns and totals."),
     "`waves = { ... }`": (
         Waves,
-        "Of a release of a panel: one release for each value of a fixed attribute, the i-th with"
-        " periods of its own.",
+        "A table in a panel release. The table declares one release for each value of a fixed"
+        " attribute, each with separate periods.",
     ),
     "`[groups]`": (
         Groups,
-        "The groups that people belong to. Who belongs to which comes from a table of its own.",
+        "The groups that people belong to. A separate table states the group of each person.",
     ),
     "`[groups.attributes.NAME]`": (GroupAttribute, "A property of a group."),
-    "`[groups.roles]`": (RoleColumn, "Who is who in a group, where relatives matter."),
+    "`[groups.roles]`": (RoleColumn, "The roles of the members of a group, if relatives matter."),
     "`[[releases]]` of people": (
         PeopleRelease,
-        "A synthetic table, a row for each person, made anew at some periods.",
+        "A synthetic table with a row for each person. Some periods have a new table.",
     ),
     '`[[releases]]` with `kind = "match"`': (
         MatchRelease,
-        "A table of people that is measured in two phases, with the keys of a table of people.",
+        "A table of people that is measured in two phases. The keys of other tables of people"
+        " apply.",
     ),
     "`{ of = [...], weight = ... }`": (
         Marginal,
-        "Among the `marginals` of a two-phase table of people.",
+        'An entry of `marginals` in a release with `kind = "match"`.',
     ),
     "`[releases.derived.NAME]` of people": (
         Derived,
-        "A column that is a public function of another.",
+        "A column that is a public function of another column.",
     ),
     "`{ weights = {...} }` or `{ random = ... }`": (
         Linear,
-        "In `linear` of a table of people: sums of numbers whose thresholds are met.",
+        "An entry of `linear` in a table of people: sums of numbers, whose thresholds are"
+        " measured.",
     ),
     "`{ of = ..., last = ... }`": (
         History,
-        "Among the `attributes` of a table of people: columns of one attribute's last periods.",
+        "An entry of `attributes` in a table of people: the answers to one attribute in the last"
+        " periods, a column for each period.",
     ),
     "`[[releases]]` of groups with their members": (
         BatchRelease,
-        "A synthetic data set of groups and their members, made anew at some periods.",
+        "A synthetic data set of groups and their members. Some periods have a new data set.",
     ),
     '`[[releases]]` with `kind = "hpd-events"`': (
         EventsRelease,
@@ -127,17 +142,17 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     "`[releases.events]`": (Events, "The events of a release of people with their events."),
     "`[places]`": (
         Places,
-        "The places that people are in. Which there are comes from a table of its own.",
+        "The places that people are in. A separate table lists all places.",
     ),
     '`[[releases]]` with `kind = "sizes"`': (
         SizesRelease,
-        "How many places have each number of people, in every region.",
+        "For every region, the number of places with each number of people.",
     ),
     "`[run]`": (
         Run,
-        "Where the study runs. It may change during a study, is not part of the study's hash and"
-        " is not published. An environment variable `STREAM_DP_` with the key in capitals"
-        " overrides a key that is no table.",
+        "Where the study runs. The keys of `[run]` may change during a study, are not part of the"
+        " study's hash, and are not published. An environment variable whose name is `STREAM_DP_`"
+        " and the key in capitals overrides the key, except if the value is a table.",
     ),
     "`[run.input]`": (
         Input,

@@ -57,13 +57,13 @@ class MatchRelease(PeopleRelease):
     """`[releases.composites]`: `place = ["city", "state"]` measures two columns as one column of
     pairs. The published table has both columns separately."""
     coarser: Annotated[dict[Name, Edges], Field(min_length=1)] | None = None
-    """`[releases.coarser]`: by number, some of the edges of its `bins`. Marginals of two and three
-    columns see the bins between these edges; the number alone is measured in all its bins."""
+    """`[releases.coarser]`: for a number, some of the edges of its `bins`. Marginals of two and
+    three columns use the bins between these edges. The number alone is measured in all its bins."""
     marginals: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=1000)] | None = None
-    """What is measured, such as `["age", "income"]` or `{ of = ["age"], weight = 2 }`. Without
-    one of two columns or more: all pairs, the 300 of fewest cells where there are more, and all
-    triples of at most 20,000 cells where their noise leaves something of them; with little budget
-    pairs that are picked in rounds."""
+    """The measured marginals, such as `["age", "income"]` or `{ of = ["age"], weight = 2 }`. By
+    default all pairs, or the 300 pairs with the fewest cells if there are more. Triples of at most
+    20,000 cells are added if the noise does not drown them. If the budget is small, pairs are
+    selected in rounds instead. The default applies if no marginal has two columns or more."""
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:

@@ -46,7 +46,7 @@ class _Release(Declaration):
     """The keys of every release of a panel."""
 
     name: Name
-    """The release's name, which analysts use; each stands once in a study."""
+    """The name of the release, which analysts use. No other release has the same name."""
     attribute: str | Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
     """The attribute that is released, or a list of 2 to 8 attributes for their product."""
     rho: Rho

@@ -55,14 +55,14 @@ class DataSetRelease(Declaration):
     """The keys of every release of a data set."""
 
     name: Name
-    """The release's name; each stands once in a study."""
+    """The name of the release. No other release of the study has the same name."""
     kind: Kind
     """The synthesizer."""
     rho: Rho
     """The cost of each data set, charged at the close that begins the data set. If tables of people
-    are fused, the mean cost of a table (see `first`)."""
+    are combined over periods, the mean cost of a table (see `first`)."""
     every: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """A data set every so many periods; either this or `at`."""
+    """The number of periods from one data set to the next. Declare either `every` or `at`."""
     at: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The periods whose closes begin a data set."""
 
@@ -184,8 +184,8 @@ class PeopleRelease(TableRelease):
     """By default each table of a schedule also uses the measurements of the release in earlier
     periods, free of charge. `false` fits every table alone."""
     first: Probability | None = None
-    """The first table's part of the rho of all fused tables. All other tables have equal costs. By
-    default a fifth; with five tables or fewer all tables have equal costs."""
+    """The first table's part of the total rho of tables that are combined. All other tables have
+    equal costs. By default a fifth; with five tables or fewer all tables have equal costs."""
     derived: Annotated[dict[Name, Derived], Field(min_length=1, max_length=64)] | None = None
     """`[releases.derived.NAME]`: columns that are a public function of another column, such as a
     region's density. Derived columns are not fitted, but computed in the table."""
