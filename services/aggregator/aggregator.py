@@ -155,8 +155,11 @@ class Aggregator:
         return before is None or is_complete(snapshots, before.name, before.sha256)
 
     def _tidy(self, order: Order) -> None:
-        """Removes all files of cells of an answered order; another aggregator at work gives up."""
-        self.snapshots.of(order.owner).keep(set(), CELLS, order.number)
+        """Removes all files of cells of an answered order; another aggregator at work gives up.
+
+        The cells of a gate stay: another aggregator may already close the same period.
+        """
+        self.snapshots.of(order.owner).keep(set(), CELLS, order.number - order.gate)
         self.at("tidied")
 
     def _close(self, order: Order, board: OrderBoard) -> Manifest:

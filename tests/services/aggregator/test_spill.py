@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kit import gated
 from kit.panels import LABELS, StudyFolder, fix_secrets, report, script
 from kit.parts import PartsFolder
 
@@ -136,4 +137,30 @@ def test_an_aggregator_that_was_killed_behind_its_answer_leaves_nothing(folder: 
         place.aggregate(at=stop)
     assert list(place.snapshots.glob("*-cells-*"))
     place.aggregate()
+    assert not list(place.snapshots.glob("*-cells-*"))
+
+
+def test_an_idle_aggregator_leaves_the_cells_of_the_close_behind_a_gate(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has answered the gate, and removes files while another one closes the same period."""
+    place = PartsFolder(folder / "place", gated.TEXT, parts=2)
+    gated.send_months(place)
+    assert not StudyFolder.run(place)
+    keep = Snapshots.keep
+
+    def late(idle: Snapshots, names: set[str], label: str, upto: int) -> None:
+        monkeypatch.setattr(Snapshots, "keep", keep)
+        assert not StudyFolder.run(place)
+
+        def remove(step: str) -> None:
+            if step == "cells-written":
+                idle.keep(names, label, upto)
+
+        place.aggregate(at=remove)
+
+    monkeypatch.setattr(Snapshots, "keep", late)
+    place.aggregate()
+    assert not StudyFolder.run(place)
+    assert [entry.number for entry in place.entries()] == [0, 0, 1]
     assert not list(place.snapshots.glob("*-cells-*"))
