@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import get_args, get_type_hints
 
 from stream_dp.answers.flat_answers import FlatAnswer
@@ -22,13 +23,14 @@ _CONNECT = {str: "string", float: "double", bool: "boolean"}
 _JSON = {str: "string", float: "number", bool: "boolean"}
 
 
-def _fields() -> list[tuple[str, type, bool]]:
+@cache
+def _fields() -> tuple[tuple[str, type, bool], ...]:
     """The name, the type and whether None is allowed, of each field of an answer."""
     fields = []
     for name, hint in get_type_hints(FlatAnswer).items():
         kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
         fields.append((name, kinds[0], type(None) in get_args(hint)))
-    return fields
+    return tuple(fields)
 
 
 CONNECT_SCHEMA: Json = {

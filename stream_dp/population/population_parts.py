@@ -83,9 +83,8 @@ def returning_part(population: Population, cells: Cells) -> ReturningPart:
 
     cells: as in `close_part`.
     """
-    people_before, population.accounting = population.people, Accounting()
     population.fold(ordered(cells), [])
-    return ReturningPart(people_before, *population.answering_with_and_without_place())
+    return ReturningPart(population.people, *population.answering_with_and_without_place())
 
 
 def returning(study: Study, parts: Sequence[ReturningPart], number: int) -> int:

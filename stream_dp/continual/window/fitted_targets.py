@@ -61,11 +61,6 @@ class FittedTargets:
         return self._residuals and not self.padding
 
     @property
-    def _leans(self) -> bool:
-        """Whether targets lean to means."""
-        return self.design.absent is None
-
-    @property
     def _residuals(self) -> bool:
         return self.design.strategy == Strategy.RESIDUALS
 
@@ -92,11 +87,11 @@ class FittedTargets:
         if not self.carries:
             return wanted
         wanted = wanted + CARRIED * carry
+        if self.design.absent is not None:
+            return wanted
         deviations = np.sqrt(self.design.bin_variances(t))
         mean = self.averaged(t, histogram, mean)
-        few = (np.abs(mean) < FEW * deviations) & self._leans
-        if self.design.absent_pattern is not None:
-            few[self.design.absent_pattern] = False
+        few = np.abs(mean) < FEW * deviations
         off = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)
         taper = np.maximum(CHANGED - np.abs(off), 0.0) / (CHANGED - NEAR)
         lean = np.sign(off) * np.minimum(np.abs(off), NEAR * taper)
