@@ -30,9 +30,9 @@ class Events(Declaration):
     """The events of a person in a period."""
 
     unit: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9 _-]{0,63}$")]
-    """What an event is called, such as trip."""
+    """The word for an event, such as trip."""
     columns: Annotated[tuple[Name, ...], Field(min_length=1, max_length=16)]
-    """What an event has, such as `["mode", "purpose"]`. Each is an attribute with `slots`. An event
+    """The columns of an event, such as `["mode", "purpose"]`: attributes with `slots`. An event
     without a value in the first column does not count."""
     most: Annotated[int, Field(ge=1, le=MOST_SLOTS, strict=True)]
     """How many events a person has in a period, at most; the `slots` of every column."""

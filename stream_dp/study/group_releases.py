@@ -56,7 +56,7 @@ class GroupAttribute(Declaration):
     """A public property of a group, for example the region, and the possible values."""
 
     values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
-    """Its possible values, integers or text."""
+    """The possible values of the property, integers or text."""
 
 
 class RoleColumn(Declaration):
@@ -70,15 +70,15 @@ class RoleColumn(Declaration):
     column: Name
     """The column's name."""
     head: Symbol
-    """Its value for a head; every group has exactly one."""
+    """The value of the column for a head. Every group has exactly one head."""
     spouse: Symbol
-    """Its value for the head's spouse; at most one in a group."""
+    """The value of the column for the head's spouse. A group has at most one spouse."""
     child: Symbol
-    """Its value for a child of head and spouse."""
+    """The value of the column for a child of head and spouse."""
     others: tuple[Symbol, ...] = ()
-    """Its other values, of people who are related to nobody."""
+    """The other values of the column, for people who are related to nobody in the group."""
     children: Annotated[int, Field(ge=1, le=999, strict=True)]
-    """The most children that a group has."""
+    """The largest number of children in a group."""
 
     @property
     def values(self) -> tuple[Symbol, ...]:
@@ -89,9 +89,9 @@ class Groups(Declaration):
     """The groups of people; the table of groups is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
-    """What a group is called, such as household."""
+    """The word for a group, such as household."""
     most: Annotated[int, Field(ge=1, le=1000, strict=True)]
-    """How many members the largest group has."""
+    """The largest number of members of a group."""
     attributes: dict[Name, GroupAttribute] = Field(default_factory=dict)
     """`[groups.attributes.NAME]`: public properties of a group, such as its region."""
     roles: RoleColumn | None = None

@@ -37,7 +37,7 @@ class Places(Declaration):
     """The places of people; the table of places is sent once, before the study begins."""
 
     unit: Annotated[str, Field(min_length=1, max_length=64)]
-    """What a place is called, such as block or home."""
+    """The word for a place, such as block or home."""
     regions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=8)]
     """The columns of the table of places that name a place's region, from the top down, such as
     `["state", "county"]`. All regions together are one more level, the top one."""
@@ -55,7 +55,7 @@ class SizesRelease(DataSetRelease):
     """The numbers of places by number of people, in every region, at declared closes."""
 
     kind: Literal[Kind.SIZES]
-    """Which kind of release this is."""
+    """The kind of the release."""
     attribute: str | None = None
     """The attribute with `place = true` that says where a person is. None with
     `places.counted`."""

@@ -37,13 +37,13 @@ class Run(Declaration):
     """librdkafka's own settings for the confidential cluster. A secret is `{ file = "PATH" }` or
     `{ env = "NAME" }`."""
     kafka_public: dict[str, object] | None = None
-    """The same for a public log on a second cluster. By default `kafka` applies to both."""
+    """The same settings for a public log on a second cluster. By default those of `kafka`."""
     witness: str | None = None
     """A log on another machine that detects a restored older backup: `sqlite:FILE` or
     `kafka://HOST:PORT,.../PREFIX`. The releaser compares the witness before drawing noise, and
     advances the witness before publishing."""
     kafka_witness: dict[str, object] | None = None
-    """The same as `kafka` for a witness on another cluster. By default `kafka` applies."""
+    """The same settings for a witness on another cluster. By default those of `kafka`."""
     listen: str | None = None
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None

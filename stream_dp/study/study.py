@@ -119,8 +119,8 @@ class CumulativeRelease(_Release):
     kind: Literal[Kind.CUMULATIVE]
     """Which kind of release this is."""
     event: Annotated[tuple[Symbol | str, ...], Field(min_length=1)]
-    """The values that count as the event; of a product a value such as `"poverty=1&job=no"`, or a
-    part of one, `"job=no"`."""
+    """The values that count as the event. For a product of attributes, write a value such as
+    `"poverty=1&job=no"`, or a part of a value such as `"job=no"`."""
     counter: CounterKind | None = None
     """The stream counter of each total. By default all totals are one coupled measurement."""
     size_share: Probability | None = None

@@ -35,7 +35,7 @@ class Linear(Declaration):
     divided by the number's standard deviation over its bins. `seed` and the declarations determine
     all weights."""
     seed: Annotated[int, Field(ge=0, le=MOST_SUM, strict=True)] | None = None
-    """Of `random`: any number; it is public. 0 by default."""
+    """The public seed of the sums that `random` declares: any number, 0 by default."""
 
     @property
     def projections(self) -> int:
