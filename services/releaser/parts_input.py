@@ -255,7 +255,7 @@ class InParts:
         self._run_child()
         self._board.wait(MANIFESTS, min(wait, _EVERY))
         label = self._study.periods.labels[number - 1]
-        message = f"{label} is being closed in parts"
+        message = f"{label} is being {'counted for its gate' if gate else 'closed'} in parts"
         if self._child is None:
             message = f"{label} waits for: stream-dp aggregate {self._ending.file}"
         return Event("aggregator-awaited", message, label)

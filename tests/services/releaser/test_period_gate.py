@@ -43,6 +43,7 @@ from stream_dp.services.journal import journal, journal_checks
 from stream_dp.services.journal.gate_entries import gates, is_held
 from stream_dp.services.journal.journal_heads import CloseHead, GateHead
 from stream_dp.services.process.events import Event
+from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.period_gate import GATE as CHARGED
 from stream_dp.study.topics import ORDERS, RELEASES, REPORTS
@@ -293,6 +294,20 @@ def test_in_parts_the_public_bytes_are_the_same(
         ]
         assert outcome(place) == outcome(here)
         assert letters(place) == letters(here)
+
+
+def test_the_count_of_a_gate_is_awaited_in_its_own_words(tmp_path: Path) -> None:
+    place, told = PartsFolder(tmp_path / "parts", declared()), list[Event]()
+    place.send(script()[0])
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        raise KeyboardInterrupt
+
+    sleeping = Aggregation(place.parts, ["-c", "import time; time.sleep(99)"])
+    with pytest.raises(KeyboardInterrupt):
+        StudyFolder.run(place, aggregation=sleeping, tell=tell)
+    assert told[-1].message == "2021-01 is being counted for its gate in parts"
 
 
 @pytest.mark.parametrize(
