@@ -7,6 +7,7 @@ Each request repeats the interview with all answers so far: a step back drops th
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -14,14 +15,13 @@ from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import system_entropy
 
 from ..pages.render import render, resource
-from ..process.access import COOKIE, Access
-from ..process.addresses import is_loopback
+from ..process.access import COOKIE, Access, names_loopback
 from ..process.output import Output
 from .questions import Unanswered
 
@@ -40,6 +40,16 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 Hold = Callable[[Sequence[str], Callable[[str], None]], Output]
+
+
+class _Server(ThreadingHTTPServer):
+    """A server that ignores connections which the browser ends early."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class InterviewPage:
@@ -68,8 +78,7 @@ class InterviewPage:
             threading.Event(),
             threading.Event(),
         )
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
 
     @property
     def address(self) -> str:
@@ -145,11 +154,11 @@ class InterviewPage:
             timeout = _TIMEOUT
 
             def do_GET(self) -> None:
-                address = urlsplit(self.path)
-                token = parse_qs(address.query).get("token", [""])[0]
+                path, _, query = self.path.partition("?")
+                token = parse_qs(query).get("token", [""])[0]
                 if not self._is_here():
                     self._send(HTTPStatus.FORBIDDEN, b"ask this machine by a name of its own\n")
-                elif address.path == "/style.css":
+                elif path == "/style.css":
                     self._send(HTTPStatus.OK, resource("style.css").encode(), "text/css")
                     if page._done.is_set():
                         page._styled.set()
@@ -159,7 +168,7 @@ class InterviewPage:
                     self._send(HTTPStatus.SEE_OTHER, b"", headers=more)
                 elif not self._is_known():
                     self._send(HTTPStatus.FORBIDDEN, b"the printed address works once\n")
-                elif address.path != "/":
+                elif path != "/":
                     self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n")
                 else:
                     self._shown()
@@ -192,8 +201,7 @@ class InterviewPage:
 
             def _is_here(self) -> bool:
                 """Whether the host is this machine's: another site's name may lead here too."""
-                host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-                return host is not None and is_loopback(host)
+                return names_loopback(self.headers.get("Host", ""))
 
             def _is_known(self) -> bool:
                 cookie = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)

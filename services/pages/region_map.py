@@ -27,6 +27,7 @@ from .two_way import FEWER, MORE
 Ring = list[tuple[float, float]]
 Outlines = Mapping[str, Sequence[Ring]]  # by a feature's name, its rings
 _MOST_BYTES, _MOST_FEATURES = 1 << 24, 5000
+_FARTHEST = 1e12  # from the origin, in any unit
 _NAMES = ("region", "id", "name")
 _SHADES = 5
 _NEAREST = 0.6  # pixels between two corners that are drawn
@@ -140,7 +141,7 @@ def read_outlines(path: FilePath) -> Outlines:
             outlines |= {str(n): rings for n in names if n not in (None, "") and rings}
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         outlines = {}
     if not outlines:
         raise UserError(
@@ -249,7 +250,7 @@ def _rings(geometry: Mapping[str, Any]) -> list[Ring]:
     for polygon in [polygons] if kind == "Polygon" else polygons:
         for number, corners in enumerate(polygon):
             ring = [(float(x), float(y)) for x, y, *_ in corners]
-            if not all(math.isfinite(number) for corner in ring for number in corner):
+            if not all(abs(number) <= _FARTHEST for corner in ring for number in corner):
                 raise ValueError
             turned = (_area(ring, signed=True) > 0) == (number > 0)
             rings += [ring[::-1] if turned else ring] if len(ring) > 2 else []

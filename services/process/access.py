@@ -38,8 +38,7 @@ class Access:
         if self.proxy_header is not None:
             return headers.get(self.proxy_header) or None
         if self.token is None:
-            host = _host(headers.get("host", ""))
-            return "operator" if host is not None and is_loopback(host) else None
+            return "operator" if names_loopback(headers.get("host", "")) else None
         token = headers.get("authorization", "").removeprefix("Bearer ")
         session = cookies.get(COOKIE, "")
         return "operator" if self.is_token(token) or _equal(session, self.session) else None
@@ -74,12 +73,13 @@ def _equal(text: str, expected: str) -> bool:
     return hmac.compare_digest(text.encode("utf-8", "replace"), expected.encode())
 
 
-def _host(address: str) -> str | None:
-    """The host of HOST:PORT; None for an invalid address."""
+def names_loopback(address: str) -> bool:
+    """Whether HOST:PORT names a loopback host; False for an invalid address."""
     try:
-        return urlsplit(f"//{address}").hostname
+        host = urlsplit(f"//{address}").hostname
     except ValueError:
-        return None
+        return False
+    return host is not None and is_loopback(host)
 
 
 def access_for(host: str, token: str | None, proxy_header: str | None) -> Access:

@@ -103,6 +103,9 @@ REFUSED = [
     ("sex=f ~ 1", False, "write columns as terms, such as"),
     ("sex=f ~ age:age", False, "'age' stands twice in a term"),
     ("sex=f ~ factor(age", False, "write factor(age)"),
+    ("sex=f|m ~ age", False, "'sex=f|m' is the same for everybody; write what varies"),
+    ("sex=m|f ~ age", True, "'sex=f|m' is the same for everybody; write what varies"),
+    ("sex=f ~ work=none|some|half|full", False, "is the same for everybody; write what varies"),
     ("factor(age) ~ sex", False, "write one column or indicator before ~"),
 ]
 

@@ -108,3 +108,19 @@ def test_events_have_no_roles_and_their_number_has_a_bound():
         Hierarchy(domain(), [[0, 2]], np.zeros((3, 1), np.int64), np.zeros(3))
     with pytest.raises(UserError, match="declare at least one"):
         domain(events=())
+
+
+def test_scores_of_columns_with_many_different_numbers_of_values_fit_in_64_bits():
+    """Their least common multiple has 84 bits. Counts and noise are as large as can be."""
+    values = (7, 9, 11, 13, 16, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
+    declared = domain(people=(2,), events=values, most=64)
+    work = marginal_workload(all_marginals(declared, 1, LEVELS))
+    changes = [int(w) * c for w, c in zip(work.weights, work.change, strict=True)]
+    assert work.sensitivity == max(changes)
+    assert min(changes) > 0.999 * max(changes)
+    true, none = np.full(len(work.queries), 10**14), np.zeros(len(work.queries))
+    numbers = range(work.candidates)
+    high = work.scores(numbers, true, none, [0.0] * len(numbers))
+    low = work.scores(numbers, 0 * true, none, [1e14] * len(numbers))
+    assert (low < 0).all()
+    assert (high > 0).all()

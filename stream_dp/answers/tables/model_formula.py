@@ -132,6 +132,9 @@ class _Parser:
                 f"join terms by +, : or *, not '{self.text[self.position :].strip()}'"
             )
         left = self._logistic_outcome(outcome) if logistic else self._linear_outcome(outcome)
+        for term in (left, *terms[1:]):
+            if self._is_constant(term):
+                raise self._fault(f"'{term.label}' is the same for everybody; write what varies")
         labels = [term.label for term in terms]
         for label in labels:
             if labels.count(label) > 1:
@@ -214,6 +217,13 @@ class _Parser:
             raise self._fault(f"a model is of people with an answer; '{name}=absent' is none")
         present = np.array([v in values for v in self.values[name]], np.float64)
         return Term(f"{name}={'|'.join(values)}", {name: present})
+
+    def _is_constant(self, term: Term) -> bool:
+        """Whether a term is the same for everybody with an answer."""
+        return all(
+            len({f for f, v in zip(function, self.values[name], strict=True) if v != ABSENT}) < 2
+            for name, function in term.functions.items()
+        )
 
     def _numbers(self, name: str) -> Floats | None:
         """The numbers of a column's values, means of bins; None for a column of words."""

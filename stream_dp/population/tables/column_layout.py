@@ -130,6 +130,13 @@ def read_header(
         if layout.event is not None:
             problems += _without_event(path, names, layout.event)
             slots = _slots(renamed, study, layout.event)
+            problems += [
+                f"{path}: columns '{column}' and '{own}' both have {meant}; leave one out with"
+                f" --columns '{own}='"
+                for column, number in slots.values()
+                for own, (_, meant) in sources.items()
+                if meant == slot_attribute(renamed[column], number)
+            ]
             sources |= {column: ("", "") for column, _ in slots.values()}
         hint = f"a column for an attribute ({', '.join(study.attributes)}), or --attribute (wide)"
     used = Counter(sources[n][0] if layout.attribute else renamed[n] for n in names if n in sources)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import http.client
 import re
 import shutil
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from html import unescape
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from kit.monitors import wait_until
 from kit.tools import axe_core
 
 from stream_dp.services import cli
@@ -159,6 +164,32 @@ def test_nobody_else_is_let_in(init: Init) -> None:
     assert headers["Cache-Control"] == "no-store"
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert "script" not in page
+
+
+def test_a_broken_request_is_answered_and_an_ended_one_ignored(
+    init: Init, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[object] = []
+    end = ThreadingHTTPServer.shutdown_request
+
+    def ended(server: ThreadingHTTPServer, request: Any) -> None:
+        end(server, request)
+        served.append(request)
+
+    monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", ended)
+    browser = Browser(init.address)
+    browser.ask("/?" + urlsplit(init.address).query)
+    assert browser.ask("/", Host="[")[0].status == 403
+    with socket.create_connection(("127.0.0.1", browser.port)) as broken:
+        head = f"Host: localhost\r\nCookie: {browser.cookie}\r\n"
+        broken.sendall(f"GET http://[ HTTP/1.1\r\n{head}\r\n".encode())
+        assert b" 404 " in broken.recv(100)
+    with socket.create_connection(("127.0.0.1", browser.port)) as hasty:
+        hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        hasty.sendall(f"POST / HTTP/1.1\r\n{head}Content-Length: 9\r\n\r\nabc".encode())
+    wait_until(lambda: len(served) == 4)
+    assert browser.page()
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_opens_no_page(

@@ -142,6 +142,11 @@ def test_a_row_without_the_number_needs_its_column(
     assert "no column 'leg'; name the numbers of events with --event" in refusal(
         capsys, 2, "send", diary, trips, "--event", "leg"
     )
+    both = diary.parent / "both.csv"
+    both.write_text("person,period,trip,mode,mode_2\np1,2026-01,1,car,bus\n")
+    assert "columns 'mode' and 'mode_2' both have mode_2; leave one out" in refusal(
+        capsys, 2, "send", diary, both, "--event", "trip"
+    )
     wide = "--event", "trip", "--attribute", "age"
     assert "goes with a row for each event" in refusal(capsys, 2, "send", diary, trips, *wide)
 

@@ -22,6 +22,15 @@ from stream_dp.client import open as open_public
 from stream_dp.services import cli
 from stream_dp.services.pages.region_map import _rings, read_outlines, region_map
 
+
+def _triangle(number: str) -> str:
+    """A file with a number as a coordinate."""
+    ring = f"[[[{number}, 0], [1, 0], [1, 1]]]"
+    return (
+        f'{{"features": [{{"id": "a", "geometry": {{"type": "Polygon", "coordinates": {ring}}}}}]}}'
+    )
+
+
 PATHS = sorted({region(i) for i in range(6)})
 
 
@@ -116,6 +125,9 @@ def test_without_outlines_there_is_no_map(folder: Path) -> None:
         '{"features": [{"id": "a", "geometry": {"type": "Polygon", "coordinates": [[[1e999, 0],'
         " [0, 0], [1, 1]]]}}]}",
         "[" * 100_000,
+        _triangle("1" + "0" * 400),
+        _triangle("1e308"),
+        _triangle("NaN"),
     ],
 )
 def test_a_file_without_outlines_is_refused_in_a_line(

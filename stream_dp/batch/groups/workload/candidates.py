@@ -7,6 +7,7 @@ would leave.
 Scores are integers. The model's answers are rounded before the errors are computed, so that a score
 changes by at most as much as the counts do. Scores are multiplied by integer weights, so that
 candidates of different sensitivities can be compared (Liu and Wu 2022 use one sensitivity for all).
+Scores are clipped to 62 bits: clipping increases no difference of two scores.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from .sensitivity import error_sensitivity, squared_sensitivity
 
 MOST_CELLS = 100_000  # of a marginal
 MOST_QUERIES = 2_000_000  # of a workload
+_MOST_WEIGHT = 1 << 20  # of a score
+_MOST_SCORE = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +100,13 @@ class Workload:
     @property
     def weights(self) -> Int64Array:
         """By candidate the integer weight of its score."""
-        return np.array([self.sensitivity // c if c else 0 for c in self.change], np.int64)
+        common = min(lcm(*(c for c in self.change if c)), _MOST_WEIGHT)
+        return np.array([common // c if c else 0 for c in self.change], np.int64)
 
     @property
     def sensitivity(self) -> int:
         """The largest change of any weighted score by one person."""
-        return lcm(*(c for c in self.change if c))
+        return max(w * c for w, c in zip(self.weights.tolist(), self.change, strict=True)) or 1
 
     def rows(self, candidates: Sequence[int]) -> Int64Array:
         """The rows of the candidates' queries, in order."""
@@ -138,7 +142,9 @@ class Workload:
         sizes = np.diff(self.starts)[numbers]
         # The mean absolute value of normal noise is sqrt(2 / pi) of its standard deviation.
         noise = sqrt(2 / pi) * sizes * np.array(deviations)
-        return excess_errors(sizes, true, model, noise) * self.weights[numbers]
+        weights = self.weights[numbers]
+        most = _MOST_SCORE // np.maximum(weights, 1)
+        return np.clip(excess_errors(sizes, true, model, noise), -most, most) * weights
 
 
 def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
