@@ -233,3 +233,14 @@ def test_terms_have_the_words_of_the_formula():
         "age=40+:work=none",
     ]
     assert model.covariates == ("age", "work")
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+@pytest.mark.parametrize("terms", ["age=0-29 + age", "work + work=full|half"])
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_terms_that_determine_one_another_are_refused(terms, logistic, noise):
+    tables, _, _ = people_table(noise=noise, moves=True)
+    with pytest.raises(UserError) as refused:
+        regress(tables, f"sex=f ~ {terms}", logistic=logistic)
+    (line,) = refused.value.lines
+    assert "terms determine one another" in line

@@ -25,6 +25,7 @@ from .table_facts import Floats, PublishedTables
 
 MOST_DESIGN_CELLS = 1_000  # of the covariates of a logistic model
 MOST_STEPS = 50  # of Newton's method
+_DEPENDENT = 1e-10  # 1 less R^2 of a term that other terms determine
 _SMALLEST = 1e-10  # of a step, relative to the coefficients
 
 
@@ -243,11 +244,15 @@ def _on_cells(term: Term, joint: JointTable) -> Floats:
 
 
 def inverse_of(matrix: Floats) -> Floats:
-    """The inverse of a positive definite matrix. Raises LinAlgError for another matrix."""
+    """The inverse of a positive definite matrix. Raises LinAlgError for a nearly singular one.
+
+    A square on the diagonal of the Cholesky factor is 1 less R^2 of a term on the terms before it.
+    """
     scale = np.sqrt(np.maximum(np.diag(matrix), 0))
     if not (scale > 0).all():
         raise np.linalg.LinAlgError
     scaled = matrix / np.outer(scale, scale)
-    np.linalg.cholesky(scaled)
+    if np.diag(np.linalg.cholesky(scaled)).min() ** 2 < _DEPENDENT:
+        raise np.linalg.LinAlgError
     inverse: Floats = np.linalg.inv(scaled) / np.outer(scale, scale)
     return inverse

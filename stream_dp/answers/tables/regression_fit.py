@@ -67,7 +67,8 @@ def regress(
         raise UserError(f"model '{model.text}': {_reason(missing)}") from None
     except NoSolution:
         raise UserError(
-            f"model '{model.text}': the noise is too large for this model; take fewer terms"
+            f"model '{model.text}': terms determine one another, or the noise is too large for this"
+            " model; take fewer terms"
         ) from None
     coefficients = tuple(fit.coefficient(j) for j in range(len(model.terms)))
     return Regression(
