@@ -18,6 +18,7 @@ from ..pages.comparison import comparison_chart
 from ..pages.curves import Line, curves
 from ..pages.fan import LEVELS
 from ..pages.figure_picture import Draw, picture
+from ..pages.marginal_series import marginal_series
 from ..pages.query_titles import heading, query_title
 from ..pages.questions import Question, event_words
 from ..pages.raster import png
@@ -216,6 +217,17 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
     return FigureFile(title, marginal.description, marginal.drawn, pa.Table.from_pylist(rows))
 
 
+def _series(state: State, name: str, fields: Fields) -> FigureFile:
+    """The shares of the values of a column over the periods, or of one value."""
+    series = marginal_series(state.public, name, fields.get("column") or "")
+    if (value := fields.get("value")) is not None:
+        series = series.of_value(value)
+    title = f"{name}: {series.title}"
+    rows = _curve_rows(state, list(series.lines))
+    names = ["synthetic" if one == "panel" else one for one in rows.column_names]
+    return FigureFile(title, series.reading, series.drawn, rows.rename_columns(names))
+
+
 def _map(state: State, name: str, fields: Fields) -> FigureFile:
     """The regions of sizes on a map."""
     period, query = fields.get("period") or None, fields.get("q") or QUERY
@@ -267,5 +279,6 @@ FIGURES: dict[str, Callable[[State, str, Fields], FigureFile]] = {
     "totals": _totals,
     "compare": _compare,
     "data": _data,
+    "series": _series,
     "map": _map,
 }

@@ -33,7 +33,7 @@ class FigureLinks:
     @property
     def page(self) -> str:
         """The address of the page that shows the figure."""
-        kind = {"totals": "release", "map": "data"}.get(self.kind, self.kind)
+        kind = {"totals": "release", "map": "data", "series": "data"}.get(self.kind, self.kind)
         return f"/{kind}/{quote(self.name, safe='')}{self._query}"
 
     @property

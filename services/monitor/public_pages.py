@@ -157,6 +157,7 @@ def _pages(application: FastAPI, state: State) -> None:
         name: str,
         period: Optional = None,
         pair: Optional = None,
+        column: Optional = None,
         q: Annotated[str | None, Query(max_length=500)] = None,
         measure: Measure | None = None,
         region: Optional = None,
@@ -167,7 +168,7 @@ def _pages(application: FastAPI, state: State) -> None:
         query = None if asked is None else within_length(asked)
         count, path = is_count(measure), region_path(region)
         body, sound = views.data_set_page(
-            state, name, period, pair, query, count=count, region=path
+            state, name, period, pair, query, column=column, count=count, region=path
         )
         return _page(state, body, 200 if sound else 400)
 
@@ -199,7 +200,7 @@ def _figures(application: FastAPI, state: State) -> None:
     def figure(request: Request, kind: str, name: str, form: str) -> Response:
         """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
 
-        kind: release, totals, compare, data or map. CSV has the unbiased numbers.
+        kind: release, totals, compare, data, series or map. CSV has the unbiased numbers.
         """
         if form not in FIGURE_FORMATS:
             raise UserError(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")

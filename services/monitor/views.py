@@ -17,6 +17,7 @@ from ..pages.charts import wide_and_narrow
 from ..pages.feasible import for_people
 from ..pages.group_chart import group_figure
 from ..pages.groups_figures import Marginal
+from ..pages.marginal_series import series_of_columns
 from ..pages.record_rows import (
     HASHES,
     budget_charts,
@@ -128,10 +129,12 @@ def data_set_page(
     pair: str | None,
     query: str | None = None,
     *,
+    column: str | None = None,
     count: bool | None = None,
     region: Region | None = None,
 ) -> tuple[bytes, bool]:
-    """The marginals of a data set, a two-way table and the answer to a query. Raises UserError.
+    """The marginals of a data set, a two-way table, the series of a column and the answer to a
+    query. Raises UserError.
 
     Returns the page and whether the query is understood.
     """
@@ -144,6 +147,15 @@ def data_set_page(
     def column_links(marginal: Marginal) -> FigureLinks:
         fields = {"column": f"{marginal.table}:{marginal.column}", "period": figures.period}
         return FigureLinks("data", name, urlencode(fields))
+
+    series = None
+    if column is not None and figures.columns_over_time:
+        series = next(iter(series_of_columns(state.public, name, [column])), None)
+    series_fields = {"column": column or "", "period": figures.period}
+    series_links = FigureLinks("series", name, urlencode(series_fields))
+
+    def value_links(value: str) -> FigureLinks:
+        return FigureLinks("series", name, urlencode({**series_fields, "value": value}))
 
     answer: Answer | None = None
     faults: Sequence[str] = ()
@@ -166,6 +178,11 @@ def data_set_page(
         pair_links=pair_links,
         pair_citation=figure_citation(state, table.title if table else "", pair_links.page),
         column_links=column_links,
+        column=column,
+        series=series,
+        series_links=series_links,
+        series_citation=figure_citation(state, series.title if series else "", series_links.page),
+        value_links=value_links,
         on_map=on_map,
         map_charts=() if on_map is None else wide_and_narrow(on_map.drawn, 420),
         map_links=map_links,

@@ -222,17 +222,25 @@ def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
 
 
 def _ends(frame: Frame, lines: Sequence[Line], look: Look, *, wide: bool) -> Iterator[Mark]:
-    """Draws the name and the last value of each line at the line's end, without overlaps."""
+    """Draws the name and the last value of each line at the line's end, without overlaps.
+
+    The values are left out if they do not fit.
+    """
     x = frame.width - frame.right + (10 if wide else 6)
     labels = []
     for line in lines:
         value = line.points[-1].answer.value
         names = [line.title] if wide else list(_broken(line.title))
-        texts = [*names, number_text(look.scale * value, (0.0, 1.0))]
-        labels.append((frame.y(look.scale * value) - _LABEL * len(texts) / 2, texts))
+        labels.append((look.scale * value, [*names, number_text(look.scale * value, (0.0, 1.0))]))
+    inner = frame.height - frame.top - frame.bottom
+    if _LABEL * sum(len(texts) for _, texts in labels) > inner:
+        labels = [(height, texts[:-1]) for height, texts in labels]
+    labels.sort(key=lambda label: -label[0])
+    room = _LABEL * sum(len(texts) for _, texts in labels)  # of this and of all later labels
     end = -math.inf
-    for top, texts in sorted(labels, key=lambda label: label[0]):
-        top = max(top, end)
+    for height, texts in labels:
+        top = max(min(frame.y(height) - _LABEL * len(texts) / 2, frame.height - room), end)
+        room -= _LABEL * len(texts)
         end = top + _LABEL * len(texts)
         for i, text in enumerate(texts):
             yield Text("value", x, px(top + _LABEL * (i + 0.8)), text)

@@ -88,6 +88,13 @@ class DataSetFigures:
     event_count: int = 0
     events: str = ""
 
+    @property
+    def columns_over_time(self) -> tuple[str, ...]:
+        """The columns of several published periods, as `table:column`; none for sizes."""
+        if self.regions or len(self.periods) < 2:
+            return ()
+        return tuple(f"{marginal.table}:{marginal.column}" for marginal in self.marginals)
+
 
 def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSetFigures:
     """The figures of a data set. Raises UserError without a data set."""

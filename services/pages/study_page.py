@@ -12,11 +12,14 @@ from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
 from .group_chart import group_figure, published_group_errors
 from .groups_figures import DataSetFigures, data_set_figures
+from .marginal_series import MarginalSeries, series_of_columns
 from .privacy_label import privacy_label
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
 from .release_figures import release_figures
 from .render import offline_policy, render, resource
 from .sizes_figures import sizes_figures
+
+_MOST_SERIES = 12  # columns of a data set, over time
 
 
 def study_page(public: PublicLog, warning: str = "") -> str:
@@ -27,6 +30,7 @@ def study_page(public: PublicLog, warning: str = "") -> str:
     published = {release.certificate.release for release in public.published}
     names = [r.name for r in public.study.releases if r.name in published]
     sets = [r.name for r in public.study.batches or () if r.name in published]
+    data_sets = [any_figures(public, name, None) for name in sets]
     last = public.published[-1] if public.published else None
     style, verifier = resource("style.css"), resource("verifier.mjs")
     return render(
@@ -38,7 +42,8 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         study=public.study,
         facts=facts(public),
         releases=[release_figures(public, name) for name in names],
-        data_sets=[any_figures(public, name, None) for name in sets],
+        data_sets=[(figures, _over_time(public, figures)) for figures in data_sets],
+        most_series=_MOST_SERIES,
         budget=budget_charts(public),
         budget_rows=budget_table(public),
         certificate=() if last is None else certificate_rows(public, last),
@@ -49,6 +54,12 @@ def study_page(public: PublicLog, warning: str = "") -> str:
         citation=citation(public),
         head=public.head,
     )
+
+
+def _over_time(public: PublicLog, figures: DataSetFigures) -> tuple[MarginalSeries, ...]:
+    """The series of the first columns of a data set."""
+    columns = figures.columns_over_time[:_MOST_SERIES]
+    return series_of_columns(public, figures.name, columns) if columns else ()
 
 
 FIGURES: Registry[Family, Callable[[PublicLog, str, str | None], DataSetFigures]] = Registry(
