@@ -36,12 +36,6 @@ def pytest_unconfigure():
     gc.freeze()
 
 
-def pytest_collection_finish():
-    """What stays to the end of the run is not looked through for garbage, nor copied by forks."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_collection_modifyitems(items):
     """Tests that fork this process come first: a fork of a process that has grown costs seconds."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/crash/"))

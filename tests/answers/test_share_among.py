@@ -171,10 +171,10 @@ def test_groups_are_compared_by_their_own_columns():
     column, person = tables.names["groups"][0], tables.names["people"][0]
     first, other = tables.columns["groups"][column][0], tables.columns["people"][person][0]
     person_term, group_term = f"people: {person}={other}", f"{unit}s: {column}={first}"
-    with pytest.raises(UserError, match="people on one side and groups on the other"):
+    with pytest.raises(UserError, match="people on one side and households on the other"):
         kind.answer(tables, f"{person_term} among {group_term}", count=False)
     by_members = f"{group_term} among {unit}s: {person}={other}"
-    with pytest.raises(UserError, match="by columns of groups alone"):
+    with pytest.raises(UserError, match="by columns of households alone"):
         kind.answer(tables, by_members, count=False)
     among = f"{person_term} among people: {column}={first}"
     answer = kind.answer(tables, among, count=False)

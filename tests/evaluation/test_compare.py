@@ -100,7 +100,7 @@ def test_ratios_have_error_bars_and_theory(comparison: Comparison) -> None:
     assert comparison.contests[0].paper.quantity("every", "panel").ratio_error == 0
 
 
-def test_one_panel_stands_beside_two_of_all_of_rho_and_two_of_half() -> None:
+def test_one_panel_stands_beside_two_of_all_of_rho_two_of_half_and_one_as_estimated() -> None:
     declared = together()
     only = declared.model_copy(update={"releases": declared.releases[2:]})
     comparison = compare(only, truth(), 20, jobs=1, progress=False)
@@ -109,8 +109,8 @@ def test_one_panel_stands_beside_two_of_all_of_rho_and_two_of_half() -> None:
         ("both", "cumulative"),
     ]
     for contest in comparison.contests:
-        assert [form.rho for form in contest.forms] == ["1/50", "1/100", "1/50"]
-        assert [form.paper for form in contest.forms] == [True, False, False]
+        assert [form.rho for form in contest.forms] == ["1/50", "1/100", "1/50", "1/50"]
+        assert [form.paper for form in contest.forms] == [True, False, False, False]
         assert contest.chosen.label == "one panel"
         best = contest.chosen.quantity("every", "best")
         assert best.rmse == best.theory

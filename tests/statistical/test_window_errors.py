@@ -248,4 +248,4 @@ def test_a_pattern_that_nobody_has_gets_as_many_rows_as_the_panel_s_bias_says():
     rows, error = raised(triples, truth, SeededNoise(6), 40)
     assert (rows < triples.raised + 4 * error).all()
     assert f"up to about {triples.raised:.0f} rows on average" in triples.bias
-    assert f"by up to {triples.worst_variance**0.5 / 10:.1f} rows" in triples.bias
+    assert f"by up to {triples.worst_variance**0.5:.1f} rows" in triples.bias
