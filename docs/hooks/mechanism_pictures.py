@@ -157,7 +157,7 @@ def _months(axes: Any) -> None:
         fused.append(level)
     axes.plot(months, truth, color=TEXT, lw=1, ls="--", label="truth")
     axes.plot(months, noisy, "s", color=COLOURS[1], label="measured")
-    axes.plot(months, fused, "o-", color=COLOURS[0], label="fused")
+    axes.plot(months, fused, "o-", color=COLOURS[0], label="combined")
     axes.legend(frameon=False, loc="upper right", ncols=3)
 
 
