@@ -45,6 +45,7 @@ class KafkaLog:
         self._writer.close()
         for reader in self._readers.values():
             reader.close()
+        self._topics.close()
 
     @property
     def file_identity(self) -> str:

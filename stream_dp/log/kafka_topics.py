@@ -120,6 +120,10 @@ class Topics:
         self._known: dict[str, int] = {}
         self._created: set[str] = set()
 
+    def close(self) -> None:
+        """Ends the client. The client's callback refers to this object, so neither would go."""
+        self._admin = None
+
     def name(self, topic: str) -> str:
         return f"{self._prefix}.{topic}"
 

@@ -1,16 +1,21 @@
 """Kafka as a log: the contract on a real broker, and how its records are read."""
 
+import gc
 import os
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from contents import by_partition, drain, sent, values
 from contract import LogContract
 
+from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
 from stream_dp.services.intake.following import stop_following
+
+FILES = Path("/proc/self/fd")  # of this process
 
 EITHER = pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
 
@@ -139,3 +144,25 @@ def test_nothing_is_fetched_behind_the_end(reader, log):
     assert log.read("reports", batch.next, 10, 0).at_end
     log.append([Record("reports", b"b", partition=1)])
     assert [r.value for r in log.read("reports", batch.next, 1, 30).records] == [b"b"]
+
+
+@EITHER
+def test_a_closed_log_has_no_open_files(reader, kafka, prefix):
+    """At once: it does not wait for a collection of garbage, which may come much later."""
+
+    def used_and_closed():
+        log = KafkaLog(prefix, {"bootstrap.servers": kafka}, replication=1, timed=("t",))
+        log.create({"t": 1})
+        log.read("t", {0: 0}, 1, 0)
+        log.close()
+
+    used_and_closed()
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(list(FILES.iterdir()))
+        for _ in range(4):
+            used_and_closed()
+        assert len(list(FILES.iterdir())) <= before
+    finally:
+        gc.enable()
