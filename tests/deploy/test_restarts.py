@@ -111,4 +111,5 @@ def test_its_own_lines_are_json_where_the_commands_are(tmp_path: Path) -> None:
     named = set(re.findall(r"tell (\w+) (\w+)", (DEPLOY / "again.sh").read_text()))
     page = (DEPLOY.parent / "docs" / "reference" / "logs.md").read_text()
     assert named == {("warning", "restarting"), ("error", "held")}
-    assert all(f"`{event}` ({level})" in page for level, event in named)
+    words = " ".join(page.split())
+    assert all(f"`{event}` (level `{level}`)" in words for level, event in named)
