@@ -69,7 +69,7 @@ class StudyRegister:
     @property
     def spent(self) -> Fraction:
         """The rho of all studies together."""
-        return sum((one.rho for one in self.studies), Fraction(0))
+        return sum((study.rho for study in self.studies), Fraction(0))
 
     def has(self, study: Study) -> bool:
         return study.terms_hash in {one.terms for one in self.studies}
@@ -111,7 +111,7 @@ def read_register(path: Path, head: str | None = None) -> StudyRegister:
         studies = tuple(RegisteredStudy.model_validate(_parsed(line)) for line in others)
     except (ValidationError, ValueError, RecursionError):
         raise Inconsistent(f"register {path}: has a line that is damaged; restore it") from None
-    chain = [population.previous, *(one.previous for one in studies)]
+    chain = [population.previous, *(study.previous for study in studies)]
     if chain != hashes[:-1]:
         raise Inconsistent(f"register {path}: a line was changed (broken hash chain); restore it")
     if head is not None and head not in hashes[1:]:

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> Output:
         "population": declared.population,
         "unit": declared.unit,
         "neighbours": declared.neighbours,
-        "studies": [{"study": one.study, "rho": str(one.rho)} for one in register.studies],
+        "studies": [{"study": study.study, "rho": str(study.rho)} for study in register.studies],
         "rho_spent": str(spent),
         "rho_total": str(declared.rho),
         "head": register.head,
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> Output:
     lines = [
         f"{declared.population}: {len(register.studies)} studies, one {declared.unit} at a time"
         f" under {declared.neighbours}",
-        *(f"{one.study}: rho {one.rho}" for one in register.studies),
+        *(f"{study.study}: rho {study.rho}" for study in register.studies),
         f"together: rho {spent} of {declared.rho}; {declared.rho - spent} is left",
         f"head {register.head}",
     ]

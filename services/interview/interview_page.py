@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
 from types import TracebackType
-from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
 from stream_dp.errors import UserError
@@ -47,7 +47,7 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: socket | tuple[bytes, socket], client_address: object) -> None:
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -222,7 +222,7 @@ class InterviewPage:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, *_: object) -> None:
                 """Keeps the token out of the terminal."""
 
         return Handler

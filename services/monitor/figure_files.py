@@ -96,10 +96,10 @@ def _release(state: State, name: str, fields: Fields) -> FigureFile:
     names = [name, *comparable(study, declared, asked.beside)]
     title = query_title(study, declared, asked.query)
     question = Question(title, asked.query, count=asked.count)
-    lines = {one: line_of(public, one, question, together=asked.together) for one in names}
+    lines = {name: line_of(public, name, question, together=asked.together) for name in names}
     shown = [
-        replace(line.for_people(study.size), title=one if len(names) > 1 else title)
-        for one, line in lines.items()
+        replace(line.for_people(study.size), title=name if len(names) > 1 else title)
+        for name, line in lines.items()
     ]
     look = replace(look_of(public, count=asked.count), panel=asked.panel, ends=len(names) > 1)
     return FigureFile(
@@ -224,7 +224,7 @@ def _series(state: State, name: str, fields: Fields) -> FigureFile:
         series = series.of_value(value)
     title = f"{name}: {series.title}"
     rows = _curve_rows(state, list(series.lines))
-    names = ["synthetic" if one == "panel" else one for one in rows.column_names]
+    names = ["synthetic" if column == "panel" else column for column in rows.column_names]
     return FigureFile(title, series.reading, series.drawn, rows.rename_columns(names))
 
 
@@ -236,18 +236,18 @@ def _map(state: State, name: str, fields: Fields) -> FigureFile:
         raise UserError(f"release '{name}': has no outlines of its regions here")
     rows = [
         {
-            "region": one.name,
-            "query": one.answer.query,
-            "measure": one.answer.measure,
-            "value": one.answer.value,
-            "standard_error": one.answer.standard_error,
-            "low_95": None if one.answer.interval is None else one.answer.interval[0],
-            "high_95": None if one.answer.interval is None else one.answer.interval[1],
-            "groups": one.groups,
-            "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(one.mark),
+            "region": region.name,
+            "query": region.answer.query,
+            "measure": region.answer.measure,
+            "value": region.answer.value,
+            "standard_error": region.answer.standard_error,
+            "low_95": None if region.answer.interval is None else region.answer.interval[0],
+            "high_95": None if region.answer.interval is None else region.answer.interval[1],
+            "groups": region.groups,
+            "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(region.mark),
             "head": state.head,
         }
-        for one in shown.regions
+        for region in shown.regions
     ]
     return FigureFile(shown.title, shown.reading, shown.drawn, pa.Table.from_pylist(rows))
 

@@ -192,8 +192,8 @@ def _pages(application: FastAPI, state: State) -> None:
 
 
 def _figures(application: FastAPI, state: State) -> None:
-    def fields_of(request: Request) -> dict[str, Any]:
-        fields: dict[str, Any] = {k: within_length(v) for k, v in request.query_params.items()}
+    def fields_of(request: Request) -> dict[str, object]:
+        fields: dict[str, object] = {k: within_length(v) for k, v in request.query_params.items()}
         return fields | {"beside": request.query_params.getlist("beside")}
 
     @application.get("/figure/{kind}/{name}.{form}")

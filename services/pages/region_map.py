@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from statistics import NormalDist
@@ -24,7 +24,8 @@ from .marks import Box, Chart, Mark, Path, Text, px
 from .reading import interval_words, number_words
 from .two_way import FEWER, MORE
 
-Ring = list[tuple[float, float]]
+Corner = tuple[float, float]
+Ring = list[Corner]
 Outlines = Mapping[str, Sequence[Ring]]  # by a feature's name, its rings
 _MOST_BYTES, _MOST_FEATURES = 1 << 24, 5000
 _FARTHEST = 1e12  # from the origin, in any unit
@@ -71,11 +72,11 @@ class RegionMap:
     @property
     def reading(self) -> str:
         """The highest and the lowest region, and those beyond the noise, as a sentence."""
-        ordered = sorted(self.regions, key=lambda one: one.value)
+        ordered = sorted(self.regions, key=lambda region: region.value)
         ends = f"lowest in {self._words(ordered[0])}, highest in {self._words(ordered[-1])}"
-        if all(one.interval is None for one in self.regions):
+        if all(region.interval is None for region in self.regions):
             return f"{self.title}: {ends}. No error of these regions is known."
-        marked = [f"{one.name} {self._side(one.mark)}" for one in ordered if one.mark]
+        marked = [f"{region.name} {self._side(region.mark)}" for region in ordered if region.mark]
         if not marked:
             return f"{self.title}: {ends}. No region differs from all together beyond the noise."
         listed = "; ".join(marked[:12]) + ("; and others" if len(marked) > 12 else "")
@@ -85,39 +86,41 @@ class RegionMap:
     def _side(mark: str) -> str:
         return "higher" if mark == MORE else "lower"
 
-    def _words(self, one: MappedRegion) -> str:
-        value = number_words(one.value, self.measure)
-        ends = "" if one.interval is None else f" ({interval_words(one.interval, self.measure)})"
-        return f"{one.name} {value}{ends}"
+    def _words(self, region: MappedRegion) -> str:
+        value = number_words(region.value, self.measure)
+        ends = (
+            "" if region.interval is None else f" ({interval_words(region.interval, self.measure)})"
+        )
+        return f"{region.name} {value}{ends}"
 
     @property
     def rows(self) -> list[tuple[str, str, str]]:
         """The region, its value and its interval, as texts."""
         return [
             (
-                one.name,
-                f"{one.mark} {number_words(one.value, self.measure)}".strip(),
-                "" if one.interval is None else interval_words(one.interval, self.measure),
+                region.name,
+                f"{region.mark} {number_words(region.value, self.measure)}".strip(),
+                "" if region.interval is None else interval_words(region.interval, self.measure),
             )
-            for one in self.regions
+            for region in self.regions
         ]
 
     def drawn(self, size: tuple[float, float]) -> Chart:
         """The map within a width and a height, above the key of its shades."""
         width, height = size
         project, top = _projection(self.regions, (width, height - _KEY_HEIGHT))
-        low = min(one.value for one in self.regions)
-        step = (max(one.value for one in self.regions) - low) / _SHADES
+        low = min(region.value for region in self.regions)
+        step = (max(region.value for region in self.regions) - low) / _SHADES
         shapes: list[Mark] = []
         texts: list[Mark] = []
-        for one in self.regions:
-            shade = min(_SHADES - 1, int((one.value - low) / step)) if step else 0
-            rings = [[project(corner) for corner in ring] for ring in one.rings]
+        for region in self.regions:
+            shade = min(_SHADES - 1, int((region.value - low) / step)) if step else 0
+            rings = [[project(corner) for corner in ring] for ring in region.rings]
             d = "".join(_drawn_ring(ring) for ring in rings)
-            shapes.append(Path(f"region map-{shade}", d, self._words(one)))
-            if one.mark:
+            shapes.append(Path(f"region map-{shade}", d, self._words(region)))
+            if region.mark:
                 x, y = _middle(max(rings, key=_area))
-                texts.append(Text("value-ink", px(x), px(y + 4), one.mark, "middle"))
+                texts.append(Text("value-ink", px(x), px(y + 4), region.mark, "middle"))
         box = min(96.0, width / _SHADES)
         for shade in range(_SHADES if step else 1):
             x = px(shade * box)
@@ -161,7 +164,9 @@ def region_map(
     if not outlines or not public.regions(name):
         return None
     sizes = public.sizes(name, period)
-    known = {path: rings for path in sizes.regions if (rings := _outline(outlines, path, sizes))}
+    known = {
+        path: rings for path in sizes.regions if (rings := _outline(outlines, path, sizes.regions))
+    }
     levels = [len(path) for path in known if path]
     if not levels:
         return None
@@ -232,11 +237,11 @@ def _marks(
     return marks
 
 
-def _outline(outlines: Outlines, path: Region, sizes: Any) -> Sequence[Ring]:
+def _outline(outlines: Outlines, path: Region, regions: Collection[Region]) -> Sequence[Ring]:
     if not path:
         return ()
     rings = outlines.get("/".join(path))
-    if rings is None and sum(other[-1:] == path[-1:] for other in sizes.regions) == 1:
+    if rings is None and sum(other[-1:] == path[-1:] for other in regions) == 1:
         rings = outlines.get(path[-1])
     return rings or ()
 
@@ -275,12 +280,14 @@ def _middle(ring: Ring) -> tuple[float, float]:
     return x / (6 * area), y / (6 * area)
 
 
-def _projection(regions: Sequence[MappedRegion], room: tuple[float, float]) -> tuple[Any, float]:
+def _projection(
+    regions: Sequence[MappedRegion], room: tuple[float, float]
+) -> tuple[Callable[[Corner], Corner], float]:
     """From coordinates to pixels, and the height that is used.
 
     Degrees of longitude shrink by the cosine of the middle latitude; other coordinates are lengths.
     """
-    corners = [corner for one in regions for ring in one.rings for corner in ring]
+    corners = [corner for region in regions for ring in region.rings for corner in ring]
     (west, east), (south, north) = (
         (min(c[i] for c in corners), max(c[i] for c in corners)) for i in (0, 1)
     )
@@ -290,7 +297,7 @@ def _projection(regions: Sequence[MappedRegion], room: tuple[float, float]) -> t
     scale = min(room[0] / width, room[1] / height)
     left = (room[0] - width * scale) / 2
 
-    def project(corner: tuple[float, float]) -> tuple[float, float]:
+    def project(corner: Corner) -> Corner:
         return left + (corner[0] - west) * shrink * scale, (north - corner[1]) * scale
 
     return project, px(height * scale)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter as Tally
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 import numpy as np
@@ -30,12 +30,12 @@ from .cells import Cells, WaitingCells, code_type
 from .closed import ClosedPeriod
 from .final_cells import FinalCells
 from .hash_order import distinct
-from .histories import Counts, layers_of
+from .histories import Columns, Counts, layers_of
 from .index import Index
 from .rejection_reasons import Reason, RejectedRecord
 from .split import Part
 
-_VERSION = 2
+_VERSION = 1
 _NO_ROWS = np.zeros(0, np.int64)
 _NO_CODES = np.zeros(0, np.int16)
 
@@ -70,7 +70,7 @@ class Population:
         """The number of leading slots without a person."""
         return int(self.part is not None and self.study.size is not None)
 
-    def _unknown(self) -> dict[str, NDArray[Any]]:
+    def _unknown(self) -> Columns:
         """Returns the state of a person without an answer, in columns of one row.
 
         last: by attribute, the code of the last answer.
@@ -78,7 +78,7 @@ class Population:
         The histories of `Layer.unknown` follow.
         """
         attributes = self.study.attributes
-        columns: dict[str, NDArray[Any]] = {
+        columns: Columns = {
             f"last {name}": np.array([a.first_code], code_type(len(a.symbols)))
             for name, a in attributes.items()
         }
@@ -269,7 +269,7 @@ class Population:
 
     def save(self, file: BinaryIO) -> None:
         """Writes the state as a NumPy archive."""
-        arrays: dict[str, NDArray[Any]] = {**vars(self.index), **self.columns}
+        arrays: Columns = {**vars(self.index), **self.columns}
         arrays |= {f"waiting {i}": c for i, c in enumerate(self.waiting.all().columns())}
         head = {
             "version": _VERSION,

@@ -1,6 +1,6 @@
 """Weights and exact costs of windows measured as residuals (`residuals.py`).
 
-A component is a set A of periods that one window covers, with least period l and greatest i. The
+A component is a set A of periods that one window covers, with first period l and last i. The
 number of windows that cover it is m(l, i) = min(l + k - 1, T) - max(i, k) + 1; it is measured once,
 at period max(i, k), with weight w = m(l, i)^p q^-(k - |A|): its q^k entries have noise variance
 prod j (j + 1) s / w (j over the places in A), s = cost / (2 rho). All costs here are in units of
@@ -10,11 +10,11 @@ component A with the noise divided out: a history by itself has K_A(x, x) = (1 -
 add_remove: sum_A w_A (1 - 1/q)^|A| over what is measured, the same for every history.
 
 Replacement: two histories cost sum_A 2 w_A [(1 - 1/q)^|A| - K_A(x, y)], which depends only on D,
-the periods in which they differ. Over all A with least period l and greatest i,
+the periods in which they differ. Over all A with first period l and last i,
     sum_A q^-(k - |A|) K_A = q^-k e(l) e(i) q^(i - l - 1) 1[no period between l and i is in D],
 with e = q - 1 outside D and -1 inside, because the places between contribute
 1 + (q 1[not in D] - 1) each, which is q outside D and 0 inside. So the cost of what is measured
-with greatest period i depends on D through 1[i in D] and through how long ago the last earlier
+with last period i depends on D through 1[i in D] and through how long ago the last earlier
 period of D was: a dynamic programme over that one number is exact.
 
 Weights. With p = 1, sum_A w_A K_A(x, y) is the number of windows in which the histories are equal
@@ -74,13 +74,13 @@ class ResidualCosts:
         """R = T - k + 1."""
         return self.horizon - self.width + 1
 
-    def windows(self, least: int, greatest: int) -> int:
-        """How many windows cover a component with this least and greatest period."""
-        return min(least + self.width - 1, self.horizon) - max(greatest, self.width) + 1
+    def windows(self, first: int, last: int) -> int:
+        """How many windows cover a component with this first and last period."""
+        return min(first + self.width - 1, self.horizon) - max(last, self.width) + 1
 
-    def weight(self, least: int, greatest: int, size: int) -> Fraction:
+    def weight(self, first: int, last: int, size: int) -> Fraction:
         """w of a component of `size` periods."""
-        return Fraction(self._power(least, greatest) * int(self.q**size), self._unit)
+        return Fraction(self._power(first, last) * int(self.q**size), self._unit)
 
     @property
     def total_weight(self) -> Fraction:
@@ -103,15 +103,15 @@ class ResidualCosts:
         """Costs are whole multiples of its inverse."""
         return int(self.q**self.width << _BITS)
 
-    def _power(self, least: int, greatest: int) -> int:
-        return root_power(self.windows(least, greatest), self.exponent)
+    def _power(self, first: int, last: int) -> int:
+        return root_power(self.windows(first, last), self.exponent)
 
     @cached_property
     def _alone(self) -> tuple[Fraction, ...]:
         cost = root_power(self.releases, self.exponent) if self.total else 0
         costs = []
         for i in range(1, self.horizon + 1):
-            cost += sum(self._power(least, i) * self._length(least, i) for least in self._span(i))
+            cost += sum(self._power(first, i) * self._length(first, i) for first in self._span(i))
             if i >= self.width:
                 costs.append(Fraction(cost, self._unit))
         return tuple(costs)
@@ -134,23 +134,23 @@ class ResidualCosts:
                 costs.append(Fraction(max(best.values()), self._unit))
         return tuple(costs)
 
-    def _span(self, greatest: int) -> range:
-        """The least periods of the components with a given greatest period."""
-        return range(max(greatest - self.width + 1, 1), greatest + 1)
+    def _span(self, last: int) -> range:
+        """The first periods of the components with a given last period."""
+        return range(max(last - self.width + 1, 1), last + 1)
 
-    def _length(self, least: int, greatest: int) -> int:
+    def _length(self, first: int, last: int) -> int:
         """q^k times the sum of q^-(k - |A|) (1 - 1/q)^|A| over all A between two periods."""
-        if least == greatest:
+        if first == last:
             return self.q - 1
-        return int((self.q - 1) ** 2 * self.q ** (greatest - least - 1))
+        return int((self.q - 1) ** 2 * self.q ** (last - first - 1))
 
     def _change(self, i: int, gap: int, differs: bool) -> int:
-        """The components with greatest period i: how much less than alike two histories are, whose
+        """The components with last period i: how much less than alike two histories are, whose
         last difference before i is `gap` periods ago."""
         change = 0
         end = -1 if differs else self.q - 1
-        for least in self._span(i):
-            before = i - least
+        for first in self._span(i):
+            before = i - first
             if not before:
                 product = end
             elif before > gap:
@@ -158,5 +158,5 @@ class ResidualCosts:
             else:
                 start = -1 if before == gap else self.q - 1
                 product = start * end * self.q ** (before - 1)
-            change += self._power(least, i) * (self._length(least, i) - product)
+            change += self._power(first, i) * (self._length(first, i) - product)
         return change
