@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> None:
     truth, marginals = diaries(PEOPLE, 1), default_marginals(DOMAIN, 3)
     judge = DataSetJudge(truth, Queries.joined(m.queries() for m in marginals))
     print(f"{truth.G:,} people, {truth.N:,} trips; largest and mean error of people, of trips")
-    line("true trips of others with as many", [judge.data_set(exchanged(truth))])
+    line("exchanged trips", [judge.data_set(exchanged(truth))])
     line("another sample of people", [judge.data_set(diaries(PEOPLE, 2))])
     for epsilon in epsilons or ["0.25", "1"]:
         declared = release(epsilon)
