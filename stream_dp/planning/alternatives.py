@@ -155,11 +155,13 @@ def _variants(release: Release, query: Query) -> Iterator[Release]:
     if isinstance(query, TotalQuery):
         assert has_totals(release)
         size_share = release.size_share if release.kind is Kind.CUMULATIVE else None
-        for counter in (None, *CounterKind):
+        separate = ((kind, None) for kind in CounterKind)
+        for counter, refined in ((None, None), (None, True), *separate):
             yield CumulativeRelease(
                 kind=Kind.CUMULATIVE,
                 event=release.event,
                 counter=counter,
+                refined=refined,
                 size_share=size_share,
                 **shared,
             )
@@ -182,5 +184,6 @@ def _declaration(study: Study, release: Release) -> str:
     if release.kind is Kind.JOINT and release.window_share is not None:
         terms.append(f"window_share {release.window_share}")
     if totals is not None:
-        terms.append(f"counter {totals.counter}" if totals.counter else "coupled totals")
+        coupled = "refined totals" if totals.refined else "coupled totals"
+        terms.append(f"counter {totals.counter}" if totals.counter else coupled)
     return ", ".join(terms)

@@ -19,6 +19,7 @@ from .sections import Sections
 from .study import (
     MOST_BINS,
     MOST_PRESENCE_WIDTH,
+    MOST_REFINED,
     MOST_TOTALS,
     Release,
     Study,
@@ -174,6 +175,14 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
         return
     if has_totals(release) and horizon > MOST_TOTALS:
         yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
+    if has_totals(release) and release.refined:
+        if release.counter is not None:
+            yield ".refined: a release with separate counters has no refined weights; remove it"
+        elif horizon > MOST_REFINED:
+            yield (
+                f".refined: weights are refined for at most {MOST_REFINED} periods, not {horizon};"
+                " remove it"
+            )
     if has_patterns(release):
         if release.width > horizon:
             yield f".width: {release.width} periods is over the horizon of {horizon}"

@@ -11,7 +11,8 @@ from stream_dp.study import Neighbours
 
 from .coupled_cost_table import PERIODS, PRIVATE_PAIR, PRIVATE_SINGLE, PUBLIC_PAIR, CostTable
 from .coupled_gains import coupled_gains
-from .coupled_strategy import CoupledStrategy, Floats, Integers, coupled_strategy
+from .coupled_strategy import CoupledRows, Floats, Integers, coupled_strategy
+from .refined_strategy import RefinedStrategy, refined_strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +23,32 @@ class CoupledBudget:
     neighbours: the neighbouring relation
     present: whether threshold 0 follows the people who have entered
     crossed: as `CumulativeDesign` has it
+    refined: whether the rows are those of this number of periods, not the closed form
     """
 
     horizon: int
     neighbours: Neighbours
     present: bool
     crossed: int
+    refined: bool = False
 
     @property
     def _public_size(self) -> bool:
         return self.neighbours != "add_remove" and not self.crossed
 
     @cached_property
-    def strategy(self) -> CoupledStrategy:
-        """Of T periods, or of T + 1 with entries."""
+    def strategy(self) -> CoupledRows:
+        """Of T periods, or of T + 1 with entries; refined rows may be those of more periods."""
         periods = self.horizon + self.present
-        return coupled_strategy(public_size=self._public_size, periods=periods)
+        rows = refined_strategy if self.refined else coupled_strategy
+        return rows(public_size=self._public_size, periods=periods)
+
+    @cached_property
+    def _tables(self) -> tuple[CostTable, CostTable]:
+        """The costs of one history, and of two."""
+        if isinstance(self.strategy, RefinedStrategy):
+            return self.strategy.single, self.strategy.pair
+        return PRIVATE_SINGLE, PUBLIC_PAIR if self._public_size else PRIVATE_PAIR
 
     @cached_property
     def costs(self) -> tuple[Fraction, ...]:
@@ -48,12 +59,10 @@ class CoupledBudget:
         return tuple(Fraction(self._cost(t)) for t in range(1, self.horizon + 1))
 
     def _cost(self, t: int) -> int:
-        if self._public_size:
-            return table_cost(PUBLIC_PAIR, t, entries=self.present)
-        single = table_cost(PRIVATE_SINGLE, t, entries=self.present)
+        single, pair = (table_cost(table, t, entries=self.present) for table in self._tables)
         if self.neighbours == "add_remove":
             return single
-        return max(self.crossed * single, table_cost(PRIVATE_PAIR, t, entries=self.present))
+        return max(self.crossed * single, pair)
 
     @property
     def total_cost(self) -> Fraction:
@@ -61,8 +70,11 @@ class CoupledBudget:
         return self.costs[-1]
 
     def gains(self, threshold: int) -> Floats:
-        """The variance of each unbiased sum over the noise variance, from `coupled_gains`."""
-        every = coupled_gains(public_size=self._public_size)
+        """The variance of each unbiased sum over the noise variance, from a table."""
+        if isinstance(self.strategy, RefinedStrategy):
+            every = self.strategy.gains
+        else:
+            every = coupled_gains(public_size=self._public_size)
         return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
     def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:
@@ -75,7 +87,7 @@ class CoupledBudget:
 
 
 @lru_cache(maxsize=1 << 10)
-def _row(strategy: CoupledStrategy, b: int, t: int) -> tuple[Integers, Integers]:
+def _row(strategy: CoupledRows, b: int, t: int) -> tuple[Integers, Integers]:
     """A row, cached because a period measures with the row and estimates from the row."""
     return strategy.row(b, t)
 

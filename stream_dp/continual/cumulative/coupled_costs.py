@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .coupled_strategy import CoupledStrategy, Floats
+from .coupled_strategy import CoupledRows, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class HistoryCosts:
     entries: whether the first threshold is entry
     """
 
-    strategy: CoupledStrategy
+    strategy: CoupledRows
     entries: bool = False
 
     def single(self, t: int) -> int:

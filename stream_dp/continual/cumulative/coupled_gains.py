@@ -38,24 +38,29 @@ def coupled_gains(*, public_size: bool) -> tuple[Floats, ...]:
     numbers: NDArray[np.int64] = (folded >> 1) ^ -(folded & 1)
     for _ in range(_DIFFERENCES):
         numbers = numbers.cumsum()
-    every = (numbers << _DROPPED).view(np.float64)
-    return tuple(np.split(every, np.cumsum(np.arange(LONGEST, 1, -1))))
+    return tuple(np.split(gains_of(numbers), np.cumsum(np.arange(LONGEST, 1, -1))))
 
 
 def rounded_up(gains: Floats) -> Floats:
     """Positive floats, rounded up to 15 binary digits."""
-    return (_shifted(gains) << _DROPPED).view(np.float64)
+    return gains_of(digits_of(gains))
 
 
 def gains_table(private: Sequence[Floats], public: Sequence[Floats]) -> bytes:
     """The bytes of the table, from the variances of `LONGEST` periods."""
-    numbers = np.stack([_shifted(np.concatenate(gains)) for gains in (private, public)])
+    numbers = np.stack([digits_of(np.concatenate(gains)) for gains in (private, public)])
     differences = np.diff(numbers, n=_DIFFERENCES, prepend=np.zeros((2, _DIFFERENCES), np.int64))
     folded = (differences << 1) ^ (differences >> 63)  # small numbers of either sign are small
     by_byte = folded.astype("<u4").view(np.uint8).reshape(2, -1, 4).transpose(0, 2, 1)
     return lzma.compress(by_byte.tobytes(), preset=9)
 
 
-def _shifted(gains: Floats) -> NDArray[np.int64]:
+def gains_of(digits: NDArray[np.int64]) -> Floats:
+    """The floats with these digits."""
+    return (digits << _DROPPED).view(np.float64)
+
+
+def digits_of(gains: Floats) -> NDArray[np.int64]:
+    """The digits of positive floats, rounded up: whole numbers of at most 26 binary digits."""
     shifted: NDArray[np.int64] = (gains.view(np.int64) + (1 << _DROPPED) - 1) >> _DROPPED
     return shifted

@@ -25,6 +25,7 @@ gives the best linear unbiased estimate, and no later period improves it.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -140,12 +141,47 @@ class _Threshold:
     parts: Floats
 
 
+class CoupledRows(ABC):
+    """The rows of a coupled measurement, in integers, for a number of periods."""
+
+    @property
+    @abstractmethod
+    def periods(self) -> int: ...
+
+    @abstractmethod
+    def row(self, b: int, t: int) -> tuple[Integers, Integers]:
+        """The row of y_b(t): on z_b(b..t), and on z_{b-1}(b-1..t-1), (t - b + 1,) each.
+
+        The second is empty for b = 1.
+        """
+
+    @abstractmethod
+    def block(self, b: int, count: int) -> tuple[Integers, Integers]:
+        """The first rows of threshold b in matrices A_b and B_b, (count, count) each.
+
+        Column i of A_b is z_b(b + i), column i of B_b is z_{b-1}(b - 1 + i); B_1 is 0.
+        """
+
+    def variances(self) -> Iterator[Floats]:
+        """For b = 1, 2, .. the variance of the unbiased S_b(b..T) for integer noise of variance 1.
+
+        The errors of z_b have the covariance A^-1 (I + B V B') A'^-1, where V is that of z_{b-1}.
+        """
+        covariance = np.zeros((self.periods + 1, self.periods + 1))
+        for b in range(1, self.periods + 1):
+            count = self.periods - b + 1
+            rows, before = (m.astype(np.float64) for m in self.block(b, count))
+            noise = np.eye(count) + before @ covariance[:count, :count] @ before.T
+            covariance = _divided(rows, _divided(rows, noise).T)
+            yield covariance.cumsum(axis=0).cumsum(axis=1).diagonal().copy()
+
+
 @dataclass(frozen=True, eq=False)
-class CoupledStrategy:
-    """The rows of the coupled measurement for a number of periods.
+class CoupledStrategy(CoupledRows):
+    """The rows of the closed form, in units of 2^-16.
 
     constants: of the closed form
-    factors: from `strategy_factors`, or as a journal stores them
+    factors: from `strategy_factors`
     """
 
     constants: StrategyConstants
@@ -156,10 +192,6 @@ class CoupledStrategy:
         return int(self.factors.shape[1])
 
     def row(self, b: int, t: int) -> tuple[Integers, Integers]:
-        """The row of y_b(t): on z_b(b..t), and on z_{b-1}(b-1..t-1), (t - b + 1,) each.
-
-        The second is empty for b = 1. In units of 2^-16.
-        """
         own = self._thresholds[b - 1]
         count = t - b + 1
         filtered = own.filter[:count][::-1] * own.gains[:count]
@@ -182,10 +214,6 @@ class CoupledStrategy:
         return _rounded(filtered, exact_own), before if b > 1 else before[:0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        """The first rows of threshold b in matrices A_b and B_b, (count, count) each.
-
-        Column i of A_b is z_b(b + i), column i of B_b is z_{b-1}(b - 1 + i); B_1 is 0.
-        """
         own = self._thresholds[b - 1]
         filtered = toeplitz(own.filter[:count]) * own.gains[:count]
         if b == 1 and not self.constants.coupled_first:
@@ -221,19 +249,6 @@ class CoupledStrategy:
                 )
             )
         return tuple(vectors)
-
-    def variances(self) -> Iterator[Floats]:
-        """For b = 1, 2, .. the variance of the unbiased S_b(b..T) for integer noise of variance 1.
-
-        The errors of z_b have the covariance A^-1 (I + B V B') A'^-1, where V is that of z_{b-1}.
-        """
-        covariance = np.zeros((self.periods + 1, self.periods + 1))
-        for b in range(1, self.periods + 1):
-            count = self.periods - b + 1
-            rows, before = (m.astype(np.float64) for m in self.block(b, count))
-            noise = np.eye(count) + before @ covariance[:count, :count] @ before.T
-            covariance = _divided(rows, _divided(rows, noise).T)
-            yield covariance.cumsum(axis=0).cumsum(axis=1).diagonal().copy()
 
 
 @lru_cache(maxsize=8)

@@ -28,6 +28,7 @@ from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
+from stream_dp.study.study import MOST_REFINED
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
 from ..mechanism_arguments import check_arguments
@@ -80,6 +81,8 @@ class Cumulative(CumulativeDesign):
             raise ValueError("size_share: must be a Fraction from 0 to below 1")
         if self.counter is not None and self.counter not in [*CounterKind]:
             raise ValueError(f"counter: must be one of {', '.join(CounterKind)}, or None")
+        if self.refined and (self.counter is not None or self.horizon > MOST_REFINED):
+            raise ValueError(f"refined: for coupled totals of at most {MOST_REFINED} periods")
         if self.present and self.rows is None:
             raise UserError("rows: where people come and go, declare a cap on their number")
 
@@ -104,6 +107,7 @@ class Cumulative(CumulativeDesign):
             failure=release.failure,
             counter=release.counter,
             crossed=crossed_strata(study.strata, release.name),
+            refined=release.refined is True,
             stored=stored.counters,
         )
 
@@ -128,7 +132,9 @@ class Cumulative(CumulativeDesign):
     @property
     def title(self) -> str:
         who = ", with people who enter" * self.present
-        how = "all totals in one coupled measurement" if self.method is None else self.method.title
+        how = "all totals in one coupled measurement" + ", refined" * self.refined
+        if self.method is not None:
+            how = self.method.title
         return f"cumulative, {how}{who}"
 
     @property

@@ -45,6 +45,7 @@ class CumulativeDesign:
     present: people enter, and threshold 0 follows S_0, the number who have entered
     crossed: the strata that a replaced person leaves or enters, at most (`privacy/ledger.py`); no
         effect under add_remove
+    refined: the rows of the coupled measurement are those of this number of periods
     stored: what was computed when the study began; None where it is computed here
     """
 
@@ -55,6 +56,7 @@ class CumulativeDesign:
     counter: CounterKind | None = None
     present: bool = False
     crossed: int = 0
+    refined: bool = False
     stored: StoredCounters | None = None
 
     @cached_property
@@ -69,6 +71,7 @@ class CumulativeDesign:
             neighbours=self.neighbours,
             present=self.present,
             crossed=self.crossed,
+            refined=self.refined,
         )
 
     @cached_property
