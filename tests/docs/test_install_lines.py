@@ -50,7 +50,8 @@ def simulated(machine: str, names: list[str], folder: Path) -> subprocess.Comple
     """What apt would do on a machine that has nothing but these packages."""
     status = folder / "status"
     status.write_text(machine)
-    command = ["apt-get", "--simulate", "-o", f"Dir::State::status={status}", "install", *names]
+    command = ["apt-get", "--simulate", "--no-install-recommends"]
+    command += ["-o", f"Dir::State::status={status}", "install", *names]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kit import planned_errors
 from stream_dp.log.log import Missing, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import Plan
@@ -80,6 +81,7 @@ def study() -> Study:
 
 
 def main(folder: Path, last: int) -> None:
+    planned_errors.remember()
     declared = study()
     log = SqliteLog(folder / "log.db", timed=(REPORTS, CLOCK))
     public = SqliteLog(folder / "public.db", public=True)

@@ -80,7 +80,7 @@ def at_every_time(errors, width, tolerance):
 
 @pytest.fixture(scope="module")
 def system():
-    return all_ones(N, SystemNoise(), 1000)
+    return all_ones(N, SystemNoise(), FEW)
 
 
 @pytest.fixture(scope="module")
