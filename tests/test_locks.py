@@ -12,8 +12,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -148,6 +146,10 @@ def test_the_bill_of_materials_is_valid_and_names_what_the_lock_names(
 ) -> None:
     (name,) = (name for name in release if name.endswith(".cdx.json"))
     text = release[name].decode()
+    # Imported here: grammars of the validator take seconds in every process that collects tests.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bill = json.loads(text)
     assert bill["metadata"]["component"]["name"] == "stream-dp"

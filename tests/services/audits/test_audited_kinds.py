@@ -45,7 +45,10 @@ HPD = {Kind.HPD_FIXED, Kind.HPD_EVENTS}
 FEW_RUNS = {Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.SIZES, Kind.MWEM, *HPD}
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.slow] * (k == Kind.HPD_EVENTS)) for k in Kind],
+)
 def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
     few = kind in FEW_RUNS
     runs = 40 if kind == Kind.HPD_EVENTS else 25 if few else 150
