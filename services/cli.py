@@ -100,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logged = False
     try:
         called = next((word for word in typed if not word.startswith("-")), "")
+        if arguments is None and called != "worker":
+            # Except in fits matrices are small, and threads of linear algebra wait for one another.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         # A parser of all commands is dear, and only the help and a wrong word need it.
         listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
         options = _parser([called], listed).parse_args(typed)

@@ -39,6 +39,22 @@ except SystemExit:
     assert not HEAVY & loaded
 
 
+@pytest.mark.parametrize(("word", "threads"), [("releases", "1"), ("worker", None)])
+def test_linear_algebra_has_one_thread_except_in_fits(word: str, threads: str | None) -> None:
+    code = f"""
+import os, sys
+from stream_dp.services import cli
+sys.argv = ["stream-dp", {word!r}, "nowhere.toml"]
+cli.main()
+print(os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{threads}\n"
+
+
 def test_every_command_is_there() -> None:
     (commands,) = (
         action
