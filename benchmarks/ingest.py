@@ -124,13 +124,15 @@ def bare_ours(address: str, prefix: str, reports: int) -> None:
 
 def ingest(address: str, prefix: str, people: int, attributes: int, reports: int) -> None:
     from stream_dp.population import Population
-    from stream_dp.population.report_decoding import Decoder
+    from stream_dp.population.report_decoding import Decoder, binary_column
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs
     from stream_dp.services.releaser.releaser_facts import Facts
 
     declared = study(people, attributes)
-    Decoder(declared, bytes(32)).decode([], 0)  # pyarrow imports pandas now, where there is one
+    # The Kafka client is imported now, and pandas, if there is one, by Arrow's first conversion.
+    log_at(address, prefix).close()
+    binary_column([b""])
     with measured():
         log = log_at(address, prefix)
         inputs = Inputs(

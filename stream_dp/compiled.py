@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_INTERFACE = 1  # raised with every change of what the compiled reader takes or gives
+_INTERFACE = 2  # raised with every change of what the compiled reader takes or gives
 
 
 def compiled_reader() -> Any | None:

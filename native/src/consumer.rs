@@ -1,5 +1,6 @@
 //! A consumer of Kafka with manual assignment, whose queue is drained without the interpreter.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
@@ -10,7 +11,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::fetched::Fetched;
+use crate::fetched::{Fetched, Size};
 use crate::librdkafka::{Library, Message, Opaque, text};
 
 const CONSUMER: c_int = 1; // rd_kafka_type_t
@@ -29,6 +30,7 @@ struct Client {
     client: Opaque,
     queue: Opaque,
     process: u32,
+    last: Cell<Size>, // of the last fetched messages
 }
 
 // Safety: librdkafka's clients and queues may be used by any thread.
@@ -79,7 +81,8 @@ impl Client {
                 (library.destroy)(client);
                 return Err(PyValueError::new_err("configuration property \"group.id\""));
             }
-            Ok(Client { library, client, queue, process: std::process::id() })
+            let (process, last) = (std::process::id(), Cell::default());
+            Ok(Client { library, client, queue, process, last })
         }
     }
 
@@ -122,7 +125,8 @@ impl Client {
     }
 
     fn fetch(&self, limit: usize, most_bytes: usize, wait: c_int) -> Fetched {
-        let (mut fetched, mut messages) = (Fetched::default(), [null_mut::<Message>(); AT_ONCE]);
+        let mut fetched = Fetched::with_room(self.last.get(), limit);
+        let mut messages = [null_mut::<Message>(); AT_ONCE];
         let (mut wait, mut room) = (wait, 1);
         let first_wait = wait;
         while fetched.count() < limit && fetched.bytes() < most_bytes && !fetched.ended() {
@@ -151,6 +155,7 @@ impl Client {
             let mean = (fetched.bytes() - before) / count as usize + 1;
             (wait, room) = (0, (BYTES_AT_ONCE / mean).clamp(1, 2 * room));
         }
+        self.last.set(fetched.size());
         fetched
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::endings::{Endings, Found};
 use crate::tables::Table;
 use crate::tokens::{Tokens, whole_number};
 
@@ -72,12 +73,19 @@ pub struct Report<'a> {
 impl Declared {
     /// Reads a report; None for a record that is left to the decoder in Python.
     ///
+    /// endings: of earlier reports for the same study.
     /// codes: by attribute; all NOT_SAID before, and set for the report's cells. After None they are
     /// any.
     #[inline(always)]
-    pub fn read<'a>(&self, bytes: &'a [u8], codes: &mut [i32]) -> Option<Report<'a>> {
+    pub fn read<'a>(
+        &self,
+        bytes: &'a [u8],
+        endings: &mut Endings<'a>,
+        codes: &mut [i32],
+    ) -> Option<Report<'a>> {
         let mut tokens = Tokens::new(bytes);
         let (mut person, mut period, mut cells) = (None, None, 0);
+        let mut new_ending = None;
         tokens.mark(b'{')?;
         loop {
             let key = tokens.string()?;
@@ -87,15 +95,31 @@ impl Declared {
                 b"period" if period.is_none() => {
                     period = Some(self.periods.find(tokens.scalar()?)?);
                 }
-                b"values" if cells == 0 => cells = self.values(&mut tokens, codes)?,
+                b"values" if cells == 0 => {
+                    // After the other two, the values are the end of a usual report.
+                    if let (Some(person), Some(period)) = (person, period) {
+                        match endings.find(tokens.rest(), codes) {
+                            Found::Codes => return Some(Report { period, person }),
+                            Found::Slot(slot) => new_ending = Some((slot, tokens.rest())),
+                            Found::Nowhere => (),
+                        }
+                    }
+                    cells = self.values(&mut tokens, codes)?;
+                }
                 _ => return None,
             }
             if !tokens.more()? {
                 break;
             }
         }
-        let whole = cells > 0 && tokens.ended();
-        whole.then_some(Report { period: period?, person: person? })
+        if cells == 0 || !tokens.ended() {
+            return None;
+        }
+        let report = Report { period: period?, person: person? };
+        if let Some((slot, ending)) = new_ending {
+            endings.store(slot, ending, codes);
+        }
+        Some(report)
     }
 
     /// Reads an id.

@@ -66,6 +66,12 @@ impl<'a> Tokens<'a> {
         Some(more)
     }
 
+    /// The bytes that are left.
+    #[inline(always)]
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     /// Whether only blanks are left.
     pub fn ended(&mut self) -> bool {
         self.skip_blanks();

@@ -8,8 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+_FEW = 8  # pieces that are searched for a single string
 
 
 class Texts(Sequence[bytes | None]):
@@ -65,7 +66,7 @@ class Texts(Sequence[bytes | None]):
         lengths = [np.zeros(0, np.int64)]
         for piece in self._pieces:
             if isinstance(piece, pa.Array):
-                lengths.append(pc.fill_null(pc.binary_length(piece), 0).to_numpy())
+                lengths.append(np.diff(_bounds(piece)))  # a null has no bytes
             else:
                 lengths.append(
                     np.fromiter([len(string or b"") for string in piece], np.int64, len(piece))
@@ -96,11 +97,26 @@ class Texts(Sequence[bytes | None]):
     @overload
     def __getitem__(self, row: slice) -> list[bytes | None]: ...
     def __getitem__(self, row: int | slice) -> bytes | list[bytes | None] | None:
-        if self._objects is None and isinstance(row, int) and len(self._pieces) == 1:
-            (piece,) = self._pieces
-            string: bytes | None = piece[row].as_py() if isinstance(piece, pa.Array) else piece[row]
-            return string
+        if self._objects is None and isinstance(row, int) and len(self._pieces) <= _FEW:
+            row += len(self) if row < 0 else 0
+            for piece in self._pieces:
+                if 0 <= row < len(piece):
+                    string: bytes | None = (
+                        piece[row].as_py() if isinstance(piece, pa.Array) else piece[row]
+                    )
+                    return string
+                row -= len(piece)
         return self.objects()[row]
+
+
+def _bounds(array: pa.Array) -> NDArray[np.int64]:
+    """Returns the bounds of an array's strings in its content.
+
+    Arrow's own functions for lengths import pandas at their first call, if it is installed.
+    """
+    if not (count := len(array)):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64, count + 1, 8 * array.offset)
 
 
 def _array(column: list[bytes | None]) -> pa.Array:

@@ -6,13 +6,11 @@ without an object of Python for each. Both use the library that confluent-kafka 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import confluent_kafka.cimpl
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -23,6 +21,7 @@ from .kafka_topics import Topics, new_client
 from .log import MAX_BATCH, Headers, Positions
 from .records import Records
 
+_NUMBER = 8  # bytes
 _OFF = {True: "true", False: "false"}
 
 
@@ -113,18 +112,15 @@ class CompiledKafkaReader(KafkaReader):
     def _fetch(self, limit: int, seconds: float, next_offsets: Positions, records: Records) -> bool:
         """Takes in messages and then events. Returns whether there were any."""
         fetched = self._consumer.fetch(limit, MAX_BATCH - self._bytes, seconds)
-        *numbers, keys, values, named, events, size = fetched
-        columns = [array("q") for _ in numbers]
-        for column, content in zip(columns, numbers, strict=True):
-            column.frombytes(content)
-        count = len(columns[0])
+        *numbers, keys, values, named, ends, events, size = fetched
+        columns = [memoryview(column) for column in numbers]
+        count = len(columns[0]) // _NUMBER
         headers: list[Headers | None] = [()] * count
         for row, several in named:
             headers[row] = several
         records.add(*columns, _texts(count, keys), _texts(count, values), headers)
         self._bytes += size
-        partitions, offsets = (np.frombuffer(content, np.int64) for content in numbers[:2])
-        self._move(partitions, offsets, next_offsets)
+        self._move(ends, next_offsets)
         for event in events:
             self._note(Event(*event), next_offsets)
         return bool(count or events)

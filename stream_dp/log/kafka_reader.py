@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time as clock_module
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from numpy.typing import NDArray
 
 from .byte_columns import packed
 from .kafka_topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
@@ -257,19 +256,18 @@ class KafkaReader:
         self._bytes += sum([memory_bytes(None, None, several) for several in headers if several])
         numbers = (array("q", column.tobytes()) for column in (partitions, offsets, times))
         records.add(*numbers, keys, values, headers)
-        self._move(partitions, offsets, next_offsets)
+        # The last of each run of one partition.
+        last = np.flatnonzero(np.diff(partitions, append=-1))
+        ends = partitions[last].tolist(), (offsets[last] + 1).tolist()
+        self._move(zip(*ends, strict=True), next_offsets)
         for event in events:
             error, places = event.error(), (event.partition(), event.offset())
             self._note(Event(error.code(), event.topic(), *places, error.str()), next_offsets)
 
-    def _move(
-        self, partitions: NDArray[np.int64], offsets: NDArray[np.int64], next_offsets: Positions
-    ) -> None:
-        """Moves the next offsets behind messages."""
-        # The last of each run of one partition.
-        for row in np.flatnonzero(np.diff(partitions, append=-1)).tolist():
-            partition = int(partitions[row])
-            next_offsets[partition] = int(offsets[row]) + 1
+    def _move(self, ends: Iterable[tuple[int, int]], next_offsets: Positions) -> None:
+        """Moves the next offsets behind messages. ends: partitions and offsets, in order."""
+        for partition, end in ends:
+            next_offsets[partition] = end
             self._ended.pop(partition, None)
 
     def _note(self, event: Event, next_offsets: Positions) -> None:

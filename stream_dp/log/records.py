@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, overload
 
+import numpy as np
+
 from .byte_columns import Texts
 from .log import Headers, Positions, Stored
 
@@ -59,9 +61,15 @@ class Records(Sequence[Stored]):
             self.add(*fields)
 
     def add(self, *columns: Iterable[Any]) -> None:
-        """Appends columns of further records, in the order of the fields."""
+        """Appends columns of further records, in the order of the fields.
+
+        A column of numbers may be the memory of 64-bit integers, as bytes.
+        """
         for column, values in zip(self.columns(), columns, strict=True):
-            column.extend(values)
+            if isinstance(values, memoryview):
+                column.frombytes(values)
+            else:
+                column.extend(values)
 
     def empty(self) -> list[int]:
         """Returns the rows without a value."""
@@ -69,15 +77,17 @@ class Records(Sequence[Stored]):
 
     def take(self, rows: Iterable[int]) -> Records:
         """Returns the records at the rows."""
-        chosen, indices = Records(), list(rows)
-        chosen.add(
-            *(
-                column.take(indices)
-                if isinstance(column, Texts)
-                else list(map(column.__getitem__, indices))
-                for column in self.columns()
-            )
-        )
+        indices = np.fromiter(rows, np.int64)
+        chosen, places = Records(), indices.tolist()
+        columns = list[Any]()
+        for column in self.columns():
+            if isinstance(column, array):
+                columns.append(memoryview(np.array(column)[indices].tobytes()))
+            elif isinstance(column, Texts):
+                columns.append(column.take(places))
+            else:
+                columns.append(list(map(column.__getitem__, places)))
+        chosen.add(*columns)
         return chosen
 
     def below(self, ends: Positions) -> Records:

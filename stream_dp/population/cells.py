@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from .hash_order import last_rows
 CLEARED = -1  # the code of a cell that clears the answer
 _COMPACT = 1 << 20  # further cells of a partition after which repeated cells are looked for
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, for multiplicative hashing
-_CHUNK = 1 << 16  # a chunk of this many cells is not joined with others
+_CHUNK = 1 << 11  # a chunk of this many cells is not joined with others
+_JOINED = 8
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,12 @@ class WaitingCells:
 
     def add(self, cells: Cells) -> None:
         """Adds cells, and merges repeated cells in a partition that has many."""
-        counts = np.bincount(cells.partition)
-        if np.count_nonzero(counts) > 1:
+        if (cells.partition[1:] < cells.partition[:-1]).any():
             cells = cells.take(np.argsort(cells.partition, kind="stable"))
-        ends = np.cumsum(counts)
-        for partition in np.flatnonzero(counts).tolist():
-            chunk = cells.take(slice(ends[partition] - counts[partition], ends[partition]))
+        last = cells.partition[1:] != cells.partition[:-1]
+        bounds = [0, *(np.flatnonzero(last) + 1).tolist(), len(cells)]
+        for start, end in pairwise(bounds if len(cells) else [0]):
+            chunk, partition = cells.take(slice(start, end)), int(cells.partition[start])
             # The decoder puts irregular reports last in a batch: restore the order of offsets.
             if (np.diff(chunk.offset) < 0).any():
                 chunk = chunk.take(np.argsort(chunk.offset, kind="stable"))
@@ -143,9 +145,7 @@ class WaitingCells:
             if len(cells) < room:
                 chunks.append(cells)
                 self._counts[partition] = self._counts.get(partition, 0) + len(cells)
-                # Join small chunks in pairs: many small batches make few arrays.
-                while len(chunks) > 1 and len(chunks[-2]) <= len(chunks[-1]) < _CHUNK:
-                    chunks[-2:] = [Cells.joined(chunks[-2:])]
+                _join_last(chunks)
                 break
             chunks = [*chunks, cells.take(slice(room))]
             if _merges(chunks):
@@ -166,6 +166,24 @@ class WaitingCells:
                     remaining.append(chunk.take(~due_rows) if due_rows.any() else chunk)
             self._set(partition, remaining, sum(map(len, remaining)))
         return Cells.joined(due_chunks)
+
+
+def _join_last(chunks: list[Cells]) -> None:
+    """Joins the last chunks if they are many and small, so that small batches make few arrays.
+
+    Chunks of a size are joined by _JOINED, so each cell is copied only few times.
+    """
+    few = False
+    while not few:
+        bound = 1
+        while bound <= len(chunks[-1]):
+            bound *= _JOINED
+        bound, first = min(bound, _CHUNK), len(chunks)
+        while first and len(chunks[first - 1]) < bound:
+            first -= 1
+        few = len(chunks) - first < _JOINED
+        if not few:
+            chunks[first:] = [Cells.joined(chunks[first:])]
 
 
 def latest_cells(cells: Cells) -> Cells:

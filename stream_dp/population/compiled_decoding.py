@@ -29,8 +29,10 @@ class CompiledDecoding:
             scale = attribute.number
             numbers = None if scale is None else (scale.least, scale.most, scale.step)
             attributes.append((name, _by_token({**attribute.codes, None: CLEARED}), numbers))
-        self._decoder = kind(key, attributes, _by_token(judge.period_numbers), judge.ascii_ids)
         self._code_type = judge.code_type
+        wide = np.dtype(self._code_type).itemsize > 2
+        periods = _by_token(judge.period_numbers)
+        self._decoder = kind(key, attributes, periods, judge.ascii_ids, wide)
 
     def decode(
         self, records: Records, usable: NDArray[np.bool_], closed: int
@@ -40,7 +42,7 @@ class CompiledDecoding:
         usable: which records have a value, and are not too large.
         closed: the last closed period.
 
-        Returns their cells by record and attribute, and which records were decoded.
+        Returns their cells by partition, record and attribute, and which records were decoded.
         """
         if not (count := len(records)):
             return EMPTY, np.zeros(0, np.bool_)
@@ -58,7 +60,7 @@ class CompiledDecoding:
             lo=np.frombuffer(lo, np.uint64),
             period=np.frombuffer(period, np.uint16),
             attribute=np.frombuffer(attribute, np.uint16),
-            code=np.frombuffer(code, np.int32).astype(self._code_type, copy=False),
+            code=np.frombuffer(code, self._code_type),
             partition=np.frombuffer(partition, np.uint16),
             offset=np.frombuffer(offset, np.int64),
         )

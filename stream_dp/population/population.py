@@ -310,5 +310,7 @@ class Population:
 
 def cells_by_period(cells: Cells) -> dict[int, int]:
     """Counts the cells of each period."""
+    if len(cells) and cells.period.min() == (number := int(cells.period.max())):
+        return {number: len(cells)}  # usually
     counts = np.bincount(cells.period)
     return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}

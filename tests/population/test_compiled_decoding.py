@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 from kit.arrivals import KEY, OPEN, rows
-from kit.fuzzed_reports import fuzzed_records, fuzzed_study
+from kit.fuzzed_reports import fuzzed_study, fuzzed_values
+from kit.studies import attribute, small_study, window
 
 from stream_dp.compiled import compiled_reader
 from stream_dp.log.log import Stored
@@ -44,9 +45,10 @@ def both(study, records, closed=0):
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("closed", [0, 2])
 def test_fuzzed_reports_give_the_same(name, closed):
-    draw = random.Random(f"{name} {closed}")
-    for size in (1, 7, 2000):
-        compiled, python = both(STUDIES[name], stored(fuzzed_records(draw, size)), closed)
+    draw = np.random.default_rng(closed)
+    for size in (*[1, 7, 700] * 5, 5000):
+        records = stored(fuzzed_values(draw, size).to_pylist())
+        compiled, python = both(STUDIES[name], records, closed)
         assert compiled == python
 
 
@@ -61,18 +63,46 @@ def test_usual_reports_never_reach_python(monkeypatch):
     assert (len(cells), rejected) == (50 + 18 + 1, [])
 
 
-def test_cells_come_in_the_order_of_records_and_attributes():
+def test_cells_come_by_partition_record_and_attribute():
     texts = [b'{"person":"p","period":"2001","values":{"c":1,"a":2,"b":"x"}}'] * 5
     cells, _ = Decoder(OPEN, KEY).decode(stored(texts), 0)
     assert cells.attribute.tolist() == [0, 1, 2] * 5
-    assert cells.offset.tolist() == np.repeat(np.arange(5), 3).tolist()
+    assert cells.partition.tolist() == np.repeat([0, 0, 1, 1, 2], 3).tolist()
+    assert cells.offset.tolist() == np.repeat([0, 3, 1, 4, 2], 3).tolist()
+
+
+def test_equal_endings_are_decoded_equally():
+    """Values after person and period are looked up among those of earlier reports."""
+    draw, texts = random.Random(26), []
+    ends = ["", "}}", "} }", ',"a":1}}', "}}x", '},"period":"2001"}', ',"b":"y"}}']
+    for i in range(3000):
+        text = f'{{"person":"{i}","period":"200{draw.randint(1, 4)}","values":{{"a":{i % 3}'
+        text = text[: draw.choice([len(text), len(text), -6])]
+        texts.append((text + draw.choice(ends)).encode())
+    compiled, python = both(OPEN, stored(texts))
+    assert compiled == python
+    assert 0 < compiled[2] < 3000
+
+
+def test_codes_beyond_two_bytes():
+    numbers = {"number": {"least": 0, "most": 39_999, "step": 1}, "bins": [1], "missing": 0}
+    study = small_study(
+        periods={"first": "2001", "every": "year", "count": 4},
+        attributes={"a": numbers, "b": attribute([0, 1], missing=0)},
+        releases=[window("w", "b", width=1, rho=1)],
+    )
+    values = (0, 39_999, 7, 32_768, 40_000)
+    texts = [b'{"person":"p","period":"2001","values":{"a":%d,"b":1}}' % code for code in values]
+    compiled, python = both(study, stored(texts))
+    assert compiled == python
+    assert len(compiled[0]) == 9
 
 
 @pytest.mark.parametrize("person", ["p", "p" * 127, "p" * 128, "p" * 129, "é" * 256, "ü" * 65])
 def test_hashes_are_keyed_blake2b(person):
     text = f'{{"person":"{person}","period":"2001","values":{{"a":1}}}}'.encode()
     digest = hashlib.blake2b(person.encode(), key=KEY, digest_size=16).digest()
-    for count in (1, 4, 6):  # alone, and four at once
+    for count in (1, 8, 11):  # alone, and eight at once
         cells, _ = Decoder(OPEN, KEY).decode(stored([text] * count), 0)
         assert set(cells.hi.tolist()) == {int.from_bytes(digest[:8], "big")}
         assert set(cells.lo.tolist()) == {int.from_bytes(digest[8:], "big")}
@@ -119,11 +149,11 @@ def test_numbers_are_read_as_numbers_and_as_texts():
 
 
 def test_columns_that_do_not_fit_are_refused():
-    decoder = native.Decoder(KEY, [("a", {b"1": 1}, None)], {}, None)
+    decoder = native.Decoder(KEY, [("a", {b"1": 1}, None)], {}, None, False)
     content = np.zeros(4, np.uint8)
     one, bounds = np.zeros(1, np.int64), np.array([0, 9], np.int64)
     for wrong in (bounds, bounds[::-1].copy(), np.array([-1, 2]), bounds[:1]):
         with pytest.raises(ValueError, match=r"bounds|length"):
             decoder.decode(content, wrong, np.ones(1, np.uint8), one, one, 0)
     with pytest.raises(ValueError, match="a key has"):
-        native.Decoder(b"", [], {}, None)
+        native.Decoder(b"", [], {}, None, False)

@@ -2,6 +2,6 @@
 
 from ._native import ClientError, Consumer, Decoder
 
-INTERFACE = 1  # of `stream_dp.compiled`
+INTERFACE = 2  # of `stream_dp.compiled`
 
 __all__ = ["INTERFACE", "ClientError", "Consumer", "Decoder"]
