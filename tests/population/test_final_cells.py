@@ -111,3 +111,18 @@ def test_the_merge_does_not_depend_on_the_batches(monkeypatch):
             waiting.add(cells.take(slice(start, start + size)))
         states.append([column.tolist() for column in waiting.all().columns()])
     assert all(state == states[0] for state in states)
+
+
+def test_small_batches_make_few_arrays():
+    """They are joined by eight, and a large chunk is left as it is."""
+    rng = np.random.default_rng(3)
+    cells = batch(rng, rng.integers(0, 2**64, 9000, dtype=np.uint64), 0)
+    waiting = WaitingCells()
+    waiting.add(cells.take(slice(0, 3000)))
+    for row in range(3000, 9000):
+        waiting.add(cells.take(slice(row, row + 1)))
+    (chunks,) = waiting._chunks.values()
+    assert len(chunks) < 30
+    assert len(chunks[0]) == 3000
+    columns = zip(waiting.all().columns(), cells.columns(), strict=True)
+    assert all(np.array_equal(*pair) for pair in columns)
