@@ -40,6 +40,7 @@ from stream_dp.study import (
     has_patterns,
 )
 from stream_dp.study.call_arguments import checked_study
+from stream_dp.study.event_faults import event_warnings
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, gate_charges
 
@@ -160,7 +161,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A line for every declaration that weakens the guarantee."""
+        """A line for every declaration that weakens the guarantee, or drops reported events."""
         study, lines = self.study, []
         eps = epsilon(study.rho, study.delta)
         if eps > _MOST_EPSILON:
@@ -174,7 +175,7 @@ class Plan:
                 " that probability the eps is not kept; take far less than 1 in the number of"
                 " people, such as 1e-6"
             )
-        return *lines, *gate_warnings(study)
+        return *lines, *gate_warnings(study), *event_warnings(study)
 
     def as_dict(self) -> Json:
         study = self.study

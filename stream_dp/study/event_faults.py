@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .alphabet import ABSENT
-from .event_releases import EventsRelease
+from .event_releases import EventsRelease, is_of_events, slot_attribute
 from .families import KINDS, Kind
 from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
 from .sections import Sections
+from .study import Study
 
 
 def events_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
@@ -47,3 +48,16 @@ def events_relation_faults(sections: Sections) -> Iterator[str]:
                 f"study.neighbours: what events cost under '{sections.neighbours}' is not proved;"
                 f" declare neighbours = '{able}', or leave releases of events out"
             )
+
+
+def event_warnings(study: Study) -> Iterator[str]:
+    """A line for every column of events whose last slots no release of it counts."""
+    for release in filter(is_of_events, study.batches or ()):
+        most = release.events.most
+        for column in release.events.columns:
+            if slot_attribute(column, most + 1) in study.attributes:
+                yield (
+                    f"release '{release.name}', events.most: '{column}' has more slots than"
+                    f" {most}, and events from number {most + 1} on do not count; raise most, or"
+                    " declare fewer slots"
+                )

@@ -27,7 +27,7 @@ def expanded_attributes(raw: Json, problems: list[str]) -> Json:
                 problems.append(
                     f"attributes.{name}.{SLOTS}: must be a whole number from 1 to {MOST_SLOTS}"
                 )
-                slots = 1
+                slots = MOST_SLOTS  # no release lacks a slot by this fault
             rest = {key: value for key, value in table.items() if key != SLOTS}
             several = {slot_attribute(name, number): rest for number in range(1, slots + 1)}
         for twice in expanded.keys() & several.keys():

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from stream_dp.errors import UserError
+from stream_dp.planning.plan import plan_study
 from stream_dp.study import Study
+from stream_dp.study.event_faults import event_warnings
 from stream_dp.studyfile import parse_study
 
 
@@ -56,9 +58,15 @@ def test_slots_stand_for_an_attribute_each() -> None:
 
 @pytest.mark.parametrize("slots", [0, 65, "3", True, 1.5])
 def test_slots_are_a_number(slots: object) -> None:
-    assert "attributes.mode.slots: must be a whole number from 1 to 64" in faults(
-        mode={"slots": slots}
-    )
+    assert faults(mode={"slots": slots}) == [
+        "attributes.mode.slots: must be a whole number from 1 to 64"
+    ]
+
+
+def test_slots_that_no_release_counts_are_a_warning() -> None:
+    assert list(event_warnings(parse_study(declared()))) == []
+    (line,) = plan_study(parse_study(declared(events={"most": 2}))).warnings
+    assert line.startswith("release 'trips', events.most: 'mode' has more slots than 2")
 
 
 def test_faults_of_events_are_a_line_each() -> None:

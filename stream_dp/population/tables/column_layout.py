@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +19,7 @@ from .table_files import FileForm
 IN_ORDER = "..."  # in the target of a pattern: the study's periods, in order
 _ANY = "{}"
 _MOST_NAMES = 12  # in an error
+_FIRST = "_1"  # at the end of the first slot of an attribute
 _LEAST_WIDE = 3  # columns of one pattern that look like periods
 _ALIKE = 0.7  # similarity, from 0 to 1, of a column's name and the name of an attribute
 
@@ -128,8 +129,8 @@ def read_header(
                 problems.append(_without_period(path, names, study, layout, texts))
         sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
         if layout.event is not None:
-            problems += _without_event(path, names, layout.event)
             slots = _slots(renamed, study, layout.event)
+            problems += _without_event(path, names, study, layout.event, slots)
             problems += [
                 f"{path}: columns '{column}' and '{own}' both have {meant}; leave one out with"
                 f" --columns '{own}='"
@@ -173,10 +174,18 @@ def _slots(renamed: Mapping[str, str], study: Study, event: str) -> dict[str, tu
     return slots
 
 
-def _without_event(path: Path, names: Sequence[str], event: str) -> list[str]:
-    if event in names:
+def _without_event(
+    path: Path, names: Sequence[str], study: Study, event: str, slots: Collection[str]
+) -> list[str]:
+    """Describes a missing column of event numbers, or a table without a column of events."""
+    if event not in names:
+        return [f"{path}: no column '{event}'; name the numbers of events with --event"]
+    if slots:
         return []
-    return [f"{path}: no column '{event}'; name the numbers of events with --event"]
+    columns = [name.removesuffix(_FIRST) for name in study.attributes if name.endswith(_FIRST)]
+    if not columns:
+        return ["--event: the study declares no attribute with slots; leave the option out"]
+    return [f"{path}: no column of events ({', '.join(columns)}); leave --event out"]
 
 
 def _without_period(

@@ -147,6 +147,10 @@ def test_a_row_without_the_number_needs_its_column(
     assert "columns 'mode' and 'mode_2' both have mode_2; leave one out" in refusal(
         capsys, 2, "send", diary, both, "--event", "trip"
     )
+    no_event = diary.parent / "no_event.csv"
+    no_event.write_text("person,period,trip,age\np1,2026-01,1,old\n")
+    (line,) = refusal(capsys, 2, "send", diary, no_event, "--event", "trip").splitlines()
+    assert "no_event.csv: no column of events (mode, purpose); leave --event out" in line
     wide = "--event", "trip", "--attribute", "age"
     assert "goes with a row for each event" in refusal(capsys, 2, "send", diary, trips, *wide)
 
