@@ -15,9 +15,11 @@ maximisation: `drift_prior` from all sets of the same number of columns, then `_
 the cells of one set (nonparametric empirical Bayes). The answer is the mean of the mixture. Its
 variance includes how far the filters differ.
 
-A shock moves many cells of a set at once and no filter foresees it. So where the innovations of a
-set are GUARD standard deviations larger than its filters allow, each filter lets the level jump
-before it learns.
+A shock moves many cells of a set at once, and no filter foresees it. Let r be the mean square of a
+set's innovations over what its filters expect, and f its degrees of freedom. A jump of unknown size
+explains r > 1 better than no jump by the log likelihood f (r - 1 - log r) / 2. Its odds in advance
+are exp(-GUARD), which gives the probability q of a jump. Before a filter learns, its level gets q
+times the variance that its innovations have beyond what it expects.
 
 Everything here is post-processing of noisy values.
 """
@@ -37,7 +39,8 @@ WALKS = np.array([0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30])
 SLOPES = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1])
 FILTERS = len(WALKS) + len(SLOPES)
 EVEN = np.full(FILTERS, 1 / FILTERS)  # a prior before anything is learnt
-GUARD = 4.0  # standard deviations
+GUARD = 5.0  # minus the logarithm of the odds of a jump, in a set and a month
+_LEAST_JUMP = 0.01  # a smaller probability is none
 _STEPS = np.concatenate([WALKS, SLOPES / 10])  # variances of a month's step
 _DIFFUSE = 1e4  # the variance of the first level
 _SETS, _CELLS = 30, 20  # iterations of both levels
@@ -56,7 +59,7 @@ class Filters:
     covariances: (FILTERS, states, states) of each cell, before centring.
     of_set, of_cells: (FILTERS,) and (FILTERS, cells) log likelihoods.
     months: how many have been learnt from.
-    jumps: in how many of them the level jumped.
+    jumps: in how many of them the level probably jumped.
     """
 
     freedom: int
@@ -114,9 +117,10 @@ class Filters:
         spread = covariances[:, _LEVEL, _LEVEL] + variance
         of_set, of_cells = self.of_set, self.of_cells
         if self.months:
-            if self._surprise(squares / spread, prior) > GUARD:
-                covariances, jumps = covariances.copy(), jumps + 1
-                missing = np.maximum(squares / self.freedom - spread, 0)
+            jump = self._jump(squares / spread, prior)
+            if jump > _LEAST_JUMP:
+                covariances, jumps = covariances.copy(), jumps + (jump > 0.5)
+                missing = jump * np.maximum(squares / self.freedom - spread, 0)
                 covariances[:, _LEVEL, _LEVEL] += missing
                 spread = spread + missing
             logs = np.log(spread / variance) / 2
@@ -136,14 +140,16 @@ class Filters:
             jumps=jumps,
         )
 
-    def _surprise(self, squares: Floats, prior: Floats) -> float:
-        """How far innovations are above what the mixture expects, in standard deviations.
+    def _jump(self, squares: Floats, prior: Floats) -> float:
+        """The probability of a jump; see above.
 
         squares: by filter, of the innovations over their variance.
         """
         weights = prior * np.exp(self.of_set - self.of_set.max())
-        expected = float(weights @ squares / weights.sum())
-        return (expected - self.freedom) / math.sqrt(2 * self.freedom)
+        ratios = np.maximum(squares / self.freedom, 1)
+        ratio = float(weights @ ratios / weights.sum())
+        against = GUARD - self.freedom * (ratio - 1 - math.log(ratio)) / 2
+        return 1 / (1 + math.exp(against))
 
     def posterior(self, prior: Floats, states: Floats | None = None) -> tuple[Floats, Floats]:
         """Mean and variance, (cells,) each, of the present level.

@@ -8,6 +8,7 @@ import pytest
 from stream_dp.answers.kalman_mixture import (
     EVEN,
     FILTERS,
+    GUARD,
     SLOPES,
     WALKS,
     Filters,
@@ -118,6 +119,18 @@ def test_a_shock_to_a_set_lets_its_level_jump():
     calm = filters.passed().learnt(values[7], 1.0, still)
     assert calm.jumps == 0
     assert calm.posterior(still)[1].mean() < 0.3
+
+
+def test_a_jump_is_as_probable_as_its_likelihood_and_odds_say():
+    """The best variance of a jump explains a mean square above 1, at the odds in advance."""
+    filters, freedom = after([np.zeros(12)] * 3, [1.0] * 3), 6
+    for ratio in (0.5, 1.0, 2.0, 4.0):
+        best = max(ratio, 1)
+        gain = (freedom * (ratio - ratio / best) - freedom * math.log(best)) / 2
+        odds = math.exp((gain if ratio > 1 else 0) - GUARD)
+        squares = np.full(FILTERS, ratio * freedom)
+        assert filters._jump(squares, EVEN) == pytest.approx(odds / (1 + odds))
+    assert filters._jump(np.full(FILTERS, 1e6), EVEN) == 1
 
 
 def test_the_prior_learns_how_fast_sets_drift():
