@@ -2,7 +2,8 @@
 
 Every `check` and every study that begins computes them. Most tests do one of these, and few are
 about the errors. They depend on the study, without its name, on the release and the mechanism: the
-same of these have the same errors. `SIMULATED` is the simulation itself.
+same of these have the same errors. Panels are simulated as few times as the product ever does;
+`SIMULATED` is the simulation as the product has it.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def remember() -> None:
                 written.rename(file)
         return known[key]
 
-    def simulated(study: Study, release: Release, mechanism: Any, **how: int) -> Any:
-        words = (release.name, mechanism, how)
-        return kept(study, words, lambda: SIMULATED(study, release, mechanism, **how))
+    def simulated(study: Study, release: Release, mechanism: Any, **_: int) -> Any:
+        words = (release.name, mechanism)
+        return kept(study, words, lambda: SIMULATED(study, release, mechanism, work=1))
 
     def last(study: Study, queries: Sequence[tuple[str, str]]) -> Iterator[Any]:
         return iter(kept(study, queries, lambda: tuple(LAST(study, queries))))
