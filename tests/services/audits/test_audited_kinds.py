@@ -104,7 +104,7 @@ def test_most_of_the_declared_cost_is_shown(kind: Kind) -> None:
     assert result.lower_bound > 0.85 * result.pair_rho
 
 
-# Their answers differ by run. `benchmarks/weak_audits.py` has figures of `mwem` and `hpd-fixed`.
+# Their answers differ by run. `benchmarks/weak_audits.py` has their figures.
 CHOOSING = {Kind.MWEM, *HPD}
 
 
