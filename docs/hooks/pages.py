@@ -47,6 +47,9 @@ _TABLE = re.compile(r"^<!-- table: (.+) -->$", re.MULTILINE)
 _FIGURE = re.compile(r"<!-- figure: (.+?) -->")
 _PICTURE = re.compile(r"<!-- picture: (.+?) -->")
 _SEQUENCE = re.compile(r"<!-- sequence: (.+?) -->")
+_CODE = re.compile(r"<pre\b.*?</pre>|(?<=<code>)[^<]+(?=</code>)", re.DOTALL)
+_HYPHENATED = re.compile(r"[^\s-]*-\S*")
+_LONGEST_WORD = 24  # that fits on the line of a telephone
 _FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=.?(?:https?:)?//")
 
 
@@ -66,7 +69,16 @@ def on_page_content(html: str, **_: Any) -> str:
     html = _PICTURE.sub(lambda match: mechanism_pictures.svg(match[1]), html)
     html = _SEQUENCE.sub(lambda match: sequence_pictures.svg(match[1]), html)
     html = html.replace("<!-- architecture -->", architecture_picture.svg())
-    return formulas.drawn(html)
+    return formulas.drawn(_CODE.sub(_with_whole_words, html))
+
+
+def _with_whole_words(code: re.Match[str]) -> str:
+    """Code in a sentence, whose options a browser would break after their hyphens."""
+
+    def whole(word: re.Match[str]) -> str:
+        return f'<span class="word">{word[0]}</span>' if len(word[0]) <= _LONGEST_WORD else word[0]
+
+    return code[0] if code[0].startswith("<pre") else _HYPHENATED.sub(whole, code[0])
 
 
 def on_files(files: Any, **_: Any) -> None:

@@ -54,6 +54,13 @@ def test_the_citation_is_of_this_version():
     assert cited["authors"] == [{"name": "The stream-dp authors"}]
 
 
+def test_options_in_a_sentence_stay_on_one_line():
+    block = "<pre><code>run --seeds 3</code></pre>"
+    html = f"<p>Run <code>run --seeds 3</code>, not-code</p>{block}"
+    whole = '<p>Run <code>run <span class="word">--seeds</span> 3</code>, not-code</p>'
+    assert pages.on_page_content(html) == whole + block
+
+
 def test_a_page_that_loads_from_another_host_is_refused():
     class Page:
         class file:
