@@ -274,23 +274,39 @@ class _Rows:
         self._symbols, self._events = symbols, events
         self._columns: list[Symbols] = []
         self._totals: Ints | None = None
+        self._counts: dict[int, Ints] = {}  # by width; of totals at 0
 
     def extend(self, columns: Symbols) -> None:
         """Adds the columns (rows, new periods)."""
         happened = np.isin(columns, self._events).sum(axis=1)
         self._totals = happened if self._totals is None else self._totals + happened
         self._columns += list(columns.T)
+        self._counts = {}
 
     def answer(self, query: Query) -> float:
         """The number of rows that a query is true of; NaN before its first period."""
         if isinstance(query, TotalQuery):
-            if query.threshold > len(self._columns) or self._totals is None:
+            if query.threshold > len(self._columns):
                 return math.nan
-            return float((self._totals >= query.threshold).sum())
+            return float(self._counted(0)[query.threshold :].sum())
         if query.width > len(self._columns):
             return math.nan
-        codes = window_codes(np.stack(self._columns[-query.width :], axis=1), self._symbols)
-        return float(query.mask[codes].sum())
+        return float(self._counted(query.width)[query.mask].sum())
+
+    def _counted(self, width: int) -> Ints:
+        """How many rows have each of the last patterns of a width, or each total at width 0.
+
+        Counted once for all queries of a period.
+        """
+        if width not in self._counts:
+            if width:
+                columns = np.stack(self._columns[-width:], axis=1)
+                codes, bins = window_codes(columns, self._symbols), self._symbols**width
+            else:
+                assert self._totals is not None
+                codes, bins = self._totals, len(self._columns) + 1
+            self._counts[width] = np.bincount(codes, minlength=bins)
+        return self._counts[width]
 
 
 def _counts(

@@ -9,8 +9,9 @@ below 0. Where counts may fall below 0, the target of residuals is not the estim
 - A pattern of few people has nearly as many in the next period, but its estimate is mostly noise.
   So its target leans to the mean of the estimates of all periods, which forgets old ones. Within a
   standard deviation the target is the mean; from three on, where the pattern must have changed,
-  the estimate. The mean is nowhere clipped at 0, so that sums over patterns keep their estimates.
-  The carry makes up for this, too. Where people come and go nothing leans: it made panels worse.
+  the estimate. An estimate that is too far from the mean for chance replaces the mean. The mean is
+  nowhere clipped at 0, so that sums over patterns keep their estimates. The carry makes up for
+  this, too. Where people come and go nothing leans: it made panels worse.
 
 So neither can delay real changes for long. With padding the panel follows the estimates alone, with
 errors of rounding that are independent of them. All of it is post-processing.
@@ -38,6 +39,7 @@ LEAST = 1e-2  # the least variance used as a weight, so that no weight is infini
 CARRIED = 0.2  # of the carry, that is added to the target
 FEW = 2.0  # standard deviations: a pattern with a smaller mean has few people
 NEAR, CHANGED = 1.0, 3.0  # standard deviations: the target is the mean up to, the estimate from
+BEGUN, REPLACED = 2.75, 3.65  # standard deviations: the estimate replaces the mean, from and fully
 NEWEST = Fraction(1, 3)  # the least weight of the newest estimate in the mean
 REACH = 4.0  # standard deviations within which the carry stays
 
@@ -98,11 +100,22 @@ class FittedTargets:
         return wanted - np.where(few, lean * deviations, 0.0)
 
     def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
-        """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`."""
+        """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`.
+
+        An estimate that is too far from the mean for chance replaces it: a transition has begun.
+        """
         if not self.carries:
             return mean
-        weight = float(max(Fraction(1, t - self.design.width + 1), NEWEST))
-        return mean + weight * (histogram - mean)
+        before = t - self.design.width
+        weight = float(max(Fraction(1, before + 1), NEWEST))
+        if not before:
+            return mean + weight * (histogram - mean)
+        # Of a mean of independent estimates; with the least weight w it is w / (2 - w).
+        of_mean = max(1 / before, float(NEWEST / (2 - NEWEST)))
+        deviations = np.sqrt(self.design.bin_variances(t) * (1 + of_mean))
+        off = np.abs(histogram - mean) / np.where(deviations > 0, deviations, 1.0)
+        begun = np.clip((off - BEGUN) / (REPLACED - BEGUN), 0.0, 1.0)
+        return mean + (weight + (1 - weight) * begun) * (histogram - mean)
 
     def size(self, histogram: Floats) -> int:
         """The panel's number of rows: public, a cap, or the noisy number of people."""
