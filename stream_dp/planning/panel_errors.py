@@ -162,7 +162,7 @@ def _errors(
     true_answers: (periods, queries), NaN without an answer
 
     Returns the errors of the panel, those of the release's own estimates, and the variances of
-    these, (periods, queries) each, NaN without an answer.
+    these with seed 0, (periods, queries) each, NaN without an answer.
     """
     stepped: Mechanism[Any] = mechanism
     source, state = SeededNoise(seed), stepped.init()
@@ -174,7 +174,8 @@ def _errors(
             panel.extend(step.columns)
             own[t - 1] = [panel.answer(query) for query in queries]
             raw[t - 1] = [_estimate(mechanism, step, query) for query in queries]
-            variances[t - 1] = [_variance(mechanism, step, t, query) for query in queries]
+            if not seed:  # they are the same in every repetition
+                variances[t - 1] = [_variance(mechanism, step, t, query) for query in queries]
     return own - padding - true_answers, raw - true_answers, variances
 
 
@@ -274,39 +275,23 @@ class _Rows:
         self._symbols, self._events = symbols, events
         self._columns: list[Symbols] = []
         self._totals: Ints | None = None
-        self._counts: dict[int, Ints] = {}  # by width; of totals at 0
 
     def extend(self, columns: Symbols) -> None:
         """Adds the columns (rows, new periods)."""
         happened = np.isin(columns, self._events).sum(axis=1)
         self._totals = happened if self._totals is None else self._totals + happened
         self._columns += list(columns.T)
-        self._counts = {}
 
     def answer(self, query: Query) -> float:
         """The number of rows that a query is true of; NaN before its first period."""
         if isinstance(query, TotalQuery):
-            if query.threshold > len(self._columns):
+            if query.threshold > len(self._columns) or self._totals is None:
                 return math.nan
-            return float(self._counted(0)[query.threshold :].sum())
+            return float((self._totals >= query.threshold).sum())
         if query.width > len(self._columns):
             return math.nan
-        return float(self._counted(query.width)[query.mask].sum())
-
-    def _counted(self, width: int) -> Ints:
-        """How many rows have each of the last patterns of a width, or each total at width 0.
-
-        Counted once for all queries of a period.
-        """
-        if width not in self._counts:
-            if width:
-                columns = np.stack(self._columns[-width:], axis=1)
-                codes, bins = window_codes(columns, self._symbols), self._symbols**width
-            else:
-                assert self._totals is not None
-                codes, bins = self._totals, len(self._columns) + 1
-            self._counts[width] = np.bincount(codes, minlength=bins)
-        return self._counts[width]
+        codes = window_codes(np.stack(self._columns[-query.width :], axis=1), self._symbols)
+        return float(query.mask[codes].sum())
 
 
 def _counts(

@@ -138,19 +138,15 @@ def test_targets_of_few_people_lean_to_the_mean_and_make_up_for_what_is_missing(
     before = np.array([40.0, 0.0, 0.2, -0.5]) * d
     estimates = np.array([42.0, 0.3, 3.0, 4.5]) * d
     mean = before + (estimates - before) / 3
-    mean[3] = estimates[3]  # too far from the mean for chance: it replaces the mean
     assert np.allclose(form.fit.averaged(5, estimates, before), mean)
     wanted = estimates + 0.2 * carry
     far = (wanted - mean)[2] / d
-    assert 1 < far < 3
+    assert 1 < far < 3 < (wanted - mean)[3] / d
     expected = [wanted[0], mean[1], wanted[2] - d * (3 - far) / 2, wanted[3]]
     assert np.allclose(form.fit.target(5, estimates, carry, before), expected)
     # A first estimate is its own mean. Before the fifth, all estimates weigh the same.
     assert np.allclose(form.fit.target(2, estimates, 0 * carry, before), estimates)
-    second = form.fit.averaged(3, estimates, before)
-    assert np.allclose(second[:3], (estimates + before)[:3] / 2)
-    # A mean of one estimate is noisy, so the same distance replaces a part of it alone.
-    assert (estimates + before)[3] / 2 < second[3] < estimates[3]
+    assert np.allclose(form.fit.averaged(3, estimates, before), (estimates + before) / 2)
     # Nothing leans where people come and go; with padding the estimates are followed alone.
     padded = FixedWindow(**declared, rows=1000, padded=True)
     target = padded.fit.target(5, estimates, carry, before)
@@ -163,14 +159,22 @@ def test_targets_of_few_people_lean_to_the_mean_and_make_up_for_what_is_missing(
 
 def test_an_estimate_replaces_the_mean_where_chance_cannot_explain_it():
     form = FixedWindow(
-        values=(0, 1), width=2, horizon=9, rho=RHO, neighbours="replace_one", rows=1000,
+        values=(0, 1, 2), width=1, horizon=9, rho=RHO, neighbours="replace_one", rows=1000,
         padded=False,
     )  # fmt: skip
-    d, mean = form.bin_variances(7)[0] ** 0.5, np.zeros(4)
+    d, mean = form.bin_variances(6)[0] ** 0.5, np.zeros(3)
     difference = d * (1 + 1 / 5) ** 0.5  # of an estimate and a mean with the least weight 1/3
-    estimates = np.array([2.7, 3.2, 3.7, -3.7]) * difference
-    replaced = form.fit.averaged(7, estimates, mean) / estimates
-    assert np.allclose(replaced, [1 / 3, 1 / 3 + 2 / 3 * 0.5, 1, 1])
+    for units, replaced in (
+        ([2.7, 3.2, 3.7], [1 / 3, 1 / 3 + 2 / 3 * 0.5, 1]),
+        ([-2.7, -3.2, -3.7], [1 / 3, 1 / 3 + 2 / 3 * 0.5, 1]),
+    ):
+        estimates = np.array(units) * difference
+        assert np.allclose(form.fit.averaged(6, estimates, mean) / estimates, replaced)
+    # A mean of one estimate is noisy, and a first estimate is its own mean.
+    second = form.fit.averaged(2, estimates, mean) / estimates
+    assert second[0] == pytest.approx(1 / 2)
+    assert 1 / 2 < second[2] < 1
+    assert np.allclose(form.fit.averaged(1, estimates, mean), estimates)
 
 
 def test_targets_of_few_people_have_less_noise_and_no_bias():

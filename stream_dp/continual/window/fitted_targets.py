@@ -9,9 +9,10 @@ below 0. Where counts may fall below 0, the target of residuals is not the estim
 - A pattern of few people has nearly as many in the next period, but its estimate is mostly noise.
   So its target leans to the mean of the estimates of all periods, which forgets old ones. Within a
   standard deviation the target is the mean; from three on, where the pattern must have changed,
-  the estimate. An estimate that is too far from the mean for chance replaces the mean. The mean is
-  nowhere clipped at 0, so that sums over patterns keep their estimates. The carry makes up for
-  this, too. Where people come and go nothing leans: it made panels worse.
+  the estimate. With three symbols or more, an estimate that is too far from the mean for chance
+  replaces the mean. The mean is nowhere clipped at 0, so that sums over patterns keep their
+  estimates. The carry makes up for this, too. Where people come and go nothing leans: it made
+  panels worse.
 
 So neither can delay real changes for long. With padding the panel follows the estimates alone, with
 errors of rounding that are independent of them. All of it is post-processing.
@@ -102,13 +103,14 @@ class FittedTargets:
     def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
         """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`.
 
-        An estimate that is too far from the mean for chance replaces it: a transition has begun.
+        With three symbols or more, an estimate that is too far from the mean for chance replaces
+        it: a transition has begun. Panels of two symbols gain nothing by it.
         """
         if not self.carries:
             return mean
         before = t - self.design.width
         weight = float(max(Fraction(1, before + 1), NEWEST))
-        if not before:
+        if not before or self.design.q < coarse_sums.LEAST_SYMBOLS:
             return mean + weight * (histogram - mean)
         # Of a mean of independent estimates; with the least weight w it is w / (2 - w).
         of_mean = max(1 / before, float(NEWEST / (2 - NEWEST)))
