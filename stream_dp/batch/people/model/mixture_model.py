@@ -71,7 +71,7 @@ class BlockMixture:
         layout, rng = self.layout, np.random.default_rng(seed)
         people = np.full(layout.rows, self.people // layout.rows)
         people[: self.people - people.sum()] += 1
-        codes = np.empty((self.people, len(layout.sizes)), np.int64)
+        codes = np.empty((self.people, len(layout.sizes)), np.min_scalar_type(max(layout.sizes)))
         for block, rows in zip(layout.blocks, row_blocks(layout, self.params), strict=True):
             flat = np.asarray(rows, np.float64).reshape(layout.rows, -1)
             cells = np.concatenate(drawn_cells(rng, flat, people))
