@@ -213,7 +213,8 @@ impl Decoder {
                     columns.decoded[row] = 1;
                     if columns.offset.is_empty() {
                         let cells = codes.iter().filter(|code| **code != NOT_SAID).count();
-                        columns.reserve(cells * (count - place));
+                        // A cell takes at least five bytes: `"a":1`.
+                        columns.reserve((cells * (count - place)).min(batch.content.len() / 5));
                     }
                     let cells = columns.add(batch, row, report.period, &mut codes);
                     ids.push((self.declared.ids.normal(report.person), cells));

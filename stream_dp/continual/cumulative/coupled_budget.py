@@ -40,14 +40,21 @@ class CoupledBudget:
     def strategy(self) -> CoupledRows:
         """Of T periods, or of T + 1 with entries; refined rows may be those of more periods."""
         periods = self.horizon + self.present
-        rows = refined_strategy if self.refined else coupled_strategy
-        return rows(public_size=self._public_size, periods=periods)
+        return self._refined or coupled_strategy(public_size=self._public_size, periods=periods)
+
+    @property
+    def _refined(self) -> RefinedStrategy | None:
+        """The rows with costs and gains of their own; None for the closed form."""
+        if not self.refined:
+            return None
+        periods = self.horizon + self.present
+        return refined_strategy(public_size=self._public_size, periods=periods)
 
     @cached_property
     def _tables(self) -> tuple[CostTable, CostTable]:
         """The costs of one history, and of two."""
-        if isinstance(self.strategy, RefinedStrategy):
-            return self.strategy.single, self.strategy.pair
+        if rows := self._refined:
+            return rows.single, rows.pair
         return PRIVATE_SINGLE, PUBLIC_PAIR if self._public_size else PRIVATE_PAIR
 
     @cached_property
@@ -71,10 +78,8 @@ class CoupledBudget:
 
     def gains(self, threshold: int) -> Floats:
         """The variance of each unbiased sum over the noise variance, from a table."""
-        if isinstance(self.strategy, RefinedStrategy):
-            every = self.strategy.gains
-        else:
-            every = coupled_gains(public_size=self._public_size)
+        rows = self._refined
+        every = rows.gains if rows else coupled_gains(public_size=self._public_size)
         return every[threshold - (not self.present)][: self.horizon - max(threshold, 1) + 1]
 
     def row(self, threshold: int, t: int) -> tuple[Integers, Integers]:

@@ -115,7 +115,7 @@ class TreeModel:
     def sample(self, seed: int) -> People:
         assert self.tree is not None
         rng, tree = np.random.default_rng(seed), self.tree
-        codes = np.empty((self.people, len(tree.sizes)), np.int64)
+        codes = np.empty((self.people, len(tree.sizes)), np.min_scalar_type(max(tree.sizes)))
         for clique, table in enumerate(self.marginals):
             draw_clique(rng, tree.cliques[clique], tree.separators[clique], table, codes)
         return drawn_people(rng, self.residuals.domain, codes[rng.permutation(self.people)])
