@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import gzip
 import zipfile
+from pathlib import Path
 
 import openpyxl
 import pyarrow as pa
@@ -251,6 +252,16 @@ def test_a_hidden_sheet_and_a_title_of_a_spreadsheet(read, tmp_path):
     assert [row[:2] for row in rows] == [("a", "2021-01"), ("b", "2021-02")]
     assert "row 2 is empty" in refused(read, None, "table.xlsx", form=FileForm(header_row=2))
     assert read(None, "table.xlsx", form=FileForm(sheet="old")) == []
+
+
+def test_a_refused_spreadsheet_is_closed(read, tmp_path):
+    sheet(tmp_path / "table.xlsx", [[], HEAD, ["a", "2021-01", "ja"]])
+    """At once, although the error with its frames is still there."""
+    with pytest.raises(UserError, match="row 1 is empty") as error:
+        read(None, "table.xlsx", form=FileForm(header_row=1))
+    assert error.value.lines
+    open_files = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+    assert tmp_path / "table.xlsx" not in open_files
 
 
 def test_a_part_of_a_spreadsheet_that_is_too_large_once_unpacked(read, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,10 @@ def sheet_batches(
                     for number, row in enumerate(chosen.iter_rows(), start=1)
                     if any(cell.value is not None for cell in row)
                 )
-                yield from text_batches_of_sheet(
-                    path, rows, _text, _id_text, header_row=header_row, ids=ids
-                )
+                with closing(rows):  # they hold the file open, also after a refusal
+                    yield from text_batches_of_sheet(
+                        path, rows, _text, _id_text, header_row=header_row, ids=ids
+                    )
             finally:
                 book.close()
     except (UserError, GeneratorExit):
