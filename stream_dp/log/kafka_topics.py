@@ -64,6 +64,12 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": "3600000",
 }
+# Why a cluster does not show a topic: it is not there, not for this user, or not yet ready.
+_UNSEEN = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.LEADER_NOT_AVAILABLE,
+}
 _DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
 # Errors reach the caller through results; librdkafka's log may quote settings.
@@ -128,7 +134,7 @@ class Topics:
         return f"{self._prefix}.{topic}"
 
     def create(self, topics: Mapping[str, int]) -> None:
-        existing = self._cluster().topics
+        existing = self._found(topics)
         missing = [
             NewTopic(
                 self.name(topic),
@@ -137,7 +143,7 @@ class Topics:
                 config=self.config(topic),
             )
             for topic, count in topics.items()
-            if self.name(topic) not in existing
+            if topic not in existing
         ]
         if not missing:
             return
@@ -150,15 +156,18 @@ class Topics:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise log_error(f"kafka: topic '{name}' was not created", error) from None
         deadline = clock_module.monotonic() + TIMEOUT
-        while not all(self._led(topic) for topic in topics):
+        while not self._all_led(topics):
             if clock_module.monotonic() > deadline:
                 raise Unavailable("kafka: the new topics do not appear")
             clock_module.sleep(_SOON)
 
-    def _led(self, topic: str) -> bool:
-        """Tells whether every partition of a topic has a leader."""
-        metadata = self._cluster().topics.get(self.name(topic))
-        return metadata is not None and all(p.leader >= 0 for p in metadata.partitions.values())
+    def _all_led(self, topics: Iterable[str]) -> bool:
+        """Tells whether every partition of all topics has a leader."""
+        found = self._found(topics)
+        return all(
+            topic in found and all(p.leader is not None for p in found[topic].partitions)
+            for topic in topics
+        )
 
     def config(self, topic: str) -> dict[str, str]:
         """Returns the required settings of a topic.
@@ -184,12 +193,12 @@ class Topics:
         """Describes how topics differ from the result of `create`, a line for each fault."""
         problems = list[str]()
         for topic, count in topics.items():
-            metadata = self._seen(topic)
-            if metadata is None:
+            seen = self._seen(topic)
+            if seen is None:
                 problems.append(f"kafka: no topic '{self.name(topic)}'")
                 continue
-            copies = min((len(p.replicas) for p in metadata.partitions.values()), default=0)
-            problems += self._misplaced(topic, count, len(metadata.partitions), copies)
+            copies = min((len(p.replicas) for p in seen.partitions), default=0)
+            problems += self._misplaced(topic, count, len(seen.partitions), copies)
             problems += self._misconfigured(topic, copies)
         return problems
 
@@ -250,14 +259,40 @@ class Topics:
             )
         return problems
 
-    def _cluster(self) -> Any:
+    def _found(self, topics: Iterable[str]) -> dict[str, Any]:
+        """Looks up the topics that the cluster has and shows to this user.
+
+        Only these are asked for: a cluster may have thousands of others.
+        """
+        names = {topic: self.name(topic) for topic in topics}
+
+        def ask(seconds: float) -> dict[str, Any]:
+            futures = self._admin.describe_topics(
+                TopicCollection(list(names.values())), request_timeout=seconds
+            )
+            found = {}
+            for topic, name in names.items():
+                try:
+                    found[topic] = futures[name].result(TIMEOUT)
+                except KafkaException as error:
+                    if error.args[0].code() not in _UNSEEN:
+                        raise
+            return found
+
+        return self._patiently(ask)
+
+    def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
+        """Repeats a request until the cluster answers, or refuses this client.
+
+        ask: takes the seconds that the cluster may take.
+        """
         deadline, wait = clock_module.monotonic() + TIMEOUT, 1.0
         while True:
             self._refusal = ""
             try:
-                cluster = self._admin.list_topics(timeout=wait)
+                answer = ask(wait)
                 self._answered = True
-                return cluster
+                return answer
             except KafkaException as error:
                 self._admin.poll(0)
                 # A single failure may be a broker that has just started.
@@ -277,21 +312,28 @@ class Topics:
 
     def partitions(self, topic: str) -> int:
         """Looks up the topic's number of partitions at the first call and returns it."""
-        if topic not in self._known:
-            metadata = self._seen(topic)
-            if metadata is None or metadata.error is not None:
-                raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
-            self._known[topic] = len(metadata.partitions)
-        return self._known[topic]
+        return self._known[topic] if topic in self._known else len(self._existing(topic).partitions)
+
+    def _existing(self, topic: str) -> Any:
+        """Looks up a topic, and notes its number of partitions. Raises Missing."""
+        seen = self._seen(topic)
+        if seen is None:
+            raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
+        self._known[topic] = len(seen.partitions)
+        return seen
+
+    def any_known(self) -> str | None:
+        """Returns the name of a topic that has been looked up, if there is one."""
+        return next(map(self.name, self._known), None)
 
     def _seen(self, topic: str) -> Any:
-        """Looks up a topic's metadata. Waits for a new topic until the broker knows it."""
+        """Looks up a topic. Waits for a new topic until the broker knows it."""
         deadline = clock_module.monotonic() + TIMEOUT
         while True:
-            metadata = self._cluster().topics.get(self.name(topic))
+            seen = self._found([topic]).get(topic)
             late = clock_module.monotonic() > deadline
-            if metadata is not None or late or self.name(topic) not in self._created:
-                return metadata
+            if seen is not None or late or self.name(topic) not in self._created:
+                return seen
             clock_module.sleep(_SOON)
 
     def _settled(self, failure: str, ask: Callable[[], _Answer]) -> _Answer:
@@ -313,15 +355,14 @@ class Topics:
                     self._admin.list_topics(timeout=1.0)
 
     def describe(self, topic: str) -> TopicInfo:
-        name = self.name(topic)
         self._known.pop(topic, None)
-        count = self.partitions(topic)
-        described = self._settled(
-            f"{name} cannot be described",
-            lambda: self._admin.describe_topics(TopicCollection([name]))[name].result(TIMEOUT),
+        seen = self._existing(topic)
+        cluster = self._patiently(
+            lambda seconds: self._admin.describe_cluster(request_timeout=seconds).result(TIMEOUT)
         )
-        identity = f"{self._cluster().cluster_id}/{described.topic_id}"
-        return TopicInfo(identity, count, self._offsets(topic, OffsetSpec.earliest()))
+        identity = f"{cluster.cluster_id}/{seen.topic_id}"
+        first = self._offsets(topic, OffsetSpec.earliest())
+        return TopicInfo(identity, self._known[topic], first)
 
     def cut(self, topic: str, time: float) -> Positions:
         """Returns the first offset at or after a time, whether or not its transaction has ended."""

@@ -105,7 +105,7 @@ class KafkaWriter:
             # Sign before claiming the role: then the former owner sees the signature.
             candidate = Signature(self._settings, name, self._topics.name(topic))
             signature = candidate if candidate.sign() else None
-        producer = _connected(self._transactional_settings(name))
+        producer = _connected(self._transactional_settings(name), self._topics.any_known())
         try:
             producer.init_transactions(2 * TIMEOUT)
         except KafkaException as error:
@@ -176,7 +176,7 @@ class KafkaWriter:
     def _append_producer(self) -> Producer:
         """Returns the producer for appends."""
         if self._producer is None:
-            self._producer = _connected(self._producer_settings())
+            self._producer = _connected(self._producer_settings(), self._topics.any_known())
         return self._producer
 
     def _producer_settings(self) -> dict[str, object]:
@@ -259,14 +259,16 @@ class KafkaOwner:
         pass
 
 
-def _connected(settings: Mapping[str, object]) -> Producer:
+def _connected(settings: Mapping[str, object], known: str | None) -> Producer:
     """Makes a producer and waits briefly for its connection to the cluster.
 
     Without a connection a producer asks for its id half a second later, and sends nothing before.
+
+    known: the name of a topic to ask for, instead of all topics of the cluster.
     """
     producer: Producer = new_client(Producer, settings)
     with suppress(KafkaException):
-        producer.list_topics(timeout=_CONNECTING)
+        producer.list_topics(known, timeout=_CONNECTING)
     return producer
 
 
