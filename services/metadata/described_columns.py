@@ -12,7 +12,7 @@ from stream_dp.study import DataSetRelease, Release, Study, has_patterns, has_to
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.event_releases import EventsRelease, is_of_events
 from stream_dp.study.hierarchy_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN
-from stream_dp.study.study import is_panel
+from stream_dp.study.panel_releases import is_panel
 
 from ..pages.questions import event_words
 from .release_tables import PANEL

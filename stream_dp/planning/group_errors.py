@@ -18,7 +18,7 @@ from stream_dp.answers.examples import telling_queries
 from stream_dp.json_object import Json
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.families import PANEL_FAMILIES
-from stream_dp.study.study import is_panel
+from stream_dp.study.panel_releases import is_panel
 
 from .expected import last_errors
 

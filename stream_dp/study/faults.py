@@ -14,19 +14,18 @@ from . import event_faults, group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
 from .families import Kind, Strategy
-from .periods import Periods
-from .sections import Sections
-from .study import (
-    MOST_BINS,
+from .panel_releases import (
     MOST_PRESENCE_WIDTH,
     MOST_REFINED,
     MOST_TOTALS,
     Release,
-    Study,
     has_patterns,
     has_totals,
     is_panel,
 )
+from .periods import Periods
+from .sections import Sections
+from .study import MOST_BINS, Study
 from .survey_design import NO_WEIGHTS
 from .table_releases import DataSetRelease
 

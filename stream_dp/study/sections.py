@@ -11,9 +11,10 @@ from .declared_gate import Gate
 from .declared_population import DeclaredPopulation
 from .families import Neighbours
 from .group_releases import Groups
+from .panel_releases import Release, is_panel
 from .periods import Periods
 from .place_releases import Places
-from .study import Release, Study, is_panel
+from .study import Study
 from .survey_design import WeightingCells
 from .table_releases import DataSetRelease
 

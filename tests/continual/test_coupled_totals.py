@@ -23,7 +23,7 @@ from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
 from stream_dp.continual.cumulative.total_bounds import MOST_BOUNDED, least_rmse
 from stream_dp.continual.stored_design import NONE
-from stream_dp.study.study import MOST_TOTALS
+from stream_dp.study.panel_releases import MOST_TOTALS
 
 RHO = Fraction(1, 200)
 UNIT = float(2 * RHO) ** 0.5

@@ -13,7 +13,7 @@ from stream_dp.continual import Cumulative
 from stream_dp.continual.counters.history_costs import MOST_PREFIXES
 from stream_dp.errors import UserError
 from stream_dp.study import CounterKind
-from stream_dp.study.study import MOST_TOTALS
+from stream_dp.study.panel_releases import MOST_TOTALS
 
 RHO = Fraction(1, 200)
 RELATIONS = ["add_remove", "replace_one", "replace_in_place"]

@@ -26,7 +26,7 @@ from stream_dp.continual.stored_design import NONE
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.study import Study
-from stream_dp.study.study import MOST_REFINED
+from stream_dp.study.panel_releases import MOST_REFINED
 
 RHO = Fraction(1, 200)
 UNIT = float(2 * RHO) ** 0.5

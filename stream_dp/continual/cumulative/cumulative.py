@@ -28,7 +28,7 @@ from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
-from stream_dp.study.study import MOST_REFINED
+from stream_dp.study.panel_releases import MOST_REFINED
 
 from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
 from ..mechanism_arguments import check_arguments
