@@ -7,6 +7,8 @@ decades younger than their parents.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
@@ -67,6 +69,17 @@ def families(number: int, seed: int = 0) -> Hierarchy:
     owned = rng.random(number) < 0.15 + 0.07 * decade + 0.2 * married + 0.05 * (income - 2)
     groups = np.stack([np.where(owned, 0, 1), income, size - 1], axis=1)
     return Hierarchy(DOMAIN, groups, table[1:].T, table[0])
+
+
+def in_five_years(truth: Hierarchy) -> Hierarchy:
+    """The same families with ages in steps of five years: half of a decade's people in each."""
+    column = [c.name for c in truth.domain.person].index("age")
+    columns, people = list(truth.domain.person), truth.people.astype(int)
+    columns[column] = Column("age", tuple(range(2 * len(columns[column].values))))
+    half = np.random.default_rng(5).integers(0, 2, truth.N)
+    people[:, column] = 2 * people[:, column] + half
+    domain = replace(truth.domain, person=tuple(columns))
+    return Hierarchy(domain, truth.groups, people, truth.group_of)
 
 
 def relatives(rng: np.random.Generator, of: np.ndarray, role: int, age: np.ndarray) -> np.ndarray:

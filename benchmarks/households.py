@@ -19,8 +19,9 @@ households and people, a household's size among them.
     survey     HPD-Fixed on the full survey, at four eps or those given: errors, CPU seconds of a
                fit, beside people without households, independent columns and every query measured
     families   simulated families (`families.py`), 8 rounds at eps 1, without and with structural
-               rules: errors by class, couples of one sex, children who are older than the head,
-               and heads and spouses below 10, beside members shuffled within their roles
+               rules, and without rules with ages in steps of five years: errors by class, couples
+               of one sex, children who are older than the head, and heads and spouses below 10,
+               beside members shuffled within their roles
 
 delta is 1 / N^2 and rho the largest with that epsilon. Errors are of shares, of households or of
 people. Privacy noise here is simulated.
@@ -34,8 +35,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from families import families
+from families import families, in_five_years
 from household_files import binned_column, read_hierarchy, read_pums
+from result_file import record
 
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
@@ -236,13 +238,14 @@ def of_one_sex(hierarchy: Hierarchy) -> float:
 
 
 def impossible(hierarchy: Hierarchy) -> tuple[float, int]:
-    """The share of children who are older than the head; heads and spouses of the first class."""
+    """The share of children who are older than the head; heads and spouses below 10."""
     names = [c.name for c in hierarchy.domain.person]
     role = hierarchy.people[:, names.index("role")]
     age = hierarchy.people[:, names.index("age")].astype(int)
     head, child = role == 0, role == 2
     of_head = age[head][hierarchy.group_of[child]]
-    return float((age[child] > of_head).mean()), int((age[role < 2] == 0).sum())
+    decade = len(hierarchy.domain.person[names.index("age")].values) // 9
+    return float((age[child] > of_head).mean()), int((age[role < 2] < decade).sum())
 
 
 RULES = ("child.age + 1 <= head.age", "head.age >= 1", "spouse.age >= 1")  # in decades
@@ -255,19 +258,24 @@ def simulated(repetitions: int) -> None:
         members = np.flatnonzero(people[:, 0] == role)
         people[members] = people[rng.permutation(members)]
     shuffled = Hierarchy(truth.domain, truth.groups, people, truth.group_of)
-    rows = [("truth", truth, 0.0), ("shuffled in roles", shuffled, 0.0)]
+    rows = [("truth", truth, truth, 0.0)]
+    rows.append(("members shuffled within their roles", truth, shuffled, 0.0))
     release = batch(truth, HPD, "1", rounds=8)
+    ruled, finer = release.model_copy(update={"rules": RULES}), in_five_years(truth)
     for seed in range(1, repetitions + 1):
-        rows.append((f"{HPD}, seed {seed}", *fitted(truth, release, seed)))
-        ruled = release.model_copy(update={"rules": RULES})
-        rows.append((f"with rules, seed {seed}", *fitted(truth, ruled, seed)))
+        rows.append((f"`{HPD}`, seed {seed}", truth, *fitted(truth, release, seed)))
+        rows.append((f"with rules, seed {seed}", truth, *fitted(truth, ruled, seed)))
+        rows.append((f"ages in five years, seed {seed}", finer, *fitted(finer, release, seed)))
     print(f"{truth.G:,} families, {truth.N:,} people, eps 1; largest / mean error in points")
-    for name, synthetic, took in rows:
-        by_class = errors(truth, synthetic)
+    for name, true, synthetic, took in rows:
+        by_class = errors(true, synthetic)
         texts = [f"{k} {by_class[k][0]:.2f} / {by_class[k][1]:.3f}" for k in CLASSES[:3]]
         older, young = impossible(synthetic)
+        if name != "truth":
+            means = (by_class[k][1] for k in CLASSES[:3])
+            record("households-relatives", name, *means, of_one_sex(synthetic), older, young)
         print(
-            f"{name:<20} {'; '.join(texts)}; couples of one sex {of_one_sex(synthetic):.1%};"
+            f"{name:<36} {'; '.join(texts)}; couples of one sex {of_one_sex(synthetic):.1%};"
             f" older children {older:.1%}; young heads and spouses {young}; {took:.0f} s",
             flush=True,
         )

@@ -135,7 +135,7 @@ def _rows(queries):
 @pytest.mark.parametrize(
     ("level", "group", "person", "relative", "fault"),
     [
-        (6, [FREE] * 2, [FREE] * 3, [FREE] * 3, "none of the six"),
+        (7, [FREE] * 2, [FREE] * 3, [FREE] * 3, "none of the seven"),
         (PERSON, [FREE] * 2, [FREE] * 3, [FREE, 1, FREE], "no targets of relatives"),
         (PERSON, [FREE] * 2, [FREE] * 3, [FREE] * 2, "columns of a person"),
         (PERSON, [-2, 0], [FREE] * 3, [FREE] * 3, "a code, or -1"),
@@ -161,5 +161,5 @@ def test_relations_need_roles_and_marginals_columns():
         Marginal(grouped.ALIKE, PERSON, group=(3,))
     with pytest.raises(ValueError, match="hats"):
         all_marginals(grouped.ALIKE, 1, [PERSON], ["hats"])
-    with pytest.raises(ValueError, match="six"):
+    with pytest.raises(ValueError, match="seven"):
         Marginal(grouped.ALIKE, 7)

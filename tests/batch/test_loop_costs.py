@@ -125,21 +125,22 @@ def largest_cost(work, phases, most):
 
 
 @pytest.mark.parametrize(
-    ("roles", "attributes", "most", "share"),
+    ("roles", "attributes", "values", "most", "share"),
     [
-        (None, "a", 3, Fraction(1)),
-        (None, "ab", 2, Fraction(1)),
-        (1, "a", 3, Fraction(19, 28)),
-        (2, "a", 3, Fraction(19, 28)),
-        (2, "a", 4, Fraction(31, 42)),
-        (1, "ab", 2, Fraction(2, 3)),
+        (None, "a", 2, 3, Fraction(1)),
+        (None, "ab", 2, 2, Fraction(1)),
+        (1, "a", 2, 3, Fraction(19, 28)),
+        (2, "a", 2, 3, Fraction(19, 28)),
+        (2, "a", 2, 4, Fraction(31, 42)),
+        (1, "ab", 2, 2, Fraction(2, 3)),
+        (1, "a", 4, 3, Fraction(81, 112)),
     ],
 )
 def test_a_charge_is_attained_without_roles_and_an_upper_bound_with_roles(
-    roles, attributes, most, share
+    roles, attributes, values, most, share
 ):
     """All groups of at most `most`, by brute force. share: of the charge, what the worst pays."""
-    columns = tuple(Column(name, (0, 1)) for name in attributes)
+    columns = tuple(Column(name, tuple(range(values))) for name in attributes)
     if roles is None:
         domain = Domain((), columns, most)
         work = marginal_workload(default_marginals(domain, 2))

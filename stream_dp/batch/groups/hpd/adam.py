@@ -27,7 +27,8 @@ class AdamSettings(NamedTuple):
 
     steps: updates, at most.
     rate: the size of an update.
-    decay: the part of themselves that parameters lose at each update, over the rate.
+    decay: the part of themselves that parameters lose at each update, over the rate, times the
+        layout's factors.
     """
 
     steps: int
@@ -104,7 +105,10 @@ def adam(
         better = finite & (value < c.best_error)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         along, moments = transform.update(gradient, c.moments)
-        updated = {name: p - rate * (along[name] + decay * p) for name, p in c.params.items()}
+        updated = {
+            name: p - rate * (along[name] + decay * layout.decay_parts.get(name, 1) * p)
+            for name, p in c.params.items()
+        }
         return _Carry(
             step=c.step + 1,
             params=updated,

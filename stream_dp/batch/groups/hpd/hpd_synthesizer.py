@@ -21,11 +21,13 @@ from ...rounds.phases import NoisyAnswers, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload
 from ..workload.groups_plan import fit_workload
+from ..workload.queries import LEAD
 from .adam import AdamSettings, Params
 from .model_arrays import EncodedQueries
 from .product_mixture import HPD, MeasuredQueries
 
 UPDATES = AdamSettings(60, 0.03, 0.1)  # of a round
+_FIRST_BAND = 4.0  # the weight of the number of heads below a child, over its precision
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,22 @@ class MixtureModel:
 
     encoded: the workload's queries as row numbers.
     room: of the programs, which serve all rounds.
+    weights: (queries,) of their squared errors, over the precision of their answers.
     """
 
     family: HPD
     encoded: EncodedQueries
     params: Params
     room: Room
+    weights: NDArray[np.float64]
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         return self.family.answers(self.params, self.encoded.take(rows), self.room.answered)
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
-        counts = MeasuredQueries(queries, measured.values, measured.noise)
+        variances = measured.noise / self.weights[measured.rows]
+        counts = MeasuredQueries(queries, measured.values, variances)
         params, summary = self.family.fit(self.params, counts, UPDATES, self.room.measured)
         return replace(self, params=params), summary.best_error
 
@@ -83,10 +88,13 @@ def random_start(
     members = 0 if workload.domain.events else hierarchy.N
     family = HPD(workload.domain, hierarchy.G, members, rows)
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
+    queries = workload.queries
+    first = (queries.level == LEAD) & (queries.person.max(axis=1) == 0)
+    weights = np.where(first, _FIRST_BAND, 1.0)
 
     def start(seed: int) -> MixtureModel:
         params = family.init(seed % (1 << 31))
-        return MixtureModel(family, encoded, params, room)
+        return MixtureModel(family, encoded, params, room, weights)
 
     return start
 

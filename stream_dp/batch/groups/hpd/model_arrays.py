@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Domain
+from ..workload.head_leads import lead_columns
 from ..workload.queries import GROUP, Queries
 
 Int32Array = NDArray[np.int32]
 Array = Any  # NumPy's outside compiled programs, JAX's inside them
 
+LEAD_DECAY = 0.5  # of the usual decay
+
 # Kinds of chunks: of padding, about groups alone, about groups with a member, then by level.
-NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES = range(8)
-_KINDS = np.array([SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES])  # by level
+NOTHING, GROUPS, SOMEONE, PEOPLE, WITH_SPOUSE, WITH_CHILD, WITH_PARENT, COUPLES, LEADS = range(9)
+_KINDS = np.arange(SOMEONE, LEADS + 1)  # by level
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class ModelLayout:
         and fill the slots 1..most in order.
     weighted: whether mixture rows have weights, which are fitted; otherwise all weigh the same.
     least: the smallest number of members: 0 for people and their events, otherwise 1.
+    leads: the person columns with leads, and the codes of their numbers in increasing order.
     """
 
     group_values: tuple[int, ...]
@@ -63,6 +67,7 @@ class ModelLayout:
     types: RoleSlots | None = None
     weighted: bool = False
     least: int = 1
+    leads: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def sizes(self) -> int:
@@ -104,6 +109,19 @@ class ModelLayout:
             lengths |= {"other": self.types.other_slots + 1}
             lengths |= {"role": self.types.other_slots * len(self.types.other_codes)}
         return lengths
+
+    @cached_property
+    def decay_parts(self) -> dict[str, NDArray[np.float32]]:
+        """By the name of logits, (length, 1) factors of their decay; 1 for names left out.
+
+        The whole decay would move children above heads in rows that the fit has kept free of them.
+        So it is halved in columns with leads.
+        """
+        parts, leads = list[float](), {column for column, _ in self.leads}
+        for column in self.free_columns:
+            parts += [LEAD_DECAY if column in leads else 1.0] * self.person_values[column]
+        of_person = np.tile(np.array(parts, np.float32), self.slots)[:, None]
+        return {"person": of_person} if leads else {}
 
     @cached_property
     def counts(self) -> dict[str, NDArray[np.int64]]:
@@ -166,6 +184,7 @@ def model_layout(domain: Domain, other_slots: int | None = None) -> ModelLayout:
         domain.most,
         types,
         weighted=bool(domain.rules),
+        leads=tuple(lead_columns(domain).items()),
     )
 
 

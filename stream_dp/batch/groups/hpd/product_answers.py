@@ -40,8 +40,9 @@ those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 
 - with a parent (for child j): the head has the targets, or the head does not and there is a spouse
   who does: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. Without the factor (1 - t_H) a child would
   count twice if both parents have the targets.
-- heads with a spouse: w_spouse s_H t_S.
-The last five are multiplied by A, summed over k and divided by E.
+- heads with a spouse: w_spouse s_H t_S;
+- heads by their lead: see `lead_answers.py`.
+The last six are multiplied by A, summed over k and divided by E.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ from numpy.typing import NDArray
 
 from ...extra import jax, jnp
 from ..workload.queries import GROUP
+from .lead_answers import lead_table
 from .model_arrays import Array, EncodedQueries, ModelLayout, QueryChunks
 from .row_supports import RowSupports
 
@@ -73,6 +75,7 @@ class ProbabilityTables(NamedTuple):
     composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
         weight, so that a mean over rows is a weighted one.
     people: (), E.
+    lead: (values, K), the probability of each band of leads; see `lead_answers.py`.
     """
 
     group: jax.Array
@@ -82,6 +85,7 @@ class ProbabilityTables(NamedTuple):
     paired: jax.Array
     composition: jax.Array
     people: jax.Array
+    lead: jax.Array
 
 
 def probability_tables(
@@ -121,6 +125,7 @@ def probability_tables(
         paired=summed(_paired(layout)),
         composition=composition,
         people=filled[:, -1].sum(),
+        lead=lead_table(layout, person, filled[:, -1]),
     )
 
 
@@ -277,12 +282,19 @@ def _couples(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
     return answers
 
 
+def _leads(t: ProbabilityTables, q: EncodedQueries) -> jax.Array:
+    """(n, K) answers given k of queries about heads by their lead."""
+    return t.lead[q.person[:, 0]]
+
+
 def chunk_forms(layout: ModelLayout) -> tuple[Form, ...]:
     """The formula of each kind of chunk but NOTHING, in the order of their numbers."""
     if layout.types is None:
         return (_groups, _someone_alike, _people)
     someone = partial(_someone, layout)
-    return (_groups, someone, _people, _with_spouse, _with_child, _with_parent, _couples)
+    of_leads = (_leads,) if layout.leads else ()
+    relations = _with_spouse, _with_child, _with_parent, _couples
+    return (_groups, someone, _people, *relations, *of_leads)
 
 
 def chunk_shares(

@@ -34,7 +34,8 @@ from ..independent import systematic_draw
 from ..workload.candidates import Workload
 from ..workload.exact_counts import queries_by_marginal, relative_pairs
 from ..workload.groups_plan import fit_workload
-from ..workload.queries import GROUP, PERSON, Marginal, Queries
+from ..workload.head_leads import head_bands
+from ..workload.queries import GROUP, LEAD, PERSON, Marginal, Queries
 from . import grouptypes
 
 Sparse = Any  # a matrix of SciPy's, by rows
@@ -152,6 +153,10 @@ def contributions(types: Hierarchy, queries: Queries) -> Sparse:
 def _cells(types: Hierarchy, marginal: Marginal) -> Sparse:
     """(cells, groups) sparse matrix: the contribution of every group to a marginal's cells."""
     level = marginal.level
+    if level == LEAD:
+        head, band = head_bands(types, marginal.person[0])
+        cells = band, types.group_of[head]
+        return scipy.sparse.csr_matrix((np.ones(len(head)), cells), (marginal.size, types.G))
     people = np.arange(types.N)
     if level == GROUP and not marginal.person:
         owner, member, group = np.arange(types.G), np.arange(types.G), np.arange(types.G)

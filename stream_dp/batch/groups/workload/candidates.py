@@ -27,11 +27,13 @@ from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
 from .exact_counts import exact_answers
+from .head_leads import lead_columns
 from .queries import (
     COUPLE,
     FREE,
     GROUP,
     HAS_CHILD,
+    LEAD,
     PERSON,
     SPOUSE,
     Marginal,
@@ -200,7 +202,8 @@ def relation_base(domain: Domain) -> tuple[Marginal, ...]:
     """Marginals on which relatives' attributes depend most; empty without roles.
 
     Of every attribute of people: the marginal with the role, and for people with a spouse and for
-    people with a child the marginal of the person's value with the relative's. Marginals of people
+    people with a child the marginal of the person's value with the relative's. Of every column of
+    numbers: the lead of heads over their children, in few cells. Marginals of people
     with a parent are nearly equal to those, and their cost grows with the square of the number of
     children: they are left to the rounds.
     """
@@ -215,6 +218,7 @@ def relation_base(domain: Domain) -> tuple[Marginal, ...]:
             for level in (COUPLE, HAS_CHILD)
             for c in free
         ),
+        *(Marginal(domain, LEAD, person=(c,)) for c in lead_columns(domain)),
     ]
     return tuple(m for m in marginals if m.size <= MOST_CELLS)
 

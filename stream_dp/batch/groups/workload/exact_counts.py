@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Domain, Hierarchy, Int64Array
-from .queries import COUPLE, FREE, GROUP, HAS_CHILD, PERSON, SPOUSE, Marginal, Queries
+from .head_leads import head_bands
+from .queries import COUPLE, FREE, GROUP, HAS_CHILD, LEAD, PERSON, SPOUSE, Marginal, Queries
 
 MEMORY = 1 << 25  # more is slower: portions should fit a processor's cache
 _ROW = 400  # the largest number of bytes per person while queries are counted
@@ -149,6 +150,10 @@ class _Portion:
             if queries is None
             else (queries.group, queries.person, queries.relative)
         )
+        if marginal.level == LEAD:
+            column = marginal.person[0]
+            targets = of_person[:, column].astype(np.int64)
+            return _Coded(head_bands(hierarchy, column)[1], targets, marginal.size)
         owners = _columns(hierarchy.groups, of_group, marginal.group, hierarchy.domain.group_values)
         persons = _columns(hierarchy.people, of_person, marginal.person, values)
         if marginal.level == GROUP:

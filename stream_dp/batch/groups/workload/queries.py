@@ -9,7 +9,9 @@ section 3, and the appendix for relations. What a query counts, by its level:
 - SPOUSE: such people whose spouse has the relative's targets. Head and spouse are each other's;
 - HAS_CHILD: such people with at least one child who has them. Children are head's and spouse's;
 - HAS_PARENT: such people with at least one parent, head or spouse, who has them;
-- COUPLE: such heads whose spouse has them: each couple once.
+- COUPLE: such heads whose spouse has them: each couple once;
+- LEAD: heads whose lead over their children in one column is in a band (`head_leads.py`). The
+  number of the band stands as the person's target in this column, and all else is free.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Column, Domain
+from .head_leads import band_starts, band_texts, lead_columns
 
-GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT, COUPLE = range(6)
+GROUP, PERSON, SPOUSE, HAS_CHILD, HAS_PARENT, COUPLE, LEAD = range(7)
 LEVELS = (
     "groups",
     "people",
@@ -32,6 +35,7 @@ LEVELS = (
     "people with a child",
     "people with a parent",
     "heads with a spouse",
+    "heads with a child",
 )
 FREE = -1
 
@@ -48,7 +52,7 @@ Targets = NDArray[np.int16]
 class Queries:
     """n queries.
 
-    level: int8 (n,), one of the six levels.
+    level: int8 (n,), one of the seven levels.
     group: int16 (n, group columns), the target code in each column of `Hierarchy.groups`, the size
         last; -1 if the column is free.
     person: int16 (n, person columns), likewise for the person.
@@ -71,8 +75,8 @@ class Queries:
             raise ValueError("queries need one level and one row of each kind of targets")
         if self.person.shape != self.relative.shape:
             raise ValueError("a relative has the columns of a person")
-        if ((self.level < GROUP) | (self.level > COUPLE)).any():
-            raise ValueError("a level of a query is none of the six")
+        if ((self.level < GROUP) | (self.level > LEAD)).any():
+            raise ValueError("a level of a query is none of the seven")
         if any((a < FREE).any() for a in self._targets):
             raise ValueError("a target is a code, or -1")
         if (self.relative[self.level < SPOUSE] != FREE).any():
@@ -110,9 +114,20 @@ class Queries:
                 raise ValueError("a wanted code lies outside its column")
         if domain.roles is None and (self.level >= SPOUSE).any():
             raise ValueError("queries of relations need a domain with roles")
+        lead = self.take(self.level == LEAD)
+        bands = np.zeros(len(domain.person_values), np.int64)
+        for column, codes in lead_columns(domain).items():
+            bands[column] = len(band_starts(len(codes))) + 1
+        free = (lead.group == FREE).all() and (lead.relative == FREE).all()
+        one = ((lead.person != FREE).sum(axis=1) == 1).all()
+        if not (free and one and (lead.person < bands).all()):
+            raise ValueError("a query about leads has one target, a band of a column of numbers")
 
     def text(self, i: int, domain: Domain) -> str:
         """Query i in words, for example `people: region=2, age=<18; child: sex=1`."""
+        if self.level[i] == LEAD:
+            column = int(self.person[i].argmax())
+            return f"{LEVELS[LEAD]}: {band_texts(domain, column)[self.person[i, column]]}"
         targets = _words(domain.group_columns, self.group[i]) + _words(
             domain.person, self.person[i]
         )
@@ -129,6 +144,7 @@ class Marginal:
     group: indices of columns of `Hierarchy.groups`, in increasing order.
     person: indices of columns of people, in increasing order.
     relative: likewise, for the relative.
+    At the level LEAD there is one person column, of numbers, and a cell for each band.
     Cells are in C order of (group, person, relative): the last column runs fastest. Raises
     ValueError for columns or a level that the domain does not have.
     """
@@ -140,8 +156,8 @@ class Marginal:
     relative: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not GROUP <= self.level <= COUPLE:
-            raise ValueError("a level of a query is none of the six")
+        if not GROUP <= self.level <= LEAD:
+            raise ValueError("a level of a query is none of the seven")
         if self.level < SPOUSE and self.relative:
             raise ValueError("a query about groups or people has no targets of relatives")
         if self.level >= SPOUSE and self.domain.roles is None:
@@ -151,10 +167,15 @@ class Marginal:
         for chosen, columns in zip((self.group, self.person, self.relative), existing, strict=True):
             if list(chosen) != sorted(set(chosen)) or not set(chosen) <= set(columns):
                 raise ValueError("a marginal names columns that are there, in increasing order")
+        of_leads = [(c,) for c in lead_columns(self.domain)]
+        if self.level == LEAD and (self.group or self.relative or self.person not in of_leads):
+            raise ValueError("a marginal of leads is of one column of numbers")
 
     @property
     def shape(self) -> tuple[int, ...]:
         of_people = self.domain.person_values
+        if self.level == LEAD:
+            return (len(band_texts(self.domain, self.person[0])),)
         return (
             *(self.domain.group_values[c] for c in self.group),
             *(of_people[c] for c in self.person),
@@ -182,6 +203,9 @@ class Marginal:
     @property
     def text(self) -> str:
         """In words, for example `people: region, age`."""
+        if self.level == LEAD:
+            name = self.domain.person[self.person[0]].name
+            return f"{LEVELS[LEAD]}: {name} against the children's highest"
         names = [self.domain.group_columns[c].name for c in self.group]
         names += [self.domain.person[c].name for c in self.person]
         relative_names = [self.domain.person[c].name for c in self.relative]

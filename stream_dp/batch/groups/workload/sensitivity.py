@@ -35,6 +35,8 @@ Whole marginals, squared L2
   each: 2 C^2. A spouse who begins or ends: at most C^2; if they are a child in the other table,
   (C - 1)^2 + 1. A child from or to an other: at most 2.
 - COUPLE: 2. A group has at most one couple, so one cell loses 1 and one gains 1.
+- LEAD: 2. A group has one head, who is in at most one band: one cell loses 1 and one gains 1,
+  whoever of head and children changes.
 At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and the columns have
 enough values: two, but for HAS_CHILD at D > 4, where the relative's need D.
 
@@ -43,7 +45,7 @@ have an attribute or a size, and how many people belong to such groups, stays as
 free. Their answers get noise all the same, so that no number in a result is exact.
 
 Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
-- GROUP, PERSON, COUPLE: 2, as above.
+- GROUP, PERSON, COUPLE, LEAD: 2, as above.
 - SPOUSE: 4. Two entries are removed and two added.
 - HAS_CHILD: max(4, 2 D). A parent's own change removes |R| <= D entries and adds as many; a
   child's takes one r out of R and brings one in, for two parents; a spouse who begins or ends, or
@@ -75,7 +77,7 @@ from __future__ import annotations
 
 from math import prod
 
-from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, PERSON, SPOUSE, Marginal
+from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, LEAD, PERSON, SPOUSE, Marginal
 
 
 def squared_sensitivity(marginal: Marginal) -> int:
@@ -92,6 +94,7 @@ def squared_sensitivity(marginal: Marginal) -> int:
         HAS_CHILD: max(8, 2 * _distinct_children(marginal)),
         HAS_PARENT: max(4, 2 * c * c),
         COUPLE: 2,
+        LEAD: 2,
     }[marginal.level]
 
 
@@ -108,6 +111,7 @@ def error_sensitivity(marginal: Marginal) -> int:
         HAS_CHILD: max(4, 2 * _distinct_children(marginal)),
         HAS_PARENT: max(4, 2 * _children(marginal)),
         COUPLE: 2,
+        LEAD: 2,
     }[marginal.level]
 
 
