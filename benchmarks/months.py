@@ -15,6 +15,8 @@ the last one, in shares of 1e-4; and the coverage of intervals in the last month
 errors over all cells and of 2.5 in the tenth of cells that moved most within six months. Then, for
 the months of `--months`, the mean total variation of synthetic people over pairs and over 100
 triples, and the CPU seconds of all fits; `--only` leaves the models out. Needs pandas.
+
+With `RECORD`, the scenarios of churn and shock write their rows of the documentation's tables.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from result_file import record
 from scorer import FOLDER, ScoredTable, scored_table
 
 from stream_dp.answers.month_filters import Measured, MonthFilters
@@ -44,6 +47,12 @@ from stream_dp.study import PeopleRelease
 
 RHO, SHOCK = Fraction("0.014973"), 7  # the month, from 1
 SCENARIOS = ("churn-0.5", "churn-2", "churn-10", "even", "season", "shock", "oulad", "union")
+ROWS = {  # of the table of changes
+    "churn-0.5": ".5 % a month",
+    "churn-2": "2 %",
+    "churn-10": "10 %",
+    "shock": f"2 %, and 10 % at once in month {SHOCK}",
+}
 PANELS = {"oulad": "oulad_submit_monthly", "union": "nlswork_union"}
 Floats = NDArray[np.float64]
 Tables = list[NDArray[np.int64]]
@@ -219,8 +228,12 @@ def compare(scenario: str, options: argparse.Namespace) -> None:
     print("and 6", *changes[3:].round(1), end="; ")
     spent = np.mean([one.spent for one in series])
     print("coverage", *covered.round(3), f"; {spent:.1f} CPU s", flush=True)
+    if scenario in ROWS:
+        cells = overall, *changes[:2], changes[4], *covered
+        record("months-changes", ROWS[scenario], *map(float, cells))
     if options.only:
         return
+    variations = dict[tuple[int, bool], tuple[float, float]]()
     for fuse in (False, True):
         began, rows = time.process_time(), dict[int, list[tuple[float, float, float]]]()
         for seed in range(1, options.seeds + 1):
@@ -236,7 +249,13 @@ def compare(scenario: str, options: argparse.Namespace) -> None:
         for number, scores in rows.items():
             pairs, triples, _ = np.mean(scores, axis=0)
             print(f" month {number}: {pairs:.4f}/{triples:.4f}", end="")
+            variations[number, fuse] = float(pairs), float(triples)
         print(f"; {spent:.0f} CPU s", flush=True)
+    if scenario == "churn-2":
+        for number in sorted({number for number, _ in variations}):
+            alone, fused = variations[number, False], variations[number, True]
+            both = (*zip(alone, fused, strict=True),)
+            record("months", str(number), *both[0], *both[1], fused[0] / alone[0])
 
 
 if __name__ == "__main__":
