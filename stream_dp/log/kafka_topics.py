@@ -273,7 +273,7 @@ class Topics:
             found = {}
             for topic, name in names.items():
                 try:
-                    found[topic] = futures[name].result(TIMEOUT)
+                    found[topic] = futures[name].result(seconds + TIMEOUT)
                 except KafkaException as error:
                     if error.args[0].code() not in _UNSEEN:
                         raise
@@ -358,7 +358,9 @@ class Topics:
         self._known.pop(topic, None)
         seen = self._existing(topic)
         cluster = self._patiently(
-            lambda seconds: self._admin.describe_cluster(request_timeout=seconds).result(TIMEOUT)
+            lambda seconds: self._admin.describe_cluster(request_timeout=seconds).result(
+                seconds + TIMEOUT
+            )
         )
         identity = f"{cluster.cluster_id}/{seen.topic_id}"
         first = self._offsets(topic, OffsetSpec.earliest())
