@@ -1,4 +1,4 @@
-"""How CPU time grows with people, attributes, strata, periods, and a file's rows and columns.
+"""How CPU time grows with people, attributes, ids, strata, periods, and a file's rows and columns.
 
     python benchmarks/axes.py [AXIS ...] [--times N]
 
@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.csv
 from result_file import record
 
+from stream_dp.log.log import Stored
 from stream_dp.planning.plan import plan_study
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout, judge_table
 from stream_dp.services.intake.sending import encoded_reports
 from stream_dp.study import Study
@@ -55,13 +57,12 @@ def study(*, attributes: int = 1, strata: int = 1, periods: int = 12) -> Study:
     )
 
 
-def close(people: int, attributes: int = 1, strata: int = 1) -> Timed:
-    """The close of a period with a report of everybody."""
+def reports_of_all(people: int, attributes: int, strata: int) -> tuple[Study, Cells]:
+    """A study, and the cells of a period in which everybody reports."""
     rng, kinds = np.random.default_rng(1), attributes + 1
     hashes = rng.integers(0, 2**64, (people, 2), dtype=np.uint64)
     codes = rng.integers(0, 2, (kinds, people)).astype(np.int16)
     codes[-1] = np.arange(people) % (strata + 1)
-    declared = study(attributes=attributes, strata=strata)
     cells = Cells(
         hi=np.tile(hashes[:, 0], kinds),
         lo=np.tile(hashes[:, 1], kinds),
@@ -71,13 +72,38 @@ def close(people: int, attributes: int = 1, strata: int = 1) -> Timed:
         partition=np.zeros(people * kinds, np.uint16),
         offset=np.tile(np.arange(people), kinds),
     )
+    return study(attributes=attributes, strata=strata), cells
 
-    def work() -> object:
-        population = Population(declared)
-        population.fold(cells, [])
-        return population.close().counts
 
-    return work
+def closed_population(people: int, attributes: int = 1, strata: int = 1) -> Population:
+    """A population after a period in which everybody reports."""
+    declared, cells = reports_of_all(people, attributes, strata)
+    return _closed(declared, cells)
+
+
+def _closed(declared: Study, cells: Cells) -> Population:
+    population = Population(declared)
+    population.fold(cells, [])
+    population.close()
+    return population
+
+
+def close(people: int, attributes: int = 1, strata: int = 1) -> Timed:
+    """The close of a period with a report of everybody."""
+    declared, cells = reports_of_all(people, attributes, strata)
+    return lambda: _closed(declared, cells)
+
+
+def decode(length: int) -> Timed:
+    """Reports as columns of counts, from people whose ids have `length` characters."""
+    people = 50_000
+    texts = [
+        b'{"person":"%0*d","period":1,"values":{"a0":%d}}' % (length, i, i % 2)
+        for i in range(people)
+    ]
+    records = [Stored(0, i, 0, None, text, ()) for i, text in enumerate(texts)]
+    decoder = Decoder(study(), bytes(32))
+    return lambda: decoder.decode(records, 0)
 
 
 def plan(periods: int) -> Timed:
@@ -104,6 +130,7 @@ def send(folder: Path, rows: int, columns: int = 1) -> Timed:
 AXES: dict[str, tuple[Sequence[int], Callable[[Path, int], Timed]]] = {
     "people": ((50_000, 100_000, 200_000, 400_000), lambda _, n: close(n)),
     "attributes": ((2, 4, 8, 16), lambda _, n: close(50_000, attributes=n)),
+    "ids": ((8, 16, 32, 64), lambda _, n: decode(n)),
     "strata": ((2, 8, 32, 128), lambda _, n: close(100_000, strata=n)),
     "periods": ((12, 24, 48, 96), lambda _, n: plan(n)),
     "rows": ((40_000, 80_000, 160_000, 320_000), send),
@@ -113,6 +140,7 @@ AXES: dict[str, tuple[Sequence[int], Callable[[Path, int], Timed]]] = {
 EXPONENTS = {
     "people": 1.15,
     "attributes": 1.0,
+    "ids": 0.3,
     "strata": 0.2,
     "periods": 1.8,
     "rows": 1.0,
@@ -134,6 +162,7 @@ def grown(axis: str, times: int) -> tuple[Sequence[int], list[float], float]:
     """The sizes of an axis, CPU seconds at each, and the exponent of their growth."""
     sizes, make = AXES[axis]
     with TemporaryDirectory() as name:
+        make(Path(name), sizes[0])()  # what only a first run does
         measured = [seconds(make(Path(name), size), times) for size in sizes]
     exponent, _ = np.polyfit(np.log(sizes), np.log(measured), 1)
     return sizes, measured, float(exponent)

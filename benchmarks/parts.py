@@ -35,14 +35,14 @@ from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.markers import announce_markers, close_marker
 from stream_dp.study.topics import CLOSES, REPORTS
 
-PARTITIONS, AT_ONCE = 4, 50_000
+PARTITIONS, AT_ONCE, PERIODS = 4, 50_000, 4  # the benchmark of Spark closes all of them
 ENGINES = [("here", 1), ("processes", 1), ("processes", 2)]
 
 
 def text(people: int, engine: str, processes: int) -> str:
     return study_toml(
         name="bench",
-        periods={"first": 1, "every": "step", "count": 2},
+        periods={"first": 1, "every": "step", "count": PERIODS},
         size=people,
         attributes={"poverty": attribute([0, 1], missing=0)},
         releases=[
@@ -60,14 +60,14 @@ def text(people: int, engine: str, processes: int) -> str:
     )
 
 
-def send(folder: Path, people: int, study: str) -> None:
-    """Everybody's reports and the markers of two periods. study: the text of the study file."""
+def send(folder: Path, people: int, study: str, periods: int = 2) -> None:
+    """Everybody's reports and the markers of periods. study: the text of the study file."""
     file = folder / "bench.toml"
     file.write_text(study)
     rng = np.random.default_rng(0)
     with closing(Deployment.load(file).log()) as log:
         log.create({REPORTS: PARTITIONS, CLOSES: 1})
-        for period in (1, 2):
+        for period in range(1, periods + 1):
             codes = rng.integers(0, 2, people).tolist()
             for start in range(0, people, AT_ONCE):
                 log.append(

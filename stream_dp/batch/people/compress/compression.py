@@ -193,7 +193,7 @@ class Compression:
     def merged(self, people: People) -> People:
         """People by the groups of their values. Confidential where they are."""
         codes = [merged.group_of[people.codes[:, c]] for c, merged in enumerate(self.columns)]
-        return People(self.domain, np.stack(codes, axis=1))
+        return People(self.domain, np.stack(codes).T)  # counted column by column
 
     def undone(self, codes: Codes, rng: np.random.Generator) -> NDArray[np.int64]:
         """(N, columns) values of the measured columns, drawn for people of these groups."""

@@ -38,6 +38,7 @@ from ..people_table import People, PeopleDomain
 from .agreement_patterns import AgreementPatterns, largest_term, largest_terms
 
 Columns = tuple[int, ...]
+_IN_CACHE = 1 << 15  # people whose cells stay in a processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +138,16 @@ def all_residuals(domain: PeopleDomain, ways: int, cells: int) -> Residuals:
 def marginal_counts(people: People, columns: Columns) -> Int64Array:
     """The counts of a marginal, one axis a column. Confidential."""
     shape = tuple(people.domain.sizes[c] for c in columns)
-    cells = np.zeros(people.N, np.int64)
-    for column, size in zip(columns, shape, strict=True):
-        cells = cells * size + people.codes[:, column]
-    counts: Int64Array = np.bincount(cells, minlength=prod(shape)).astype(np.int64)
+    total = prod(shape)
+    kind, at_once = np.min_scalar_type(total), max(_IN_CACHE, total)
+    counts = np.zeros(total, np.int64)
+    for start in range(0, people.N, at_once):
+        some = people.codes[start : start + at_once]
+        cells = np.zeros(len(some), kind)
+        for column, size in zip(columns, shape, strict=True):
+            cells *= kind.type(size)
+            np.add(cells, some[:, column], out=cells, casting="unsafe")
+        counts += np.bincount(cells, minlength=total)
     return counts.reshape(shape)
 
 
