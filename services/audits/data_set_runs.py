@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.kinds import require_available
 from stream_dp.population import Population
-from stream_dp.privacy.noise import NoiseSource
+from stream_dp.privacy.noise import NoiseSource, SeededNoise
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.declared_population import DeclaredPopulation
 
@@ -48,6 +48,7 @@ Floats = NDArray[np.float64]
 _OTHERS = 400  # people who are the same in both worlds, at most
 _MOST_SIZE = 20_000  # people of an audited study
 _MOST_PAIRS, _SEARCH = 400, 15.0  # of the search: pairs, and CPU seconds, about
+_NOISY_REFERENCES = 4  # for a fit that makes choices
 
 
 class DataSetRuns:
@@ -77,7 +78,7 @@ class DataSetRuns:
         self.rho: Fraction = self.release.rho
         self.cells = self._cells()
         self._exact: dict[History | None, Floats] = {}
-        self._reference: tuple[WatchedRound, ...] = ()
+        self._references: list[tuple[WatchedRound, ...]] = []
 
     def _cells(self) -> tuple[Cell, ...]:
         """The cells that a data set looks at: its answers in the periods before its close."""
@@ -113,8 +114,15 @@ class DataSetRuns:
         return {name: pa.concat_tables(parts) for name, parts in tables.items()}
 
     def worst_pair(self) -> WorstPair:
+        """The pair with the largest mean cost over reference runs.
+
+        Without choices all runs measure the same, and one of them is enough.
+        """
         fit = self._fit(None, 0)
-        self._reference = watched_fit(fit, None)
+        self._references = [watched_fit(fit, None)]
+        if any(run.choices for run in self._references[0]):
+            sources = map(SeededNoise, range(_NOISY_REFERENCES))
+            self._references = [watched_fit(fit, source) for source in sources]
         absence = self.study.neighbours == "add_remove"
         began = time.process_time()
         self._answers(None)
@@ -123,24 +131,26 @@ class DataSetRuns:
         return worst_pair(self.cells, self._costs, absence=absence, most=most)
 
     def _costs(self, pairs: Sequence[tuple[History, History | None]]) -> list[float]:
-        variances = np.concatenate([run.variances for run in self._reference])
+        runs = len(self._references)
+        variances = np.concatenate([r.variances for rounds in self._references for r in rounds])
         return [
-            float(((self._answers(a) - self._answers(b)) ** 2 / variances).sum() / 2)
+            float(((self._answers(a) - self._answers(b)) ** 2 / variances).sum() / 2 / runs)
             for a, b in pairs
         ]
 
     def _answers(self, history: History | None) -> Floats:
-        """What the reference run's rounds would have answered without noise."""
+        """What the rounds of the reference runs would have answered without noise."""
         if history not in self._exact:
-            rounds = repeated_fit(self._fit(history, 1), self._reference)
-            self._exact[history] = np.concatenate([run.exact for run in rounds])
+            fit = self._fit(history, 1)
+            repeated = [repeated_fit(fit, rounds) for rounds in self._references]
+            self._exact[history] = np.concatenate([r.exact for rounds in repeated for r in rounds])
         return self._exact[history]
 
     def scores(
         self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
     ) -> TwoScores:
         fits = [self._fit(history, size) for history in (pair.second, pair.first)]
-        rounds = len(self._reference)
+        rounds = len(self._references[0])
         scores = np.zeros((2, runs))
         for run in range(runs):
             for world, fit in enumerate(fits):

@@ -93,6 +93,6 @@ class SizesRuns(DataSetRuns):
             variances = list(chain.from_iterable(run.variances for run in reference))
             cost = float((np.concatenate(shift) ** 2 / variances).sum() / 2)
             found.append((cost / size**2, together, size))
-            self._reference = reference
+            self._references = [reference]
         rho, self.together, self.most = max(found)
         return WorstPair(_JOINING, second, rho)

@@ -84,7 +84,7 @@ def known_answers(prepared: PreparedAudit, source: NoiseSource) -> KnownAnswers 
     if isinstance(prepared.audited, PanelRuns):
         return _of_panel(prepared, prepared.audited, source)
     assert isinstance(prepared.audited, DataSetRuns)
-    if any(run.choices for run in prepared.audited._reference):
+    if any(run.choices for run in prepared.audited._references[0]):
         return None
     return _of_data_set(prepared, prepared.audited, source)
 
@@ -98,7 +98,7 @@ def _of_data_set(
 ) -> KnownAnswers:
     """Checks that whole fits have these answers and scores."""
     fits = [audited._fit(history, prepared.size) for history in _worlds(prepared)]
-    exact = [repeated_fit(fit, audited._reference) for fit in fits]
+    exact = [repeated_fit(fit, audited._references[0]) for fit in fits]
     answers = [np.concatenate([run.exact for run in rounds]) for rounds in exact]
     variances = np.concatenate([run.variances for run in exact[0]])
     known = KnownAnswers(prepared, answers[0] - answers[1], variances)

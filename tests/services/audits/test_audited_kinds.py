@@ -38,7 +38,7 @@ def prepared_kind(kind: Kind) -> PreparedAudit:
 
 # The worst pair's share of the declared rho, where a part of rho pays for choices, or where the
 # charge of events is an upper bound.
-SHARES = {Kind.MWEM: 0.92, Kind.HPD_FIXED: 0.92, Kind.HPD_EVENTS: 0.89}
+SHARES = {Kind.MWEM: 0.92, Kind.HPD_FIXED: 0.92, Kind.HPD_EVENTS: 0.76}
 
 # Kinds whose fits take long: fewer runs in the suite, which find a quarter of the variance.
 HPD = {Kind.HPD_FIXED, Kind.HPD_EVENTS}
@@ -67,6 +67,8 @@ def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
 )
 def test_too_little_noise_is_a_violation(kind: Kind) -> None:
     share, runs = (Fraction(1, 4), 25) if kind in FEW_RUNS else (Fraction(1, 2), 200)
+    if kind == Kind.HPD_EVENTS:
+        share, runs = Fraction(1, 8), 250  # its runs measure other marginals each time
     result = prepared_kind(kind).run(WeakNoise(SeededNoise(2), share), runs)
     assert result.violation
     assert result.lower_bound > 1.1 * result.rho
@@ -101,7 +103,7 @@ def test_most_of_the_declared_cost_is_shown(kind: Kind) -> None:
     """With the product's noise and the default runs; fails by chance in less than 1 % of runs."""
     result = prepared_kind(kind).run(SystemNoise(), RUNS)
     assert not result.violation
-    # The pair is the worst of one run. Other runs of a model of events select other marginals.
+    # The pair is the worst of a few runs. Other runs of a model of events select other marginals.
     least = 0.55 if kind == Kind.HPD_EVENTS else 0.85
     assert result.lower_bound > least * result.pair_rho
 
