@@ -30,6 +30,13 @@ def pytest_configure(config):
     planned_errors.remember()
 
 
+def pytest_collection_finish():
+    """What is imported by now stays: no collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 10, 10)
+
+
 def pytest_unconfigure():
     """After this pytest collects garbage five times, among all that a long run has left."""
     gc.collect()
