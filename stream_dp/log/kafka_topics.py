@@ -134,7 +134,7 @@ class Topics:
         return f"{self._prefix}.{topic}"
 
     def create(self, topics: Mapping[str, int]) -> None:
-        existing = self._found(topics)
+        existing = self._descriptions(topics)
         missing = [
             NewTopic(
                 self.name(topic),
@@ -163,10 +163,10 @@ class Topics:
 
     def _all_led(self, topics: Iterable[str]) -> bool:
         """Tells whether every partition of all topics has a leader."""
-        found = self._found(topics)
-        return all(
-            topic in found and all(p.leader is not None for p in found[topic].partitions)
-            for topic in topics
+        descriptions = self._descriptions(topics)
+        partitions = [p for d in descriptions.values() for p in d.partitions]
+        return len(descriptions) == len(set(topics)) and all(
+            p.leader is not None for p in partitions
         )
 
     def config(self, topic: str) -> dict[str, str]:
@@ -259,7 +259,7 @@ class Topics:
             )
         return problems
 
-    def _found(self, topics: Iterable[str]) -> dict[str, Any]:
+    def _descriptions(self, topics: Iterable[str]) -> dict[str, Any]:
         """Looks up the topics that the cluster has and shows to this user.
 
         Only these are asked for: a cluster may have thousands of others.
@@ -270,14 +270,14 @@ class Topics:
             futures = self._admin.describe_topics(
                 TopicCollection(list(names.values())), request_timeout=seconds
             )
-            found = {}
+            descriptions = {}
             for topic, name in names.items():
                 try:
-                    found[topic] = futures[name].result(seconds + TIMEOUT)
+                    descriptions[topic] = futures[name].result(seconds + TIMEOUT)
                 except KafkaException as error:
                     if error.args[0].code() not in _UNSEEN:
                         raise
-            return found
+            return descriptions
 
         return self._patiently(ask)
 
@@ -323,14 +323,14 @@ class Topics:
         return seen
 
     def any_known(self) -> str | None:
-        """Returns the name of a topic that has been looked up, if there is one."""
+        """Returns the name of any topic already looked up. None before the first."""
         return next(map(self.name, self._known), None)
 
     def _seen(self, topic: str) -> Any:
         """Looks up a topic. Waits for a new topic until the broker knows it."""
         deadline = clock_module.monotonic() + TIMEOUT
         while True:
-            seen = self._found([topic]).get(topic)
+            seen = self._descriptions([topic]).get(topic)
             late = clock_module.monotonic() > deadline
             if seen is not None or late or self.name(topic) not in self._created:
                 return seen

@@ -259,16 +259,16 @@ class KafkaOwner:
         pass
 
 
-def _connected(settings: Mapping[str, object], known: str | None) -> Producer:
+def _connected(settings: Mapping[str, object], topic: str | None) -> Producer:
     """Makes a producer and waits briefly for its connection to the cluster.
 
     Without a connection a producer asks for its id half a second later, and sends nothing before.
 
-    known: the name of a topic to ask for, instead of all topics of the cluster.
+    topic: the name to ask for, instead of all topics of the cluster.
     """
     producer: Producer = new_client(Producer, settings)
     with suppress(KafkaException):
-        producer.list_topics(known, timeout=_CONNECTING)
+        producer.list_topics(topic, timeout=_CONNECTING)
     return producer
 
 
