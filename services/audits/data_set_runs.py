@@ -116,7 +116,8 @@ class DataSetRuns:
     def worst_pair(self) -> WorstPair:
         """The pair with the largest mean cost over reference runs.
 
-        Without choices all runs measure the same, and one of them is enough.
+        A fit that makes choices measures something else in each run. For any other fit one run
+        without noise is the reference.
         """
         fit = self._fit(None, 0)
         self._references = [watched_fit(fit, None)]
