@@ -6,7 +6,7 @@ Runs the benchmarks that write the tables in `docs/results/data`, one after anot
 their figures from these tables; sending, closing, counting, noise and the first fit are measured
 here. `--present` leaves out the other benchmarks and takes the tables as they are. The column
 *first* is what the same work cost before it was made faster. The machine must have nothing else
-to do for half an hour.
+to do meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,10 +47,6 @@ def recorded(name: str, row: str, column: str) -> float:
     return float(data["rows"][row][list(data["columns"]).index(column)])
 
 
-def seconds(work: Callable[[], object], times: int = 3) -> float:
-    return axes.seconds(work, times)
-
-
 def fit_seconds() -> float:
     """CPU seconds of a fit in a new process."""
     done = subprocess.run(
@@ -71,12 +66,12 @@ def print_fit() -> None:
 
 def send_microseconds() -> float:
     with TemporaryDirectory() as folder:
-        return 1e6 * seconds(axes.send(Path(folder), ROWS)) / ROWS
+        return 1e6 * axes.seconds(axes.send(Path(folder), ROWS)) / ROWS
 
 
 def close_nanoseconds() -> float:
     cells = PEOPLE * (ATTRIBUTES + 1)
-    return 1e9 * seconds(axes.close(PEOPLE, attributes=ATTRIBUTES)) / cells
+    return 1e9 * axes.seconds(axes.close(PEOPLE, attributes=ATTRIBUTES)) / cells
 
 
 def strata_bytes() -> float:
@@ -96,13 +91,13 @@ def count_nanoseconds() -> float:
         for pair in pairs:
             marginal_counts(people, pair)
 
-    return 1e9 * seconds(work) / COUNTED / len(pairs)
+    return 1e9 * axes.seconds(work) / COUNTED / len(pairs)
 
 
 def million_draws() -> float:
     """Millions of draws of exact noise in a second."""
     noise, demand = SystemNoise(), [(Fraction(1000), DRAWS)] * 100
-    return DRAWS * len(demand) / 1e6 / seconds(lambda: noise.draw(demand))
+    return DRAWS * len(demand) / 1e6 / axes.seconds(lambda: noise.draw(demand))
 
 
 def rows() -> dict[str, Row]:

@@ -148,7 +148,7 @@ EXPONENTS = {
 }
 
 
-def seconds(work: Timed, times: int) -> float:
+def seconds(work: Timed, times: int = 3) -> float:
     """The least CPU time of several runs, in seconds."""
     least = float("inf")
     for _ in range(times):

@@ -32,32 +32,6 @@ COMMANDS = {
     "status": ["status"],
     "verify": ["verify"],
 }
-_STUDY = """
-[study]
-name = "memory"
-unit = "person"
-neighbours = "replace_one"
-rho = 1
-delta = "1e-6"
-[study.periods]
-first = "2021-01"
-every = "month"
-count = {periods}
-[study.population]
-size = {people}
-[attributes.poor]
-values = [0, 1]
-missing = {{ carry = true, first = 0 }}
-[[releases]]
-name = "months"
-kind = "cumulative"
-attribute = "poor"
-event = [1]
-rho = 1
-[run]
-log = "sqlite:memory.db"
-public = "sqlite:memory-public.db"
-"""
 
 
 def run(*words: str) -> float:
@@ -84,7 +58,7 @@ def measured(periods: int) -> list[float]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         file = folder / "study.toml"
-        file.write_text(_STUDY.format(people=PEOPLE, periods=periods))
+        file.write_text(memory.study_text(PEOPLE, periods, window=False))
         memory.send(folder, PEOPLE)
         memory.close(folder, 1, periods - 2)
         run("run", str(file), "--until-idle")

@@ -41,21 +41,26 @@ size = {people}
 [attributes.poor]
 values = [0, 1]
 missing = {{ carry = true, first = 0 }}
+{releases}
+[run]
+log = "sqlite:memory.db"
+public = "sqlite:memory-public.db"
+"""
+_WINDOW = """
 [[releases]]
 name = "quarters"
 kind = "window"
 attribute = "poor"
 width = 3
-rho = "1/2"
+rho = "{rho}"
+"""
+_TOTALS = """
 [[releases]]
 name = "months"
 kind = "cumulative"
 attribute = "poor"
 event = [1]
-rho = "1/2"
-[run]
-log = "sqlite:memory.db"
-public = "sqlite:memory-public.db"
+rho = "{rho}"
 """
 _CHILD = """
 import re, sys
@@ -65,6 +70,13 @@ code = main(sys.argv[1:])
 status = Path("/proc/self/status").read_text()
 print(code, int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) // 1024, file=sys.stderr)
 """
+
+
+def study_text(people: int, periods: int, *, window: bool = True) -> str:
+    """The study file. window: whether the totals share the budget with a window."""
+    releases = [_WINDOW, _TOTALS] if window else [_TOTALS]
+    declared = "".join(releases).format(rho=f"1/{len(releases)}")
+    return _STUDY.format(people=people, periods=periods, releases=declared)
 
 
 def send(folder: Path, people: int) -> None:
@@ -110,7 +122,7 @@ def measured(people: int, periods: int) -> dict[str, tuple[int, float]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file, public = folder / "study.toml", f"sqlite:{folder / 'memory-public.db'}"
-        file.write_text(_STUDY.format(people=people, periods=periods))
+        file.write_text(study_text(people, periods))
         send(folder, people)
         close(folder, 1, periods - 1)
         figures = {"run": peak("run", file, "--until-idle")}
