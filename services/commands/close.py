@@ -1,4 +1,8 @@
-"""`stream-dp close`: previews open periods, and writes the markers for closing."""
+"""`stream-dp close`: previews open periods, and writes the markers for closing.
+
+On a terminal the operator decides after looking. Without a terminal nothing is counted: whether a
+period closes would otherwise depend on true counts, without noise and without a charge.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from ..intake.rejections import rejections_data, rejections_text, totals
 from ..journal import journal
 from ..journal.gate_entries import open_gate
 from ..options import study_file
-from ..process.output import BAD_INPUT, Output, say
+from ..process.output import Output, say
 from ..releaser.preview import PeriodPreview, Preview, preview
 
 
@@ -27,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("period", metavar="PERIOD")
     help_text = "show the contents of open periods (confidential), and close nothing"
     parser.add_argument("--check", action="store_true", help=help_text)
-    help_text = "close without counting and without asking"
+    help_text = "close without counting and without asking, as it is without a terminal"
     parser.add_argument("--yes", action="store_true", help=help_text)
     help_text = "close the period that [study.gate] holds, with all reports up to now"
     parser.add_argument("--despite-gate", action="store_true", help=help_text)
@@ -51,10 +55,10 @@ def run(options: argparse.Namespace) -> Output:
     if options.check:
         counted = preview(deployment, number)
         doubts = _doubts(deployment, counted)
-        data, text = _data(counted, doubts), _text(counted, doubts, options.period)
-        return Output(data, text, BAD_INPUT if doubts else 0)
-    if not options.yes:
-        _agree(deployment, number, options)
+        # The exit code never depends on what was counted: a script must not decide by it.
+        return Output(_data(counted, doubts), _text(counted, doubts, options.period))
+    if not (options.yes or options.json) and _on_terminal():
+        _agree(deployment, number, options.period)
     if options.after:
         if not options.json:
             say(f"{options.period} is still open: its markers are written in {options.after} s")
@@ -90,30 +94,15 @@ def _duration(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _agree(deployment: Deployment, number: int, options: argparse.Namespace) -> None:
-    """Asks the operator on a terminal; without a terminal, refuses periods that leave a doubt.
-
-    Raises UserError if the periods are not to be closed.
-    """
-    interactive = not options.json and _on_terminal()
-    counted: Preview | None = None
+def _agree(deployment: Deployment, number: int, label: str) -> None:
+    """Shows the operator the periods, and asks. Raises UserError unless the operator agrees."""
     try:
         counted = preview(deployment, number)
     except (LogError, Inconsistent, UserError, OSError) as error:
-        problem = f"what the open periods hold cannot be counted: {error}"
-        if not interactive:
-            raise UserError([f"close: {problem}", "close: --yes closes all the same"]) from None
-        say(problem)
-    if interactive:
-        if counted is not None:
-            say(_text(counted, _doubts(deployment, counted), options.period))
-        _ask(options.period)
-    elif counted is not None and (doubts := _doubts(deployment, counted)):
-        further = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
-        raise UserError(
-            f"close: {options.period} stays open: {doubts[0]}{further}; 'stream-dp close"
-            f" {options.study} {options.period} --check' shows it, --yes closes all the same"
-        )
+        say(f"what the open periods hold cannot be counted: {error}")
+    else:
+        say(_text(counted, _doubts(deployment, counted), label))
+    _ask(label)
 
 
 def _on_terminal() -> bool:
@@ -132,7 +121,7 @@ def _ask(label: str) -> None:
 
 
 def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
-    """The reasons not to close the periods without an operator's consent, a line a reason."""
+    """The reasons for the operator not to close the periods, a line a reason."""
     lines = counted.sparse if deployment.study.attributes else []
     largest_share = deployment.run.rejects
     if largest_share is not None and counted.share > largest_share:

@@ -81,6 +81,6 @@ class Run(Declaration):
     snapshots, in the form of `signing`. Several keys, a line each: the first encrypts, all
     decrypt. From the first record on, or never. On Kafka reports and the clock stay unencrypted."""
     rejects: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The largest share of rejected cells with which `close` closes a period without a terminal.
-    With a larger share `close` stops with exit code 2, unless `--yes` is given. By default any
-    share."""
+    """The largest share of rejected cells about which `close` says nothing. With a larger share
+    `close --check`, and `close` on a terminal, show the operator a warning. Without a terminal
+    `close` counts nothing. By default any share."""

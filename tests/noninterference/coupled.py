@@ -20,6 +20,9 @@ from stream_dp.log.log import Record
 from stream_dp.planning import panel_errors
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.cli import main
+from stream_dp.services.releaser import decision
+from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.study.period_gate import PeriodGate
 
 Vector = NDArray[np.int64]
 START = 1_609_459_200.0
@@ -73,6 +76,23 @@ def recorded() -> Iterator[list[Vector]]:
         yield noises
 
 
+@contextmanager
+def recorded_with_gates() -> Iterator[tuple[list[Vector], list[int]]]:
+    """The true answers like `recorded`, and which of them are the gates', all of which close."""
+    gates: list[int] = []
+    with recorded() as noises, pytest.MonkeyPatch.context() as patch:
+        decide_gate = decision.decide_gate
+
+        def noted(*arguments: Any, people: int, **others: Any) -> Any:
+            gates.append(len(noises))
+            noises.append(np.array([people]))
+            return decide_gate(*arguments, people=people, **others)
+
+        patch.setattr(decision, "decide_gate", noted)
+        patch.setattr(PeriodGate, "holds", lambda self, people: False)
+        yield noises, gates
+
+
 def run(
     folder: Path, text: str, batches: Sequence[Sequence[Record]], source: Coupled
 ) -> StudyFolder:
@@ -90,6 +110,17 @@ def run(
         assert place.run(source=source, tell=lines_to(said), estimates=True)
     (folder / "said").write_text("\n".join(said))
     return place
+
+
+def releasers_with(patch: pytest.MonkeyPatch, source: Coupled) -> None:
+    """Releasers of `run` draw from this source, at a fixed time."""
+    made = Releaser.__post_init__
+
+    def fixed(self: Releaser) -> None:
+        self.source, self.clock, self.steady = source, Clock(), Clock()
+        made(self)
+
+    patch.setattr(Releaser, "__post_init__", fixed)
 
 
 def measured(folder: Path, text: str, batches: Sequence[Sequence[Record]]) -> list[Vector]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from kit.panels import PERIODS, declaration, markers, script
-from noninterference.coupled import Coupled, Vector, public_side, recorded, run
+from noninterference.coupled import Coupled, Vector, public_side, recorded_with_gates, run
 from noninterference.test_public_side import CHANGES, Batches
 
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.journal.gate_entries import gates
-from stream_dp.services.releaser import decision
-from stream_dp.study.period_gate import PeriodGate
 
 HELD = 3
 TEXT = declaration(rho=0.6).replace(
@@ -33,17 +30,7 @@ def batches() -> Batches:
 
 def truth(folder: Path, sent: Batches) -> tuple[list[Vector], list[int]]:
     """The true answers in the order of the draws, and which of them are the gates'."""
-    drawn: list[int] = []
-    with recorded() as noises, pytest.MonkeyPatch.context() as patch:
-        decide_gate = decision.decide_gate
-
-        def noted(*arguments: Any, people: int, **others: Any) -> Any:
-            drawn.append(len(noises))
-            noises.append(np.array([people]))
-            return decide_gate(*arguments, people=people, **others)
-
-        patch.setattr(decision, "decide_gate", noted)
-        patch.setattr(PeriodGate, "holds", lambda self, people: False)
+    with recorded_with_gates() as (noises, drawn):
         run(folder, TEXT, sent, Coupled())
     return noises, drawn
 

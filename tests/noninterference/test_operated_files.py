@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from kit.killed import in_memory
-from kit.panels import Clock, fix_secrets
+from kit.panels import fix_secrets
 from kit.studies import BINARY, MARKER, MONTHS, attribute, study_toml, window
-from noninterference.coupled import Coupled, Vector, recorded
+from noninterference.coupled import Coupled, Vector, recorded, releasers_with
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services import cli
 from stream_dp.services.journal import journal
-from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import load_study
@@ -85,7 +84,7 @@ class Outcome:
         self.states: list[dict[str, Any]] = []
         with pytest.MonkeyPatch.context() as patch:
             fix_secrets(patch)
-            _run_with(patch, source)
+            releasers_with(patch, source)
             for month in MONTH:
                 table = folder / f"{month}.csv"
                 table.write_bytes(_table(month, rows(month)))
@@ -99,17 +98,6 @@ class Outcome:
 
     def _do(self, *words: object) -> None:
         self.codes.append(cli.main([*map(str, words)]))
-
-
-def _run_with(patch: pytest.MonkeyPatch, source: Coupled) -> None:
-    """Releasers of `run` draw from this source, at a fixed time."""
-    made = Releaser.__post_init__
-
-    def fixed(self: Releaser) -> None:
-        self.source, self.clock, self.steady = source, Clock(), Clock()
-        made(self)
-
-    patch.setattr(Releaser, "__post_init__", fixed)
 
 
 def _table(month: str, own: list[bytes]) -> bytes:

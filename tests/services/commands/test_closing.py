@@ -1,4 +1,4 @@
-"""`close`: what it shows an operator of the open periods, when it asks, and when it stops."""
+"""`close`: what it shows an operator of the open periods, and when it asks."""
 
 import json
 import sys
@@ -118,11 +118,8 @@ def test_what_the_first_period_holds_before_and_after_its_end(study, capsys):
 
 
 def checked(capsys, study, period):
-    """What `close --check` shows, whether or not it has doubts."""
-    code = main(["close", str(study), period, "--check", "--json"])
-    shown = json.loads(capsys.readouterr().out)
-    assert code == (2 if shown["doubts"] else 0)
-    return shown
+    """What `close --check` shows; it ends with 0, whether or not it has doubts."""
+    return json_output(capsys, "close", study, period, "--check")
 
 
 def test_the_numbers_are_those_that_the_releaser_then_decides(study, capsys):
@@ -200,77 +197,73 @@ def test_on_a_terminal_it_shows_and_asks(study, capsys, terminal):
     assert len(questions) == 4
 
 
-def test_with_yes_it_counts_nothing(study, capsys, monkeypatch):
+@pytest.mark.parametrize("words", [[], ["--yes"], ["--json"], ["--yes", "--json"]])
+def test_without_a_terminal_it_counts_nothing(tmp_path, capsys, monkeypatch, words):
+    """Of an empty month, and with a share of rejected cells that is too large."""
+    study = written(tmp_path, rejects=0)
+    append(study, Record(REPORTS, b"not a report"))
     monkeypatch.setattr(close, "preview", lambda *_: pytest.fail("counted"))
-    assert json_output(capsys, "close", study, "2021-01", "--yes") == {"closed": "2021-01"}
+    assert main(["close", str(study), "2021-02", *words]) == 0
+    assert "2021-02" in capsys.readouterr().out
+    assert len(reports_of(study)) == 2
 
 
-def test_a_period_without_a_cell_or_with_few_needs_a_word(study, capsys):
-    """Fixed attributes are said once, so that the first month has more cells than the others."""
+def test_fixed_attributes_are_said_once(study, capsys):
+    """The first month has more cells than the others, and leaves no doubt about them."""
     months = ("2021-01", "2021-02", "2021-03")
     send(study, "one.csv", "a,2021-01,no,north\nb,2021-01,no,south\nc,2021-01,no,north\n")
     send(study, "two.csv", "a,2021-02,no,\nb,2021-02,no,\n")
     send(study, "three.csv", "a,2021-03,no,\n")
-    main(["close", str(study), months[0]])
-    released(study)
-    capsys.readouterr()
-    json_output(capsys, "close", study, months[1])
-    released(study)
-    capsys.readouterr()
-    json_output(capsys, "close", study, months[2])
+    for month in months:
+        capsys.readouterr()
+        assert checked(capsys, study, month)["doubts"] == []
+        main(["close", str(study), month])
+        released(study)
 
 
-def test_an_empty_and_a_sparse_period_stay_open(tmp_path, capsys):
+def test_doubts_about_empty_and_sparse_periods(tmp_path, capsys):
     study = written(tmp_path)
     append(study, report("a", "2021-02", work="no"))
-    line = refusal(capsys, 2, "close", study, "2021-01")
-    assert line == (
-        "stream-dp: close: 2021-01 stays open: 2021-01 holds no cell; 'stream-dp close"
-        f" {study} 2021-01 --check' shows it, --yes closes all the same\n"
-    )
     assert checked(capsys, study, "2021-01")["doubts"] == ["2021-01 holds no cell"]
     for person in "abc":
         append(study, report(person, "2021-01", work="no"))
-    line = refusal(capsys, 2, "close", study, "2021-03")
-    assert "2021-02 has less than half the answers of 2021-01, and 1 more" in line
+    doubts = ["2021-02 has less than half the answers of 2021-01", "2021-03 holds no cell"]
+    assert checked(capsys, study, "2021-03")["doubts"] == doubts
     assert len(reports_of(study)) == 4
 
-    # What is given already is not asked for again, read or not.
-    assert main(["close", str(study), "2021-02", "--yes"]) == 0
+    # Of what is given already there is no doubt, read or not.
+    assert main(["close", str(study), "2021-02"]) == 0
     for _ in range(2):
-        assert main(["close", str(study), "2021-02"]) == 0
+        capsys.readouterr()
+        assert checked(capsys, study, "2021-02")["doubts"] == []
         released(study)
-    append(study, report("b", "2021-03", work="no"))
-    capsys.readouterr()
-    assert json_output(capsys, "close", study, "2021-03") == {"closed": "2021-03"}
 
 
-def test_a_month_whose_answers_are_all_cleared_stays_open(study, capsys):
+def test_doubts_about_a_month_whose_answers_are_all_cleared(study, capsys):
     append(study, *(report(p, "2021-01", work="no") for p in "ab"))
     append(study, *(report(p, "2021-02", work="no") for p in "ab"))
     append(study, *(report(p, "2021-02", work=None) for p in "ab"))
-    assert "less than half the answers" in refusal(capsys, 2, "close", study, "2021-02")
+    doubts = checked(capsys, study, "2021-02")["doubts"]
+    assert doubts == ["2021-02 has less than half the answers of 2021-01"]
 
 
 @pytest.mark.parametrize("share", ["0.05", "0.4"])
-def test_a_share_of_rejects_stops_it_without_a_terminal(tmp_path, capsys, monkeypatch, share):
+def test_doubts_about_a_share_of_rejects(tmp_path, capsys, monkeypatch, terminal, share):
     study = written(tmp_path)
     monkeypatch.setenv("STREAM_DP_REJECTS", share)
     send(study, "march.csv", JANUARY.replace("c,2021-01", "c,2031-01"))
     capsys.readouterr()
     # 1 of 5 cells is rejected.
-    if share == "0.4":
-        assert main(["close", str(study), "2021-01"]) == 0
-        return
-    error = refusal(capsys, 2, "close", study, "2021-01")
-    assert "2021-01 stays open" in error
-    assert "run.rejects = 0.05" in error
-    assert "--check" in error
-    assert "--yes" in error
-    assert len(reports_of(study)) == 3
-    assert main(["close", str(study), "2021-01", "--check"]) == 2
-    assert "larger share of cells is rejected than run.rejects" in capsys.readouterr().out
-    assert main(["close", str(study), "2021-01", "--yes"]) == 0
+    line = "a larger share of cells is rejected than run.rejects = 0.05"
+    doubts = [line] if share == "0.05" else []
+    assert checked(capsys, study, "2021-01")["doubts"] == doubts
+    assert main(["close", str(study), "2021-01", "--check"]) == 0
+    assert (line in capsys.readouterr().out) == bool(doubts)
+    # The operator decides.
+    assert main(["close", str(study), "2021-01"]) == 2
+    assert (line in capsys.readouterr().out) == bool(doubts)
+    terminal[0].append("y")
+    assert main(["close", str(study), "2021-01"]) == 0
     assert len(reports_of(study)) == 4
 
 
@@ -286,11 +279,8 @@ def test_an_operator_who_may_not_read(tmp_path, capsys, monkeypatch, terminal):
     answers.append("yes")
     assert main(["close", str(study), "2021-01"]) == 0
     assert "cannot be counted: kafka: not authorized" in capsys.readouterr().out
-    monkeypatch.setattr(close, "_on_terminal", lambda: False)
-    error = refusal(capsys, 2, "close", study, "2021-01")
-    assert "cannot be counted: kafka: not authorized" in error
-    assert "--yes" in error
     assert len(reports_of(study)) == 2
+    assert "not authorized" in refusal(capsys, 5, "close", study, "2021-01", "--check")
 
 
 def test_nothing_is_counted_where_the_journal_is_lost(study, capsys):
