@@ -7,7 +7,7 @@ round answers all queries and takes 50 steps on 4,096 measured ones, by queries 
 of the mixture (to 10^4). Of `mixture` and `rap`: a whole fit of the simulated `chain` of
 `people.py`, 20,000 people, 14 columns. All without compilation, each in a process of its own. What
 would take the processor more than two minutes is left out of its column (-). `independent` and
-`mwem` never use a GPU.
+`mwem` never use a GPU. RECORD=1 writes the table of the results.
 
 Where JAX sees none this says so in one line, and measures nothing.
 """
@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 import batch
 import numpy as np
+from result_file import record
 
 STEPS, MEASURED, LIMIT = 50, 4096, 120.0
 GUESS = 5e-9, 2e-8  # seconds of a processor for a query's answer and gradient, a row and slot
@@ -105,7 +106,10 @@ def table() -> None:
         cpu = measured(kind, queries, rows, "cpu") if affordable(queries, rows) else None
         sizes = f"{queries or '':>9}{rows or '':>8}"
         print(f"{kind:<10}{sizes}{batch.shown(cpu, 3):>10}{gpu:>10.3f}", end="")
-        print(f"{batch.shown(cpu and cpu / gpu, 1):>8}", flush=True)
+        ratio = cpu and cpu / gpu
+        print(f"{batch.shown(ratio, 1):>8}", flush=True)
+        size = f", {queries:,} queries, {rows:,} rows" if queries else ", 20,000 people, 14 columns"
+        record("devices", f"`{kind}`{size}", cpu, gpu, ratio)
 
 
 if __name__ == "__main__":
