@@ -37,6 +37,7 @@ from stream_dp.release.public_reader import (
     checked_release,
     declared_study,
     keep_all,
+    nothing_published,
 )
 from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
@@ -210,7 +211,7 @@ class PublicLog:
         self.study.release(name)
         releases = [r for r in self.releases if r.certificate.release == name]
         if not releases:
-            raise UserError(f"release '{name}': nothing is published of it yet")
+            raise nothing_published(self.study, name)
         return releases
 
     def release_at(self, name: str, period: str | None) -> PublishedRelease:

@@ -139,5 +139,7 @@ def test_what_may_pass_and_what_is_damaged_stay_apart(kind):
 def test_a_release_of_which_nothing_is_published_is_named():
     asked = public_log(employment_study(), Silent(), periods=1)
     assert [r.certificate.release for r in asked.releases] == ["full-time"]
-    with pytest.raises(UserError, match="release 'pairs': nothing is published of it yet"):
+    with pytest.raises(UserError, match="release 'pairs': nothing is published of it yet") as error:
         asked.panel("pairs")
+    first = "it has its first answer for 2021-Q2, when that quarter is published"
+    assert first in str(error.value)

@@ -110,11 +110,12 @@ impl Client {
 
     /// Calls a function with a list of partitions.
     fn with_list<R>(&self, places: &Places, call: impl FnOnce(Opaque) -> R) -> PyResult<R> {
-        // Safety: the list is destroyed after the call, which copies it.
+        let topics = places.iter().map(|(topic, ..)| CString::new(topic.as_str()));
+        let topics = topics.collect::<Result<Vec<_>, _>>()?;
+        // Safety: the list is destroyed after the call, which copies it; nothing here returns early.
         unsafe {
             let list = (self.library.list_new)(places.len() as c_int);
-            for (topic, partition, offset) in places {
-                let topic = CString::new(topic.as_str())?;
+            for (topic, (_, partition, offset)) in topics.iter().zip(places) {
                 (self.library.list_add)(list, topic.as_ptr(), *partition);
                 (self.library.list_set_offset)(list, topic.as_ptr(), *partition, *offset);
             }

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.errors import UserError
+from stream_dp.release.public_reader import nothing_published
 
 from ..pages.comparison import (
     Comparison,
@@ -161,7 +162,7 @@ def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes
     release, and for one of which nothing is published.
     """
     if not state.public.periods_of(name):
-        raise UserError(f"release '{name}': nothing is published of it yet")
+        raise nothing_published(state.public.study, name)
     examples = state.public.queries(name)
     form = CompareForm.of(state, name, fields.get("q") or examples[0], None, fields)
     faults: Sequence[str] = ()

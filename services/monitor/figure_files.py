@@ -12,6 +12,7 @@ import pyarrow.csv
 
 from stream_dp.answers.answer import Answer
 from stream_dp.errors import UserError
+from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import has_totals
 
 from ..pages.comparison import comparison_chart
@@ -154,7 +155,7 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
     """Two answers beside each other, with the verdict."""
     public = state.public
     if not public.periods_of(name):
-        raise UserError(f"release '{name}': nothing is published of it yet")
+        raise nothing_published(public.study, name)
     query = fields.get("q") or public.queries(name)[0]
     result = comparison_of(state, CompareForm.of(state, name, query, None, dict(fields)))
     answers = {"first": result.answers[0], "second": result.answers[1]}

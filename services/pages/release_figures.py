@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import Release, has_patterns, has_totals
 
 from .charts import wide_and_narrow
@@ -128,7 +129,7 @@ def answers(
         true_value = None if truth is None else truth.get(label)
         points.append(Point(index, label, answer, true_value, pointwise(answer)))
     if not points:
-        raise refused or UserError(f"release '{name}': nothing is published of it yet")
+        raise refused or nothing_published(public.study, name)
     return Line(question.title, tuple(points))
 
 

@@ -80,6 +80,17 @@ def keep_none(study: Study, certificate: AnyCertificate, table: str) -> bool:
     return False
 
 
+def nothing_published(study: Study, name: str) -> UserError:
+    """The error for a release of which nothing is published yet, with its first period."""
+    declared, every = study.declared(name), study.periods.every
+    first = ""
+    if declared is not None:
+        unit = "period" if every == "step" else every
+        first = f"; it has its first answer for {study.first_answer(declared)}, when that {unit}"
+        first += " is published"
+    return UserError(f"release '{name}': nothing is published of it yet{first}")
+
+
 def at_period(study: Study, published: Sequence[_P], name: str, period: str | None) -> _P:
     """The data set or sizes of a release at a period, or the latest. Raises UserError.
 
@@ -87,7 +98,7 @@ def at_period(study: Study, published: Sequence[_P], name: str, period: str | No
     """
     by_period = {p.certificate.period: p for p in published if p.certificate.release == name}
     if not by_period:
-        raise UserError(f"release '{name}': nothing is published of it yet")
+        raise nothing_published(study, name)
     if period is not None and period not in by_period:
         periods = ", ".join(by_period)
         raise UserError(f"release '{name}': none at period '{period}'; it has {periods}")

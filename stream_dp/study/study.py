@@ -33,6 +33,7 @@ from .panel_releases import (
     Release,
     WindowRelease,
     has_patterns,
+    is_panel,
 )
 from .periods import Periods
 from .place_releases import Places
@@ -122,6 +123,14 @@ class Study(StudyKeys):
     def declared(self, name: str) -> Release | DataSetRelease | None:
         """The release of a panel or of data sets with this name, or None."""
         return next((r for r in self.releases if r.name == name), None) or self.batch(name)
+
+    def first_answer(self, declared: Release | DataSetRelease) -> str:
+        """The label of the first period at which a release publishes."""
+        if is_panel(declared):
+            number = self.span(declared)[0] + declared.history - 1
+        else:
+            number = self.due_periods(declared)[0]
+        return self.periods.labels[number - 1]
 
     def due_periods(self, batch: DataSetRelease) -> list[int]:
         """The numbers of the periods at whose close a data set begins."""

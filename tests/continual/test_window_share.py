@@ -52,3 +52,10 @@ def test_the_part_is_that_of_the_study_at_any_rho():
 def test_late_entry_gets_more_for_windows():
     late, closed = mechanisms("add_remove", blank=0), mechanisms("add_remove", rows=100)
     assert best_window_share(*late) > best_window_share(*closed)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_large_rho_leaves_windows_and_totals_a_part(relation):
+    for rho in (10**3, 10**6):
+        share = best_window_share(*mechanisms(relation, Fraction(rho), rows=100))
+        assert share == best_window_share(*mechanisms(relation, rows=100))

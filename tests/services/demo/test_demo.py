@@ -87,6 +87,14 @@ def test_five_lines_whose_commands_run(shown: Shown, capsys: pytest.CaptureFixtu
     (shown.out / "panel.csv").unlink()
 
 
+def test_the_readme_s_question_is_the_printed_one(shown: Shown) -> None:
+    asked = [word.replace(str(shown.out), "stream-dp-demo") for word in shlex.split(shown.lines[2])]
+    readme = Path(__file__).parents[3] / "README.md"
+    lines = readme.read_text("utf-8").splitlines()
+    questions = [shlex.split(line) for line in lines if line.startswith("    $ ")]
+    assert questions == [["$", *asked[1:]]]
+
+
 def test_page_is_one_file(shown: Shown) -> None:
     text = (shown.out / "index.html").read_text("utf-8")
     outside = re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)

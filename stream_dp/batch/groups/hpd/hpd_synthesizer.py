@@ -27,6 +27,7 @@ from .model_arrays import EncodedQueries
 from .product_mixture import HPD, MeasuredQueries
 
 UPDATES = AdamSettings(60, 0.03, 0.1)  # of a round
+_LEAST_VARIANCE = 1e-6  # of an answer that is learnt; narrower noise is 0 for certain
 _FIRST_BAND = 4.0  # the weight of the number of heads below a child, over its precision
 
 
@@ -69,7 +70,7 @@ class MixtureModel:
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
         queries = self.encoded.take(measured.rows)
-        variances = measured.noise / self.weights[measured.rows]
+        variances = np.maximum(measured.noise, _LEAST_VARIANCE) / self.weights[measured.rows]
         counts = MeasuredQueries(queries, measured.values, variances)
         params, summary = self.family.fit(self.params, counts, UPDATES, self.room.measured)
         return replace(self, params=params), summary.best_error

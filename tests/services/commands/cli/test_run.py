@@ -23,7 +23,7 @@ def test_a_study_from_its_first_day_to_its_last(study, stream_dp, as_json):
     assert "open period: 2021-01" in stream_dp("status", study)
     assert as_json("status", study)["begun"] is True
     err = stream_dp("estimate", study, "pairs", "pattern 1", code=2)
-    assert "nothing is published of it yet" in err
+    assert "first answer for 2021-02, when that month is published" in err
 
     stream_dp("send", study, study.parent / "reports.csv")
     spent = []
