@@ -87,7 +87,7 @@ def test_every_requirement_has_hashes(path: Path) -> None:
 def test_locks_have_what_the_project_requires(python: str) -> None:
     base = pins(BASE, python)
     always = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
-    for text in [*always, *EXTRAS["kafka"], *EXTRAS["monitor"]]:
+    for text in [*always, *EXTRAS["monitor"]]:
         assert base[canonicalize_name(Requirement(text).name)] in Requirement(text).specifier
     together = dict(base)
     for extra in EXTRAS:

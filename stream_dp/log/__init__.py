@@ -65,10 +65,7 @@ def open_log(
             base / location, public=public, readonly=readonly, timed=timed, latest=latest, keys=keys
         )
     settings = connection_settings(location, kafka or {}, insecure=insecure, base=base)
-    try:
-        from .kafka import KafkaLog
-    except ImportError:
-        raise UserError("kafka: not installed; pip install 'stream-dp[kafka]'") from None
+    from .kafka import KafkaLog
     from .sealed import SealedLog
 
     log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest)
