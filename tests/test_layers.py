@@ -294,6 +294,8 @@ EXTRAS = {
     "confluent_kafka": (
         "stream_dp.log.compiled_kafka_reader",
         "stream_dp.log.kafka",
+        "stream_dp.log.kafka_admin",
+        "stream_dp.log.kafka_clients",
         "stream_dp.log.role_signature",
         "stream_dp.log.kafka_topics",
         "stream_dp.log.unreadable",

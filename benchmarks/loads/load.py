@@ -31,7 +31,7 @@ from load_reports import CLOSED, LABELS, MONTHS, PANEL, STATES, Load, generate
 
 from stream_dp.client import PublicLog
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.log.kafka_topics import new_client
+from stream_dp.log.kafka_clients import new_client
 from stream_dp.log.log import Log, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study

@@ -16,8 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_dp.compiled import compiled_reader
 
+from .kafka_clients import new_client
 from .kafka_reader import CHUNK, Event, KafkaReader
-from .kafka_topics import Topics, new_client
+from .kafka_topics import Topics
 from .log import MAX_BATCH, Headers, Positions
 from .records import Records
 

@@ -17,7 +17,8 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from .byte_columns import packed
-from .kafka_topics import TIMEOUT, TRANSIENT_ERRORS, Topics, error_text, new_client
+from .kafka_clients import TIMEOUT, TRANSIENT_ERRORS, error_text, new_client
+from .kafka_topics import Topics
 from .log import (
     MAX_BATCH,
     Batch,

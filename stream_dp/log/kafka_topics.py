@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import time as clock_module
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
@@ -16,47 +13,14 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
-from stream_dp.errors import UserError
-
+from .kafka_admin import ClusterAdmin, answer_of
+from .kafka_clients import TIMEOUT, is_transient, log_error
 from .log import LogError, Missing, Positions, TopicInfo, Unavailable
-from .probe import protocol_mismatch
 
-TIMEOUT = 30.0  # seconds that a broker may take to answer
 BROKER_BYTES = 1_048_588  # the largest record that brokers take by default
 _SOON = 0.05
-# Failures that may pass by themselves: a broker that restarts, a leader that moves.
-TRANSIENT_ERRORS = {
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError._NOENT,  # of the leaders of partitions
-}
-_MOVING = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._NOENT,
-}
 # A closed segment is compacted; markers of transactions stay for an hour.
 _COMPACTED = {
     "cleanup.policy": "compact",
@@ -70,37 +34,8 @@ _UNSEEN = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.LEADER_NOT_AVAILABLE,
 }
-_DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+_NO_ANSWER = "kafka: the cluster does not answer"
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
-# Errors reach the caller through results; librdkafka's log may quote settings.
-_QUIET = logging.getLogger("stream_dp.quiet")
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.propagate = False
-_Client = TypeVar("_Client")
-_Answer = TypeVar("_Answer")
-
-
-def new_client(
-    kind: Callable[[dict[str, object]], _Client], settings: Mapping[str, object]
-) -> _Client:
-    """Makes a client of this kind. Raises UserError, which never quotes a setting's value."""
-    try:
-        return kind({**settings, "logger": _QUIET})
-    except (KafkaException, TypeError, ValueError) as error:
-        named = re.search(r'property:? "?([a-z][a-z0-9._]*)', str(error))
-        setting = f"'{named[1]}'" if named else "security.protocol, sasl.* or ssl.*"
-        raise UserError(f"kafka: the client refuses the setting {setting}") from None
-
-
-def error_text(error: KafkaException) -> str:
-    """Returns librdkafka's text of an error."""
-    return str(error.args[0].str())
-
-
-def log_error(failure: str, error: KafkaException) -> LogError:
-    """Makes the error to raise: Unavailable for a failure in TRANSIENT_ERRORS, else LogError."""
-    kind = Unavailable if error.args[0].code() in TRANSIENT_ERRORS else LogError
-    return kind(f"{failure}: {error_text(error)}")
 
 
 class Topics:
@@ -120,15 +55,12 @@ class Topics:
     ) -> None:
         self._prefix, self._replication = prefix, replication
         self._timed, self._latest = frozenset(timed), frozenset(latest)
-        self._settings = settings
-        self._refusal, self._answered = "", False
-        self._admin: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
+        self._admin = ClusterAdmin(settings)
         self._known: dict[str, int] = {}
         self._created: set[str] = set()
 
     def close(self) -> None:
-        """Ends the client. The client's callback refers to this object, so neither would go."""
-        self._admin = None
+        self._admin.close()
 
     def name(self, topic: str) -> str:
         return f"{self._prefix}.{topic}"
@@ -148,13 +80,19 @@ class Topics:
         if not missing:
             return
         self._created |= {new.topic for new in missing}
-        futures = self._admin.create_topics(missing, operation_timeout=TIMEOUT)
-        for name, future in futures.items():
-            try:
-                future.result(TIMEOUT)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise log_error(f"kafka: topic '{name}' was not created", error) from None
+
+        def request(client: Any, seconds: float) -> None:
+            how = {"operation_timeout": seconds, "request_timeout": seconds}
+            for name, future in client.create_topics(missing, **how).items():
+                try:
+                    answer_of(future, seconds)
+                except KafkaException as error:
+                    if is_transient(error):
+                        raise
+                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise log_error(f"kafka: topic '{name}' was not created", error) from None
+
+        self._admin.ask("kafka: the topics were not created", request, [missing[0].topic])
         deadline = clock_module.monotonic() + TIMEOUT
         while not self._all_led(topics):
             if clock_module.monotonic() > deadline:
@@ -235,11 +173,11 @@ class Topics:
         name = self.name(topic)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
 
-        def ask() -> dict[str, str]:
-            future = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource]
-            return {key: entry.value for key, entry in future.result(TIMEOUT).items()}
+        def ask(client: Any, seconds: float) -> dict[str, str]:
+            future = client.describe_configs([resource], request_timeout=seconds)[resource]
+            return {key: entry.value for key, entry in answer_of(future, seconds).items()}
 
-        return self._settled(f"{name} cannot be checked", ask)
+        return self._admin.ask(f"kafka: {name} cannot be checked", ask, [name])
 
     def _misconfigured(self, topic: str, copies: int) -> list[str]:
         name, settings = self.name(topic), self._current_settings(topic)
@@ -266,49 +204,20 @@ class Topics:
         """
         names = {topic: self.name(topic) for topic in topics}
 
-        def ask(seconds: float) -> dict[str, Any]:
-            futures = self._admin.describe_topics(
+        def ask(client: Any, seconds: float) -> dict[str, Any]:
+            futures = client.describe_topics(
                 TopicCollection(list(names.values())), request_timeout=seconds
             )
             descriptions = {}
             for topic, name in names.items():
                 try:
-                    descriptions[topic] = futures[name].result(seconds + TIMEOUT)
+                    descriptions[topic] = answer_of(futures[name], seconds)
                 except KafkaException as error:
                     if error.args[0].code() not in _UNSEEN:
                         raise
             return descriptions
 
-        return self._patiently(ask)
-
-    def _patiently(self, ask: Callable[[float], _Answer]) -> _Answer:
-        """Repeats a request until the cluster answers, or refuses this client.
-
-        ask: takes the seconds that the cluster may take.
-        """
-        deadline, wait = clock_module.monotonic() + TIMEOUT, 1.0
-        while True:
-            self._refusal = ""
-            try:
-                answer = ask(wait)
-                self._answered = True
-                return answer
-            except KafkaException as error:
-                self._admin.poll(0)
-                # A single failure may be a broker that has just started.
-                if wait > 1 and not self._refusal and not self._answered:
-                    self._refusal = protocol_mismatch(self._settings)
-                if wait > 1 and self._refusal:
-                    raise LogError(f"kafka: no connection: {self._refusal}") from None
-                if clock_module.monotonic() > deadline:
-                    raise log_error("kafka: the cluster does not answer", error) from None
-                wait = min(2 * wait, TIMEOUT / 2)
-
-    def _note_refusal(self, error: KafkaError) -> None:
-        """Notes why a broker and this client distrust the other. The text holds no secret."""
-        text = str(error.str())
-        if error.code() in _DISTRUST or "SSL alert" in text:
-            self._refusal = text.partition(" (after ")[0]
+        return self._admin.ask(_NO_ANSWER, ask, list(names.values())[:1])
 
     def partitions(self, topic: str) -> int:
         """Looks up the topic's number of partitions at the first call and returns it."""
@@ -336,31 +245,15 @@ class Topics:
                 return seen
             clock_module.sleep(_SOON)
 
-    def _settled(self, failure: str, ask: Callable[[], _Answer]) -> _Answer:
-        """Repeats a request about an existing topic until every broker knows the topic.
-
-        While a topic is new, or its leader moves, some of the brokers do not know it.
-
-        failure: begins the text of the error that is raised otherwise.
-        """
-        deadline = clock_module.monotonic() + TIMEOUT
-        while True:
-            try:
-                return ask()
-            except KafkaException as error:
-                if error.args[0].code() not in _MOVING or clock_module.monotonic() > deadline:
-                    raise log_error(f"kafka: {failure}", error) from None
-                clock_module.sleep(_SOON)
-                with suppress(KafkaException):  # the cached leaders may be out of date
-                    self._admin.list_topics(timeout=1.0)
-
     def describe(self, topic: str) -> TopicInfo:
         self._known.pop(topic, None)
         seen = self._existing(topic)
-        cluster = self._patiently(
-            lambda seconds: self._admin.describe_cluster(request_timeout=seconds).result(
-                seconds + TIMEOUT
-            )
+        cluster = self._admin.ask(
+            _NO_ANSWER,
+            lambda client, seconds: answer_of(
+                client.describe_cluster(request_timeout=seconds), seconds
+            ),
+            [self.name(topic)],
         )
         identity = f"{cluster.cluster_id}/{seen.topic_id}"
         first = self._offsets(topic, OffsetSpec.earliest())
@@ -386,11 +279,12 @@ class Topics:
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Positions:
-        request = {TopicPartition(self.name(topic), p): spec for p in range(self.partitions(topic))}
-        how = {"isolation_level": isolation, "request_timeout": TIMEOUT}
+        name = self.name(topic)
+        asked = {TopicPartition(name, p): spec for p in range(self.partitions(topic))}
 
-        def ask() -> Positions:
-            futures = self._admin.list_offsets(request, **how)
-            return {tp.partition: f.result(TIMEOUT).offset for tp, f in futures.items()}
+        def ask(client: Any, seconds: float) -> Positions:
+            how = {"isolation_level": isolation, "request_timeout": seconds}
+            futures = client.list_offsets(asked, **how)
+            return {tp.partition: answer_of(f, seconds).offset for tp, f in futures.items()}
 
-        return self._settled(f"no positions of {topic}", ask)
+        return self._admin.ask(f"kafka: no positions of {name}", ask, [name])

@@ -19,7 +19,8 @@ from confluent_kafka import (
     Producer,
 )
 
-from .kafka_topics import BROKER_BYTES, TIMEOUT, TRANSIENT_ERRORS, Topics, log_error, new_client
+from .kafka_clients import TIMEOUT, TRANSIENT_ERRORS, log_error, new_client
+from .kafka_topics import BROKER_BYTES, Topics
 from .log import (
     MAX_RECORD,
     Fenced,

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream_dp.privacy.noise import system_entropy
 
-from .kafka_topics import TIMEOUT, log_error, new_client
+from .kafka_clients import TIMEOUT, log_error, new_client
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 # A broker that has just begun, or taken over, knows its groups only after a moment.

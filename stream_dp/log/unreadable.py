@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from .kafka_topics import TIMEOUT, new_client
+from .kafka_clients import TIMEOUT, new_client
 from .log import Unavailable
 
 _WAIT = 0.5

@@ -14,8 +14,8 @@ import pytest
 from kit.households import TEXT as HOMES
 from kit.studies import SCHEDULE, toml_lines
 
+from stream_dp.log.kafka_clients import TIMEOUT
 from stream_dp.log.kafka_settings import FILE_VARIABLE
-from stream_dp.log.kafka_topics import TIMEOUT
 from stream_dp.services import cli
 from stream_dp.services.monitor.front import READY
 from stream_dp.services.releaser.listeners import ConfidentialMetrics, PublicMetrics
@@ -135,7 +135,7 @@ def test_a_cluster_that_is_away_is_worth_another_start(
     path = tmp_path / "study.toml"
     assert cli.main(["new", str(path)]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("stream_dp.log.kafka_topics.TIMEOUT", 0.5)
+    monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 0.5)
     monkeypatch.setenv("STREAM_DP_LOG", "kafka://127.0.0.1:1/x")
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
     assert cli.main(["close", str(path), "2026-01"]) == cli.UNAVAILABLE

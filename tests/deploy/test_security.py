@@ -98,7 +98,9 @@ def test_a_wrong_password_is_one_line(world: World, released: str, user: str) ->
     world.secrets.add("not-the-password")
     said = world.run("run", released, KAFKA_USER=user, KAFKA_PASSWORD="not-the-password")
     assert (said.code, said.out, said.error.count("\n")) == (2, "", 1)
-    assert said.error.startswith("stream-dp: kafka: no connection: sasl_plaintext://127.0.0.1:")
+    assert said.error.startswith(
+        "stream-dp: kafka: the login is refused: sasl_plaintext://127.0.0.1:"
+    )
     assert "invalid credentials" in said.error
 
 
@@ -158,7 +160,8 @@ def test_settings_that_do_not_fit_are_reported_soon(
     if mechanism:
         settings |= SASL | {"sasl.mechanism": mechanism}
     with closing(KafkaLog("x", settings)) as log:
-        with pytest.raises(LogError, match=f"^kafka: no connection: .*{line}") as refusal:
+        kind = "the login is refused" if line == "invalid credentials" else "no connection"
+        with pytest.raises(LogError, match=f"^kafka: {kind}: .*{line}") as refusal:
             log.describe("reports")
     assert type(refusal.value) is LogError  # of a connection that is sought in vain, Unavailable
     assert "\n" not in str(refusal.value)
@@ -177,7 +180,7 @@ def test_a_broker_that_closes_every_connection_may_come_back(
                     server.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
-        monkeypatch.setattr("stream_dp.log.kafka_topics.TIMEOUT", 4.0)
+        monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 4.0)
         port = server.getsockname()[1]
         tls = {
             "security.protocol": "ssl",

@@ -85,7 +85,8 @@ def test_a_fetch_from_a_topic_expands_to_64_megabytes_at_most():
 def answering(monkeypatch, topics, error):
     future = Mock(**{"result.side_effect": KafkaException(KafkaError(error))})
     describe = Mock(side_effect=lambda resources, **_: {resources[0]: future})
-    monkeypatch.setattr(topics, "_admin", Mock(describe_configs=describe))
+    monkeypatch.setattr(topics._admin, "_client", Mock(describe_configs=describe))
+    monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 0.0)
 
 
 def test_without_the_right_to_see_a_topics_codec_fetches_are_small(monkeypatch, opened, prefix):

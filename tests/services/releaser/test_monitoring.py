@@ -27,7 +27,7 @@ from kit.panels import (
 from kit.studies import SCHEDULE
 from prometheus_client import CollectorRegistry, generate_latest
 
-from stream_dp.log.kafka_topics import TIMEOUT
+from stream_dp.log.kafka_clients import TIMEOUT
 from stream_dp.log.log import Record
 from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.services.jobs.progress import Progress

@@ -1,0 +1,105 @@
+"""Asks a Kafka cluster through the client for administrators.
+
+A request waits for the broker that is to answer it, the controller or the leader of a partition,
+also while that broker is dead. So requests are short, and both are looked up anew before a request
+is repeated.
+"""
+
+from __future__ import annotations
+
+import time as clock_module
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from .kafka_clients import TIMEOUT, is_transient, log_error, new_client
+from .log import LogError
+from .probe import protocol_mismatch
+
+_FIRST, _LONGEST = 1.0, 8.0  # seconds that a request may take
+_LOOK_UP = 1.0  # seconds for a look-up of the controller and of a topic's leaders
+_PAUSE, _LONGEST_PAUSE = 0.05, 0.4  # seconds between two requests
+_DISTRUST = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+_Answer = TypeVar("_Answer")
+
+
+def answer_of(future: Future[_Answer], seconds: float) -> _Answer:
+    """Waits for the answer to a request. seconds: the request's own time-out.
+
+    The client ends a request that is out of time; a busy process learns of that later.
+    """
+    return future.result(seconds + TIMEOUT)
+
+
+class ClusterAdmin:
+    """A client for administrators, and why the cluster and this client distrust each other.
+
+    settings: librdkafka's connection settings.
+    """
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self._settings = settings
+        self._refusal, self._answered = "", False
+        self._client: Any = new_client(AdminClient, {**settings, "error_cb": self._note_refusal})
+
+    def close(self) -> None:
+        """Ends the client. The client's callback refers to this object, so neither would go."""
+        self._client = None
+
+    def ask(
+        self,
+        failure: str,
+        request: Callable[[Any, float], _Answer],
+        topics: Iterable[str],
+    ) -> _Answer:
+        """Repeats a request until the cluster answers, refuses this client, or TIMEOUT is over.
+
+        failure: begins the text of the error.
+        request: takes the client and the seconds that the cluster may take; see `answer_of`.
+        topics: full names of the topics that the request is about, one at least.
+
+        Raises Unavailable for a failure that may pass by itself, LogError for any other.
+        """
+        deadline, seconds, pause = clock_module.monotonic() + TIMEOUT, _FIRST, _PAUSE
+        self._refusal = ""
+        while True:
+            try:
+                answer = request(self._client, seconds)
+            except (KafkaException, TimeoutError) as error:
+                late = clock_module.monotonic() > deadline
+                self._require_trust(late or (seconds > _FIRST and not self._answered))
+                if late or not (is_transient(error) or error.args[0].code() in _DISTRUST):
+                    raise log_error(failure, error) from None
+            else:
+                self._answered = True
+                return answer
+            clock_module.sleep(pause)
+            for topic in topics:
+                with suppress(KafkaException):
+                    self._client.list_topics(topic, timeout=_LOOK_UP)
+            seconds, pause = min(2 * seconds, _LONGEST), min(2 * pause, _LONGEST_PAUSE)
+
+    def _require_trust(self, lasting: bool) -> None:
+        """Raises LogError if the cluster and this client distrust each other.
+
+        lasting: whether distrust is no longer that of a broker that has just started.
+        """
+        self._client.poll(0)
+        if not lasting:
+            return
+        if not self._refusal and not self._answered:
+            mismatch = protocol_mismatch(self._settings)
+            self._refusal = f"no connection: {mismatch}" if mismatch else ""
+        if self._refusal:
+            raise LogError(f"kafka: {self._refusal}") from None
+
+    def _note_refusal(self, error: KafkaError) -> None:
+        """Notes why a broker and this client distrust the other. The text holds no secret."""
+        text = str(error.str()).partition(" (after ")[0]
+        if error.code() in _DISTRUST or "SSL alert" in text:
+            login = "SASL authentication error" in text
+            self._refusal = f"{'the login is refused' if login else 'no connection'}: {text}"

@@ -1,0 +1,90 @@
+"""Requests to a cluster whose leaders die, and what is said in the end."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from stream_dp.log import kafka_admin
+from stream_dp.log.kafka_admin import ClusterAdmin, answer_of
+from stream_dp.log.log import LogError, Unavailable
+
+TOPIC = "x.journal"
+
+
+class Cluster:
+    """A client for administrators, whose requests meet these failures and then an answer."""
+
+    def __init__(self, *failures: BaseException) -> None:
+        self.failures = list(failures)
+        self.calls: list[object] = []
+
+    def request(self, client: Any, seconds: float) -> str:
+        assert client is self
+        self.calls.append(seconds)
+        future = Future[str]()
+        if self.failures:
+            future.set_exception(self.failures.pop(0))
+        else:
+            future.set_result("answer")
+        return answer_of(future, seconds)
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.calls.append(topic)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    def poll(self, seconds: float) -> None:
+        pass
+
+
+def failed(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of the requests, which pauses and look-ups move."""
+    now = [0.0]
+    monkeypatch.setattr(kafka_admin.clock_module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(kafka_admin.clock_module, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    return now
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> str:
+    monkeypatch.setattr(kafka_admin, "new_client", lambda kind, settings: cluster)
+    monkeypatch.setattr(kafka_admin, "protocol_mismatch", lambda settings: "")
+    admin = ClusterAdmin({"bootstrap.servers": "x:1"})
+    return admin.ask(f"kafka: no positions of {TOPIC}", cluster.request, [TOPIC])
+
+
+def test_a_dead_leader_is_waited_for_in_short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between them the leaders are looked up, although the look-up fails, too."""
+    codes = (KafkaError._NOENT, KafkaError._TIMED_OUT, KafkaError.NOT_LEADER_FOR_PARTITION)
+    cluster = Cluster(TimeoutError(), *map(failed, codes))
+    assert asked(monkeypatch, cluster) == "answer"
+    assert cluster.calls == [1, TOPIC, 2, TOPIC, 4, TOPIC, 8, TOPIC, 8]
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(TimeoutError(), "no answer"), (failed(KafkaError._NOENT), "Local: ")],
+    ids=["future", "leader"],
+)
+def test_one_that_stays_dead_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, time: list[float], error: BaseException, line: str
+) -> None:
+    cluster = Cluster(*[error] * 1000)
+    with pytest.raises(Unavailable, match=f"^kafka: no positions of {TOPIC}: {line}"):
+        asked(monkeypatch, cluster)
+    assert 30 < time[0] < 32
+
+
+def test_a_lasting_refusal_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(failed(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(LogError) as refusal:
+        asked(monkeypatch, cluster)
+    assert type(refusal.value) is LogError
+    assert cluster.calls == [1]
