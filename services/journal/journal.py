@@ -366,6 +366,11 @@ def closes(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.closes]
 
 
+def has_drawn(entries: Sequence[Entry]) -> bool:
+    """Whether noise was drawn: whether a period is closed, or has its gate."""
+    return any(entry.closes or entry.gated is not None for entry in entries[1:])
+
+
 def outstanding(entries: Sequence[Entry]) -> list[Job]:
     """The begun batch jobs without a result."""
     done = {entry.result_of for entry in entries}

@@ -4,7 +4,8 @@ Whoever restores the journal and the public log together, both older, cannot be 
 the two. The witness can: it is advanced after every decision, before anything of the decision is
 public, and it never goes back. So a draw of which anything was published is never drawn again. It
 is compared before every draw. A crash between a decision and the witness is no fault: the journal
-is ahead then, and nothing of the decision was public.
+is ahead then, and nothing of the decision was public. An empty witness says nothing, so it is
+refused if anything of a study is left: a draw in the journal, a public message or a snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from stream_dp.log.log import (
 )
 from stream_dp.log.message import Message
 
-from .journal import Entry, has_begun
+from ..storage.snapshots import Snapshots
+from .journal import Entry, has_begun, has_drawn
 
 WITNESS = "witness"  # the topic, and the role of its writer
 _AT_ONCE = 1000  # records of one read
@@ -79,8 +81,11 @@ class Witness:
         """Reads new records of the witness. Raises Inconsistent, LogError."""
         at_end = False
         while not at_end:
-            with _faults():
-                batch = self._log.read(WITNESS, {0: self._position}, _AT_ONCE, 0)
+            try:
+                with _faults():
+                    batch = self._log.read(WITNESS, {0: self._position}, _AT_ONCE, 0)
+            except Missing:
+                return
             for record in batch.records:
                 try:
                     self.sight = msgspec.json.decode(record.value or b"", type=Sight)
@@ -99,13 +104,19 @@ class Witness:
         """
         seen = self.sight
         if seen is None:
-            if published and not new:
+            if (published or has_drawn(entries)) and not new:
                 raise Inconsistent(
                     "witness: it is empty, but the study has releases: it was lost, or is new to"
                     " this study; restore it, or, if no older backup was restored, give"
                     " --new-witness once"
                 )
             return
+        if entries and entries[0].message.hash != seen.genesis:
+            raise Inconsistent(
+                "witness: it has seen another journal: it or the confidential log is another"
+                " study's; bring back the right one; if the witness is lost, name a new one as"
+                " run.witness and give --new-witness once"
+            )
         if len(entries) < seen.entries:
             raise Inconsistent(
                 f"witness: it has seen {seen.entries} decisions, but the journal has"
@@ -115,7 +126,22 @@ class Witness:
         if Sight.of(entries[: seen.entries]) != seen:
             raise Inconsistent(
                 f"witness: decision {seen.entries - 1} of the journal is not the one that it has"
-                " seen: this is another study's witness, or another copy of the logs has gone on"
+                " seen: another copy of the logs has gone on; go on with that copy, for its noise"
+                " must not be drawn again"
+            )
+
+    def check_new(self, snapshots: Snapshots, *, new: bool) -> None:
+        """Raises Inconsistent if a journal has been here before one begins.
+
+        snapshots: the study's.
+        new: as of `check`.
+        """
+        self.check([], published=False)
+        if self.sight is None and not new and snapshots.of_any_journal():
+            raise Inconsistent(
+                "witness: it is empty, and so is the journal, but snapshots of a journal are in"
+                " the folder of snapshots: a study was here and its logs are lost; restore them,"
+                " or, if the snapshots are another study's, give --new-witness once"
             )
 
 
@@ -152,6 +178,9 @@ class NoWitness:
     def check(self, entries: Sequence[Entry], *, published: bool, new: bool = False) -> None:
         return
 
+    def check_new(self, snapshots: Snapshots, *, new: bool) -> None:
+        return
+
     def advance(self, sight: Sight) -> None:
         return
 
@@ -163,13 +192,17 @@ class NoWitness:
 
 
 @contextmanager
-def owned_witness(log: WitnessLog | None, confidential: Log) -> Iterator[OwnedWitness | NoWitness]:
+def owned_witness(
+    log: WitnessLog | None, confidential: Log, snapshots: Snapshots, *, new: bool
+) -> Iterator[OwnedWitness | NoWitness]:
     """Takes the role of the witness's writer.
 
     log: of the witness; None without one.
     confidential: the log of the journal.
+    snapshots: the study's.
+    new: whether the operator states that the witness is new to the study.
 
-    Raises Inconsistent where the witness has seen a journal and there is none; LogError.
+    Raises Inconsistent where a journal has been seen and there is none; LogError.
     """
     if log is None:
         yield NoWitness()
@@ -180,16 +213,13 @@ def owned_witness(log: WitnessLog | None, confidential: Log) -> Iterator[OwnedWi
             writer = stack.enter_context(log.own(WITNESS, WITNESS))
         witness = OwnedWitness(log, writer)
         if not has_begun(confidential):
-            witness.check([], published=False)
+            witness.check_new(snapshots, new=new)
         yield witness
 
 
 def check_witness(log: WitnessLog, entries: Sequence[Entry], *, published: bool) -> list[str]:
     """Compares a journal with its witness; returns lines. Raises Inconsistent, LogError."""
-    try:
-        witness = Witness(log)
-    except Missing:
-        return ["witness: has seen nothing yet"]
+    witness = Witness(log)
     witness.check(entries, published=published)
     seen = 0 if witness.sight is None else witness.sight.entries
     return [f"witness: has seen {seen} decisions of {len(entries)}, the journal's own"]

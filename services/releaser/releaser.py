@@ -203,7 +203,9 @@ class Releaser:
         owned = owned_journal(self.log, self.facts, service=not until_idle)
         writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
-        witness = stack.enter_context(owned_witness(self.witness, self.log))
+        witness = stack.enter_context(
+            owned_witness(self.witness, self.log, self.snapshots, new=self.new_witness)
+        )
         self.at("owned")
         entries, groups = recovery.begun_journal(
             *(self.plan, self.log, self.public, writer),
@@ -371,11 +373,12 @@ class Releaser:
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes changed files of both logs in the journal.
 
-        Raises Inconsistent for other files without `moved`.
+        Raises Inconsistent for other files without `moved`, and for an older journal.
         """
         entry = restored_logs.moved_entry(
             entries, self.log, self.public, published=published, moved=self.moved, file=self.file
         )
+        restored_logs.check_snapshots(entries, self.snapshots)
         if entry is not None:
             self._note(writer, entries, entry, "placed")
             if self.moved:

@@ -19,6 +19,7 @@ from stream_dp.study.topics import RELEASES
 
 from ..journal import journal
 from ..journal.journal import Entry
+from .snapshots import Snapshots
 
 ROLE = "releaser"  # of the journal's one writer
 _LOG_NAMES = {"log": "confidential log", "public": "public log"}
@@ -67,7 +68,7 @@ def moved_entry(
     changed = [name for name in current if not same_identity(noted[name], current[name])]
     if not moved:
         check_identity(entries, log, file)
-        if not published and _drawn(entries):
+        if not published and journal.has_drawn(entries):
             raise Inconsistent(
                 "public log: it is empty, but the journal has decided releases: it was removed or"
                 " emptied, so nothing shows whether the journal is an older one; restore the"
@@ -99,7 +100,7 @@ def check_identity(entries: Sequence[Entry], log: Log, file: str) -> None:
     check_mark(entries, log)
     if not same_identity(_noted_identities(entries)["log"], log.file_identity):
         raise Inconsistent(advice("log", log.file_identity, file))
-    if log.file_identity and _drawn(entries) and Mark.read(log.mark(ROLE)) is None:
+    if log.file_identity and journal.has_drawn(entries) and Mark.read(log.mark(ROLE)) is None:
         raise Inconsistent(
             "confidential log: the mark beside it (FILE.releaser.mark) is gone, so nothing shows"
             " whether the journal is an older one; restore that file; if the journal is the newest"
@@ -131,7 +132,26 @@ def check_marked(hashes: Sequence[str], content: bytes) -> None:
     if hashes[mark.index] != mark.hash:
         raise Inconsistent(
             f"journal: entry {mark.index} is not the one that the mark beside it names: another"
-            " confidential log was restored; bring back the one that was here"
+            " confidential log was restored, or another mark (FILE.releaser.mark); bring back the"
+            " one that was here"
+        )
+
+
+def check_snapshots(entries: Sequence[Entry], snapshots: Snapshots) -> None:
+    """Raises Inconsistent if a snapshot shows that the journal is an older one.
+
+    A snapshot of the period after the last close may belong to a close under way. A snapshot of a
+    later period follows the publication of the one between.
+
+    snapshots: the study's.
+    """
+    closed = journal.closes(entries)[-1].number
+    newest = snapshots.of(entries[0].message.hash[:12]).newest_period()
+    if newest > closed + 1:
+        raise Inconsistent(
+            f"snapshots: the population of period {newest} is there, but the journal has closed"
+            f" {closed} periods: an older confidential log was restored; bring back the newer one,"
+            " for its noise must not be drawn again"
         )
 
 
@@ -143,11 +163,6 @@ def advice(name: str, identity: str, file: str) -> str:
         " moved or restored; where the original goes on too, both draw noise for the same periods"
         f" and the guarantee is lost; if this one alone goes on: stream-dp run {file} --moved"
     )
-
-
-def _drawn(entries: Sequence[Entry]) -> bool:
-    """Whether noise was drawn: whether the journal has a close."""
-    return any(entry.closes for entry in entries[1:])
 
 
 def _noted_identities(entries: Sequence[Entry]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from io import BufferedReader
 from pathlib import Path
@@ -23,6 +23,7 @@ from ..process.events import Event, Tell, ignore
 from .file_stores import UrlStore, file_store, put, write_draft
 from .sealed_files import InvalidSeal, open_sealed, write_sealed
 
+_POPULATION = "period"  # the label of the population's snapshots
 _DAMAGED_PREFIX = "damaged-"  # begins the names of files that were set aside
 
 
@@ -89,7 +90,7 @@ class Snapshots:
 
     def write(self, population: Population) -> tuple[str, str]:
         """Writes a snapshot of the population; returns the name and SHA-256 as `store` does."""
-        return self.store(f"period-{population.period:05d}", ".npz", population.save)
+        return self.store(f"{_POPULATION}-{population.period:05d}", ".npz", population.save)
 
     def store(
         self,
@@ -189,10 +190,26 @@ class Snapshots:
         """Whether a file has the name."""
         return self._files.size(name) is not None
 
+    def newest_period(self) -> int:
+        """The last period of which this journal has a snapshot of the population; 0 without one."""
+        stem = f"{self._owner}-{_POPULATION}-"
+        numbers = (name.removeprefix(stem).partition("-")[0] for name in self._names(f"{stem}*"))
+        return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+    def of_any_journal(self) -> bool:
+        """Whether the folder has a snapshot of the population of any journal."""
+        return bool(self._names(f"*-{_POPULATION}-*"))
+
+    def _names(self, pattern: str) -> list[str]:
+        """The names of all files with a pattern; none without the folder."""
+        with suppress(FileNotFoundError):
+            return self._files.names(pattern)
+        return []
+
     def keep(
         self,
         names: set[str],
-        label: str = "period",
+        label: str = _POPULATION,
         upto: int | None = None,
         spare: Collection[str] = (),
     ) -> None:
