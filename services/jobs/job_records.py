@@ -161,8 +161,9 @@ def read_provenance(manifest: Json) -> Provenance | None:
             mechanism=str(manifest["mechanism"]),
             notes=dict(manifest["notes"]),
             simulated=bool(manifest["simulated"]),
+            fused_with=tuple(int(number) for number in manifest["fused_with"]),
         )
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
 
 

@@ -95,6 +95,6 @@ def fitted_parts(
     declared = study.batch(release.name)
     assert declared is not None
     due = study.due_periods(declared)
-    labels = [study.periods.labels[due[table.number - 1] - 1] for table in chain]
-    notes = {"fused_with": ", ".join(labels), "errors": CORRELATED}
-    return replace(provenance, notes={**provenance.notes, **notes}), parts
+    fused_with = tuple(due[table.number - 1] for table in chain)
+    notes = {**provenance.notes, "errors": CORRELATED}
+    return replace(provenance, notes=notes, fused_with=fused_with), parts

@@ -275,18 +275,25 @@ def close(
 
 
 def result(
-    previous: Message, job: Job, digest: str, public: Sequence[Record], hashes: Sequence[str]
+    previous: Message,
+    job: Job,
+    digest: str,
+    public: Sequence[Record],
+    hashes: Sequence[str],
+    fused_with: Sequence[int] = (),
 ) -> Message:
     """Builds the entry that publishes a job's result, after the entry `previous`.
 
     It has no charges, as the close that began the job was charged. digest: of the result's
-    manifest. public, hashes: see `close`.
+    manifest. public, hashes: see `close`. fused_with: the periods of the tables of the same
+    release that the result descends from.
     """
     head = ResultHead(
         number=job.period,
         job=job.id,
         release=job.release,
         result=digest,
+        fused_with=list(fused_with),
         charges=[],
         public=list(hashes),
         code_version=__version__,

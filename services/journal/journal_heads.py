@@ -105,6 +105,7 @@ class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
     job: str
     release: str
     result: str  # the hash of the result's manifest
+    fused_with: list[int] = []  # the periods of the tables that it descends from
 
 
 class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):

@@ -72,6 +72,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
             f"{certificate.epsilon_spent} of {certificate.epsilon_total}, at delta {delta}",
         ),
         *_gate_rows(certificate),
+        *_ancestor_rows(certificate),
         ("Noise", noise),
         ("Synthetic rows", size),
         (notes_heading, notes or "none"),
@@ -88,6 +89,13 @@ def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     decision = "held, and closed by an operator" if gate.held else "closed by itself"
     count = f"{gate.people:,} {unit}s of earlier periods answer, by a noisy count"
     return (("Gate", f"{decision}: {count}; at least {gate.least:,} close a period"),)
+
+
+def _ancestor_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    if not certificate.ancestors:
+        return ()
+    tables = [f"{period} (rho {float(rho):.6g})" for period, rho in certificate.ancestors.items()]
+    return (("Fused with", f"{', '.join(tables)}; rho so far counts each of them"),)
 
 
 def _panel_rows(certificate: PanelCertificate) -> tuple[str, str, str]:

@@ -465,7 +465,7 @@ function planIn(first) {
 
 function checkPlan(first, { study, numbers, declared }) {
   const plan = planIn(first);
-  const sound = (one) => isObject(one) && isObject(one.charges) && isObject(one.states) && isList(isText)(one.mechanisms) && Object.values(one.charges).every(fraction);
+  const sound = (one) => isObject(one) && isObject(one.charges) && isObject(one.states) && isList(isText)(one.mechanisms) && typeof (one.fused ?? false) === "boolean" && Object.values(one.charges).every(fraction);
   if (!isObject(plan) || !Object.values(plan).every(sound)) refuse(0, "its plan cannot be read");
   if (!same(Object.keys(plan).sort(), [...declared.keys()].sort())) refuse(0, "its plan has not the releases of its study");
   const closing = lastEntry(study, numbers);
@@ -487,6 +487,7 @@ function released(message, { study, numbers, declared }, plan) {
   if (!fields) refuse(index, "a certificate cannot be read: its type is unknown");
   const unread = fields.find(([name, test]) => !(name in head) || !test(head[name]));
   if (unread) refuse(index, `a certificate cannot be read: ${unread[0]}`);
+  if ("fused_with" in head && !(isObject(head.fused_with) && Object.values(head.fused_with).every(fraction))) refuse(index, "a certificate cannot be read: fused_with");
   const release = declared.get(head.release), type = panels.includes(release) ? "stream-dp.release" : release?.kind === "sizes" ? "stream-dp.sizes" : "stream-dp.batch";
   if (!release || type !== head.type) refuse(index, "of a release that the study does not declare");
   const stated = plan?.[head.release]?.states ?? head;
@@ -532,7 +533,8 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
     }
     return total([...plain, ...[...strata.values()].map((values) => [...values.values()].reduce((a, b) => (compare(a, b) > 0 ? a : b)))]);
   };
-  const gate = gateOf(study), gates = new Map();
+  const gate = gateOf(study), gates = new Map(), descents = new Map(), unpublished = new Set();
+  const spend = (name, rho) => costs.set(name, add(costs.get(name) ?? [0n, 1n], fraction(rho)));
   let gated = 0;
   for (const one of releases) {
     const c = one.certificate;
@@ -542,16 +544,31 @@ function checkReleases(releases, { study, numbers, declared }, plan) {
       gated = Math.max(gated, c.number);
       costs.set(GATE, [gate.rho[0] * BigInt(gated), gate.rho[1]]);
     }
-    costs.set(c.release, add(costs.get(c.release) ?? [0n, 1n], fraction(c.rho)));
+    // An ancestor counts from the first release that descends from it, published or not, once.
+    const ancestors = Object.entries(c.fused_with ?? {}).filter(([, rho]) => fraction(rho)[0]).sort(([a], [b]) => (a < b ? -1 : 1)), key = (period) => `${c.release}/${period}`;
+    for (const [period] of ancestors) {
+      if (study.releases.includes(declared.get(c.release)) || !(numbers.get(period) < c.number)) why(one, "it is fused with a table that does not come before it");
+      if ((descents.get(key(period)) ?? []).some((label) => !ancestors.some(([period]) => period === label))) why(one, `it is fused with ${period}, and not with all that ${period} is fused with`);
+    }
+    for (const [period, rho] of ancestors) {
+      if (descents.has(key(period)) || unpublished.has(key(period))) continue;
+      unpublished.add(key(period));
+      spend(c.release, rho);
+    }
+    descents.set(key(c.period), ancestors.map(([label]) => label));
+    if (!unpublished.delete(key(c.period))) spend(c.release, c.rho);
     if (compare(spent(), whole) > 0) why(one, "over the budget");
     if (c.study_hash !== plan.hash) why(one, "of another study");
     if (compare(spent(), fraction(c.rho_spent))) why(one, "its budget does not add up");
   }
   const seeded = new Set();
   for (const one of releases) {
-    const c = one.certificate, { charges, mechanisms, states } = plan.of[c.release];
+    const c = one.certificate, { charges, mechanisms, states, fused } = plan.of[c.release];
     if (seeded.add(c.noise === SEEDED).size > 1) why(one, "seeded noise and other noise do not mix");
     if (compare(fraction(c.rho), fraction(charges[c.period] ?? 0))) why(one, "its certificate's rho is not the charge of the plan");
+    const before = fused ? Object.keys(charges).filter((label) => numbers.get(label) < c.number) : [], listed = Object.entries(c.fused_with ?? {});
+    if (listed.length !== before.length || !before.every((label) => label in (c.fused_with ?? {}))) why(one, "its certificate's fused_with is not the tables before it");
+    if (listed.some(([label, rho]) => fraction(rho)[0] && compare(fraction(rho), fraction(charges[label])))) why(one, "its certificate's fused_with is not the charges of the plan");
     const differs = (name, value) => (name === "noise" && c.noise === SEEDED ? false : ["rho_total", "delta", "noise_variance"].includes(name) && fraction(value) ? compare(fraction(c[name]), fraction(value)) : !(name in c) || !same(c[name], value));
     const faults = Object.entries(states).filter(([name, value]) => differs(name, value)).map(([name]) => name);
     for (const [name, rho] of [["epsilon_spent", fraction(c.rho_spent)], ["epsilon_total", whole]]) if (!isEpsilon(c[name], rho, delta)) faults.push(name);

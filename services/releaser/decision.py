@@ -18,18 +18,20 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
-from stream_dp.privacy.ledger import Charge, Ledger
+from stream_dp.privacy.ledger import Charge
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.release.certificate import GateStatement
+from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
 from stream_dp.study import Release, Study
-from stream_dp.study.period_gate import GATE, gate_charges, period_gate
+from stream_dp.study.period_gate import GATE, period_gate
+from stream_dp.study.table_releases import is_fused
 from stream_dp.study.topics import RELEASES
 
 from ..jobs.job_families import JOB_FAMILIES
 from ..jobs.job_records import Job, Result
 from ..journal import journal
-from ..journal.certified_charges import certified
+from ..journal.certified_charges import certified, data_set_charges
 from ..journal.gate_entries import gate_entry
 from ..journal.journal import ClosedInput, Entry
 from ..journal.journal_heads import CountedInput, GateHead
@@ -54,21 +56,22 @@ class ChainEnd:
     entry: the last entry of the journal.
     index: the index of the last public message that is decided.
     hash: the hash of that message.
-    certified: the charges of the releases up to that message; a certificate states their sum. A
-        data set counts here once its result is decided, though its job was charged before.
+    certified: the charges of the releases up to that message, and of everything that they descend
+        from; a certificate states their sum. A data set counts here once its own result, or a
+        result that descends from it, is decided, though its job was charged before.
     """
 
     entry: Entry
     index: int
     hash: str
-    certified: Ledger
+    certified: CertifiedLedger
 
     @classmethod
     def of(cls, plan: Plan, entries: Sequence[Entry]) -> ChainEnd:
         hashes = [digest for entry in entries for digest in entry.published]
-        ledger = plan.ledger()
+        ledger = CertifiedLedger.of(plan.study)
         for entry in entries:
-            ledger = certified(ledger, entry, plan.study)
+            ledger = certified(ledger, entry)
         return cls(entries[-1], len(hashes) - 1, hashes[-1], ledger)
 
 
@@ -183,10 +186,10 @@ def decide(
         counts = closed_input.closed.counts[release.name]
         state, step = current.mechanism.step(current.state, counts, draw)
         new_states.append(replace(current, state=state))
-        ledger = ledger if charge is None else ledger.charge(charge)
+        ledger = ledger if charge is None else ledger.with_charges(charge)
         if step is None:
             continue
-        ledger = ledger.charge(*gate_charges(study, ledger, number))
+        ledger = ledger.with_charges(gates=number)
         cost = Fraction(0) if charge is None else charge.rho
         certificate = panel_certificate(
             study,
@@ -250,7 +253,13 @@ def decide_result(
         raise UserError("a result does not say how it was fitted")
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
-    ledger = end.certified.charge(*gate_charges(study, end.certified, job.period), job.charge)
+    ancestors = data_set_charges(study, declared.name, provenance.fused_with)
+    before = [n for n in study.due_periods(declared) if is_fused(declared) and n < job.period]
+    if not {charge.period for charge in ancestors} <= {*before}:
+        raise UserError("a result is fused with a table that does not come before it")
+    ledger = end.certified.with_charges(job.charge, ancestors=ancestors, gates=job.period)
+    labels, costs = study.periods.labels, {charge.period: charge.rho for charge in ancestors}
+    fused_with = {labels[n - 1]: costs.get(n, Fraction(0)) for n in before}
     try:
         certificate = (
             JOB_FAMILIES[declared.family]
@@ -263,7 +272,7 @@ def decide_result(
                 rho=Fraction(job.rho),
                 spent=ledger.spent,
             )
-            .model_copy(update={"gate": _stated(study, gate)})
+            .model_copy(update={"gate": _stated(study, gate), "fused_with": fused_with})
         )
         fields = certificate.model_dump(mode="json")
         message = build_message(end.index + 1, end.hash, fields, result.parts)
@@ -271,7 +280,12 @@ def decide_result(
         raise UserError("a result says in what is no JSON how it was fitted") from None
     public = _records(study, message, declared.name, certificate.type, job.period, signer)
     entry = journal.result(
-        end.entry.message, job, digest=result.hash, public=public, hashes=[message.hash]
+        end.entry.message,
+        job,
+        digest=result.hash,
+        public=public,
+        hashes=[message.hash],
+        fused_with=provenance.fused_with,
     )
     return ChainEnd(Entry(entry), message.index, message.hash, ledger)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stream_dp.log.log import Writer
 from stream_dp.log.message import Message
-from stream_dp.privacy.ledger import Ledger
+from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.study import Study
 
 from ..journal.certified_charges import certified, certified_charges
@@ -26,7 +26,7 @@ class Publisher:
     writer: the one writer of the public log.
     facts, clocks, tell, at, stop: as in `Releaser`.
     poll: seconds between two checks of the clock.
-    certified: the charges of all public releases, as certificates state them.
+    certified: the charges that certificates state.
     meanwhile: called every `poll` seconds during a wait for a scheduled time.
     answers: the topic of answers, where the service fills one.
     """
@@ -39,7 +39,7 @@ class Publisher:
     at: Callable[[str], None]
     stop: threading.Event
     poll: float
-    certified: Ledger
+    certified: CertifiedLedger
     meanwhile: Callable[[], None]
     answers: AnswerTopic | None = None
 
@@ -57,7 +57,7 @@ class Publisher:
 
     def _show(self, entry: Entry, index: int) -> None:
         """Sets the public facts to the facts of an entry. index: of the entry's last message."""
-        self.certified = certified(self.certified, entry, self.study)
+        self.certified = certified(self.certified, entry)
         self.facts.released = max(entry.number, self.facts.released or 0)
         self.facts.marked = {}
         if index > self.facts.published.index:

@@ -30,6 +30,7 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
+from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
 from ..aggregator.manifests import newest_files
@@ -226,7 +227,7 @@ class Releaser:
             at=self.at,
             stop=self.stop,
             poll=POLL,
-            certified=self.plan.ledger(),
+            certified=CertifiedLedger.of(study),
             meanwhile=pulse.require,
             answers=AnswerTopic(study, self.public, public, self.estimates_schema)
             if self.estimates

@@ -55,7 +55,7 @@ def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
         tables=tables,
         measurements=data_set.measurements,
         numbers=numbers,
-        fused_with=tuple(filter(None, str(certificate.notes.get("fused_with", "")).split(", "))),
+        fused_with=tuple(sorted(certificate.ancestors, key=study.periods.labels.index)),
         number_codes={n: exact["people"][n].to_numpy().astype(np.int64) for n in numbers},
     )
 

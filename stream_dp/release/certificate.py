@@ -97,8 +97,10 @@ class Certificate(BaseModel):
     parameters: the rest of the release's declaration, as far as its mechanism uses it.
     guarantee, invariants: what is protected, and what is published exactly, in words.
     rho: the cost of this release at this period.
-    rho_spent: the cost of all releases up to this one, itself included, and of the gates of all
-        periods up to its own.
+    rho_spent: the cost of all releases up to this one, itself included, of everything that they
+        descend from, and of the gates of all periods up to its own.
+    fused_with: of a fused table of people, the earlier periods of the release: the rho of a table
+        that it descends from, whether or not that one is published, and 0 for any other table.
     gate: the gate of the period; None in a study without.
     epsilon_spent, epsilon_total: the epsilon of rho_spent and rho_total at `delta` (Bun, Steinke
         2016).
@@ -129,6 +131,12 @@ class Certificate(BaseModel):
     noise: Text
     code_version: Text
     gate: Annotated[GateStatement | None, Field(exclude_if=lambda gate: gate is None)] = None
+    fused_with: Annotated[dict[str, Exact], Field(exclude_if=lambda tables: not tables)] = {}
+
+    @property
+    def ancestors(self) -> dict[str, Fraction]:
+        """By period, the rho of each earlier table that the release descends from."""
+        return {period: rho for period, rho in self.fused_with.items() if rho}
 
     def _repr_html_(self) -> str:
         facts = [
@@ -231,7 +239,7 @@ class Charged(TypedDict):
 
     number: the period, from 1; of a data set, the period of the close that began it.
     rho: the cost of this release at this period.
-    spent: the cost of all releases up to this one, itself included.
+    spent: the cost that `rho_spent` states.
     simulated: whether the noise came from a seed.
     """
 

@@ -23,7 +23,7 @@ class PrivacyFacts:
     """What is protected, against what, how strongly, by what, and what is not.
 
     relation: the key of the neighbouring relation. guarantee: the relation in words.
-    rho_spent, epsilon_spent: of all that is published.
+    rho_spent, epsilon_spent: of all that is published, and of what it descends from.
     rho_total, epsilon_total: at most, in the end. Every epsilon is at `delta`.
     mechanisms: the titles in the certificates, each once, in the order of publication.
     noise: where the noise comes from, in words.

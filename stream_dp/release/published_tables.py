@@ -176,11 +176,13 @@ class Provenance:
     mechanism: its title.
     notes: public numbers about the fit.
     simulated: whether the noise came from a seed.
+    fused_with: the periods of the earlier tables that the fit used, by number.
     """
 
     mechanism: str
     notes: Mapping[str, object]
     simulated: bool
+    fused_with: tuple[int, ...] = ()
 
 
 def batch_certificate(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stream_dp.continual import AnyMechanism, mechanism
 from stream_dp.continual.panel_error import PanelError
@@ -19,6 +19,7 @@ from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.method_titles import possible_titles
+from stream_dp.study.table_releases import is_fused
 
 from .certificate import Exact, base_certificate
 from .published import refusal
@@ -28,7 +29,16 @@ from .published_tables import ColumnValues, column_values
 
 PLAN = "plan"  # the part of message 0
 # What a release adds to its plan; and the version that wrote it.
-_OF_A_RELEASE = {"period", "number", "rho", "rho_spent", "epsilon_spent", "gate", "code_version"}
+_OF_A_RELEASE = {
+    "period",
+    "number",
+    "rho",
+    "rho_spent",
+    "epsilon_spent",
+    "gate",
+    "fused_with",
+    "code_version",
+}
 # The factors of a mechanism are computed in floating point, with other last digits elsewhere.
 _CLOSE = Fraction(1, 10**6)
 _NUMBERS = {"noise_variance", "padding"}
@@ -41,6 +51,7 @@ class ReleasePlan(BaseModel):
     charges: rho by the label of the period, of periods that have a charge.
     mechanisms: the possible titles; noisy numbers may choose.
     states: fields of every certificate with their values, in JSON.
+    fused: whether each table may use the measurements of the tables before it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -48,6 +59,7 @@ class ReleasePlan(BaseModel):
     charges: dict[str, Exact]
     mechanisms: tuple[str, ...]
     states: dict[str, Any]
+    fused: Annotated[bool, Field(strict=True)] = False
 
 
 StudyPlan = Mapping[str, ReleasePlan]  # by release
@@ -109,8 +121,9 @@ def _difference(stated: ReleasePlan, expected: ReleasePlan) -> str | None:
         _close(stated.charges[label], rho) for label, rho in expected.charges.items()
     ):
         return "charges"
-    if stated.mechanisms != expected.mechanisms:
-        return "mechanisms"
+    for name in ("mechanisms", "fused"):
+        if getattr(stated, name) != getattr(expected, name):
+            return name
     for name in {**expected.states, **stated.states}.keys() - {_SIMULATED}:
         if name not in stated.states or name not in expected.states:
             return name
@@ -167,6 +180,7 @@ def _data_sets(study: Study, declared: DataSetRelease, **own: object) -> Release
         charges={labels[n - 1]: data_set.rho for n, data_set in study.schedule(declared).items()},
         mechanisms=possible_titles(declared),
         states=_states(study, declared, **own),
+        fused=is_fused(declared),
     )
 
 

@@ -214,6 +214,11 @@ class PeopleRelease(TableRelease):
         return self.rounds, self.per_round or max(1, len(self.names) // 4)
 
 
+def is_fused(release: DataSetRelease) -> bool:
+    """Whether each table of the release also uses the measurements of the tables before it."""
+    return is_of_people(release) and release.fuse is not False
+
+
 def is_of_people(release: DataSetRelease) -> TypeIs[PeopleRelease]:
     """Whether the release is a table of people."""
     return release.family is Family.PEOPLE

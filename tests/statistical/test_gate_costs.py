@@ -22,6 +22,7 @@ from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.services.journal.journal import Entry
 from stream_dp.services.journal.journal_heads import CountedInput
 from stream_dp.services.releaser.decision import ChainEnd, decide_gate
@@ -142,7 +143,7 @@ def test_a_noisy_count_errs_as_stated(scale: Fraction) -> None:
     gate = period_gate(study)
     assert gate is not None
     source = DrawnAhead(Scaled(SeededNoise(3), scale), runs)
-    start = ChainEnd(Entry(build_message(0, START, {}, [])), 0, START, Ledger(study.rho))
+    start = ChainEnd(Entry(build_message(0, START, {}, [])), 0, START, CertifiedLedger.of(study))
     counted, noisy = CountedInput({}, {}, {}), []
     for _ in range(runs):
         draw = source.draw(gate.demand)

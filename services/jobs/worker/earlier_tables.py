@@ -10,7 +10,7 @@ from __future__ import annotations
 from stream_dp.batch.synthesizer import EarlierTable
 from stream_dp.log.log import Log
 from stream_dp.study import Study
-from stream_dp.study.table_releases import is_of_people
+from stream_dp.study.table_releases import is_fused
 
 from ..board import JobBoard
 from ..job_records import Job
@@ -28,7 +28,7 @@ def number_in_schedule(study: Study, job: Job) -> int:
 def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[EarlierTable, ...]:
     """The tables before a job's table, in order. Empty for a release without fusion."""
     release = study.batch(job.release)
-    if release is None or not is_of_people(release) or release.fuse is False:
+    if release is None or not is_fused(release):
         return ()
     origin = board.studies[job.id]
     jobs = [

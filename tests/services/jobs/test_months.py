@@ -72,9 +72,10 @@ def test_each_month_is_fitted_with_those_before(
         for label in LABELS:
             certificate = PublicLog(log).data_set("people", label).certificate
             costs.append(certificate.rho)
-            notes.append(certificate.notes.get("fused_with"))
+            notes.append(certificate.ancestors)
     assert costs == charges
-    assert notes == [None, "2021-01", "2021-01, 2021-02"]
+    fused = dict(zip(LABELS, charges, strict=True))
+    assert notes == [{label: fused[label] for label in LABELS[:n]} for n in range(3)]
     json_output(capsys, "verify", file)
 
 
