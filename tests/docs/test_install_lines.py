@@ -11,7 +11,7 @@ from kit.tools import needs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = re.findall(r"^    (.*apt-get install .*)$", README, re.M)
+COMMANDS = re.findall(r"^    (apt-get update.*)$", README, re.M)
 
 
 def packages(command: str) -> list[str]:
