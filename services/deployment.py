@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
-from stream_dp.log.log import Missing
+from stream_dp.log.log import LogError, Missing
 from stream_dp.log.mark import mark_path, read_mark
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
@@ -24,13 +24,14 @@ from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 from stream_dp.studyfile import load_study
 
 from .intake import binding
-from .journal import journal_checks
+from .journal import journal, journal_checks
 from .journal.witness import WitnessLog
 from .journal.witness_object import WitnessObject, in_bucket
 from .storage.modes import protect
 from .storage.restored_logs import ROLE, check_marked
 from .storage.secrets import secret_text
 from .storage.snapshots import Snapshots
+from .study_register import StudyRegister, read_register
 
 Key = TypeVar("Key", SigningKey, Keyring)
 
@@ -112,10 +113,25 @@ class Deployment:
             raise
         return log
 
+    @property
+    def register(self) -> Path | None:
+        """The declared register of studies."""
+        return None if self.run.register is None else self.base / self.run.register
+
     def check_bound(self) -> None:
-        """Raises Inconsistent where the confidential log belongs to another study."""
-        with suppress(Missing), closing(self.log(readonly=True)):
-            pass
+        """Checks that the study may write to the confidential log.
+
+        Raises Inconsistent where the log belongs to another study, and UserError where the study
+        has no place in the declared register.
+        """
+        register = None if self.register is None else read_register(self.register)
+        try:
+            with closing(self.log(readonly=True)) as log:
+                if register is not None:
+                    _check_beginning(register, self.study, log)
+        except Missing:
+            if register is not None:
+                register.check_beginning(self.study, None)
 
     def check_unpublished(self) -> None:
         """Raises Inconsistent where something is published, although the journal is empty."""
@@ -188,6 +204,18 @@ class Deployment:
     def snapshots(self) -> Snapshots:
         folder = self.run.snapshots or f"{self.study.name}-snapshots"
         return Snapshots(folder, self.base, keys=self.keys)
+
+
+def _check_beginning(register: StudyRegister, study: Study, log: Log) -> None:
+    """Raises UserError for a study without a place in the register, and Missing."""
+    try:
+        genesis = journal.genesis_hash(log)
+    except Missing:
+        raise
+    except LogError:  # a sender may not read the journal
+        register.check(study)
+    else:
+        register.check_beginning(study, genesis)
 
 
 def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:

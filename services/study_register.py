@@ -1,8 +1,14 @@
 """The register of all studies that touch a population, which adds up what they cost its people.
 
 A file of lines, each a JSON object with the hash of the line before: the first declares the
-population and the most rho, the others are studies. Zero-concentrated differential privacy adds up
-over studies of one unit under one relation of neighbours, so a register has one of each.
+population and the most rho, the others are studies and their beginnings. Zero-concentrated
+differential privacy adds up over studies of one unit under one relation of neighbours, so a
+register has one of each.
+
+A study that was added costs its rho once, and so does its first beginning. A study that begins
+again, with new logs, draws new noise for the same people: each further beginning costs its rho
+again. A beginning is named by the hash of its journal's first entry, which stands in the register
+before anything is drawn. So a beginning that was interrupted is not counted twice.
 """
 
 from __future__ import annotations
@@ -50,11 +56,25 @@ class Registered(_Line):
 
 
 class RegisteredStudy(_Line):
-    """A study. terms: the hash of its declaration without the description and the curator."""
+    """A study, or a beginning of it.
+
+    terms: the hash of its declaration without the description and the curator.
+    genesis: the hash of the first entry of the journal; None for a study that is only added.
+    """
 
     study: Name
     terms: str
     rho: Rho
+    genesis: str | None = None
+
+
+@dataclass(frozen=True)
+class StudyCost:
+    """What a study costs. begun: the number of its beginnings. rho: of all of them together."""
+
+    study: str
+    begun: int
+    rho: Fraction
 
 
 @dataclass(frozen=True)
@@ -63,8 +83,17 @@ class StudyRegister:
 
     path: Path
     population: Registered
-    studies: tuple[RegisteredStudy, ...]
+    lines: tuple[RegisteredStudy, ...]
     head: str
+
+    @property
+    def studies(self) -> tuple[StudyCost, ...]:
+        """The costs of the studies, in the order of their first lines."""
+        costs = dict[str, StudyCost]()
+        for line in self.lines:
+            begun = len(self.beginnings(line.terms))
+            costs.setdefault(line.terms, StudyCost(line.study, begun, line.rho * max(1, begun)))
+        return tuple(costs.values())
 
     @property
     def spent(self) -> Fraction:
@@ -72,10 +101,29 @@ class StudyRegister:
         return sum((study.rho for study in self.studies), Fraction(0))
 
     def has(self, study: Study) -> bool:
-        return study.terms_hash in {one.terms for one in self.studies}
+        return study.terms_hash in {line.terms for line in self.lines}
+
+    def beginnings(self, terms: str) -> frozenset[str]:
+        """The beginnings of a study, by the hashes of their journals' first entries."""
+        return frozenset(x.genesis for x in self.lines if x.terms == terms and x.genesis)
 
     def check(self, study: Study) -> None:
         """Raises UserError unless the study is in the register, or fits in it."""
+        self._require(study, Fraction(0) if self.has(study) else study.rho)
+
+    def check_beginning(self, study: Study, genesis: str | None) -> None:
+        """Raises UserError unless a beginning is in the register, or fits in it.
+
+        genesis: the hash of the journal's first entry; None before the study begins.
+        """
+        begun = self.beginnings(study.terms_hash)
+        if not begun:
+            self.check(study)
+        elif genesis not in begun:
+            self._require(study, study.rho, again=True)
+
+    def _require(self, study: Study, rho: Fraction, *, again: bool = False) -> None:
+        """Raises UserError unless a further rho of a study fits."""
         declared = self.population
         for name, own, theirs in (
             ("unit", study.unit, declared.unit),
@@ -87,7 +135,13 @@ class StudyRegister:
                     f" register's is '{theirs}'; costs under different ones do not add up"
                 )
         left = declared.rho - self.spent
-        if not self.has(study) and study.rho > left:
+        if rho > left and again:
+            raise UserError(
+                f"register {self.path}: study {study.name} has begun before, so that beginning"
+                f" again costs its people a further rho {rho}, but {left} of {declared.rho} is left"
+                f" for {declared.population}; go on with the logs of the first beginning"
+            )
+        if rho > left:
             raise UserError(
                 f"register {self.path}: study {study.name} asks for rho {study.rho}, but {left} of"
                 f" {declared.rho} is left for {declared.population}; lower it"
@@ -138,17 +192,37 @@ def begin_register(path: Path, population: Registered) -> StudyRegister:
     return read_register(path)
 
 
-def add_study(path: Path, study: Study) -> StudyRegister:
-    """Adds a study, once. Raises UserError unless it fits; the errors of `read_register`."""
-    read_register(path)
+def add_study(path: Path, study: Study, genesis: str | None = None) -> StudyRegister:
+    """Adds a study or its beginning, once.
+
+    genesis: as in `RegisteredStudy`.
+
+    Raises UserError unless it fits; the errors of `read_register`.
+    """
+
+    def is_in(register: StudyRegister) -> bool:
+        if genesis is None:
+            return register.has(study)
+        return genesis in register.beginnings(study.terms_hash)
+
+    register = read_register(path)
+    if is_in(register):
+        return register
     try:
         with path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # another process may have added one meanwhile
             register = read_register(path)
-            register.check(study)
-            if not register.has(study):
+            if not is_in(register):
+                if genesis is None:
+                    register.check(study)
+                else:
+                    register.check_beginning(study, genesis)
                 entry = RegisteredStudy(
-                    study=study.name, terms=study.terms_hash, rho=study.rho, previous=register.head
+                    study=study.name,
+                    terms=study.terms_hash,
+                    rho=study.rho,
+                    genesis=genesis,
+                    previous=register.head,
                 )
                 file.write(_line(entry))
                 file.flush()
@@ -159,4 +233,4 @@ def add_study(path: Path, study: Study) -> StudyRegister:
 
 
 def _line(entry: _Line) -> bytes:
-    return canonical(entry.model_dump(mode="json")) + b"\n"
+    return canonical(entry.model_dump(mode="json", exclude_none=True)) + b"\n"

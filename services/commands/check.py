@@ -23,9 +23,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    study = Deployment.load(options.study).study
-    if options.register is not None:
-        read_register(options.register).check(study)
+    deployment = Deployment.load(options.study)
+    study = deployment.study
+    for register in {options.register, deployment.register} - {None}:
+        read_register(register).check(study)
     study_summary = summary(plan_study(study))
     text = study_summary.text(exact=options.exact)
     return Output(study_summary.as_dict(), text)

@@ -13,7 +13,14 @@ from stream_dp.log.message import START
 from ..deployment import Deployment
 from ..process.output import Output
 from ..process.pin_options import head_option
-from ..study_register import Registered, StudyRegister, add_study, begin_register, read_register
+from ..study_register import (
+    Registered,
+    StudyCost,
+    StudyRegister,
+    add_study,
+    begin_register,
+    read_register,
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +45,10 @@ def run(options: argparse.Namespace) -> Output:
         "population": declared.population,
         "unit": declared.unit,
         "neighbours": declared.neighbours,
-        "studies": [{"study": study.study, "rho": str(study.rho)} for study in register.studies],
+        "studies": [
+            {"study": study.study, "begun": study.begun, "rho": str(study.rho)}
+            for study in register.studies
+        ],
         "rho_spent": str(spent),
         "rho_total": str(declared.rho),
         "head": register.head,
@@ -46,11 +56,17 @@ def run(options: argparse.Namespace) -> Output:
     lines = [
         f"{declared.population}: {len(register.studies)} studies, one {declared.unit} at a time"
         f" under {declared.neighbours}",
-        *(f"{study.study}: rho {study.rho}" for study in register.studies),
+        *(f"{study.study}: {_begun(study)}, rho {study.rho}" for study in register.studies),
         f"together: rho {spent} of {declared.rho}; {declared.rho - spent} is left",
         f"head {register.head}",
     ]
     return Output(data, "\n".join(lines))
+
+
+def _begun(study: StudyCost) -> str:
+    if not study.begun:
+        return "not begun"
+    return "begun" if study.begun == 1 else f"begun {study.begun} times"
 
 
 def _begin(options: argparse.Namespace) -> StudyRegister:

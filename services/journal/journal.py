@@ -328,6 +328,12 @@ def has_begun(log: Log) -> bool:
     return log.cut(JOURNAL, NEVER)[0] > 0
 
 
+def genesis_hash(log: Log) -> str | None:
+    """The hash of the first entry; None for an empty journal. Raises the errors of `read`."""
+    entries = read_heads(log)
+    return entries[0].message.hash if entries else None
+
+
 def read(log: Log) -> list[Entry]:
     """All entries. Raises Inconsistent for a gap, damage or a broken chain."""
     return _in_order([Entry(decision) for decision in read_messages(log, JOURNAL, "journal")])

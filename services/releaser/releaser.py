@@ -22,6 +22,7 @@ import time as time_module
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Fenced, Log, Writer
@@ -45,6 +46,7 @@ from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
+from ..study_register import add_study, read_register
 from . import decision, recovery, signing_keys
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
@@ -84,6 +86,7 @@ class Releaser:
     aggregation: how periods are closed in parts; None to close them in this process.
     estimates: whether answers go to a public topic.
     estimates_schema: the id of their Avro schema in a registry; None for JSON.
+    register: the register of studies that has to have the beginning of the study, or None.
     """
 
     plan: Plan
@@ -109,6 +112,7 @@ class Releaser:
     new_witness: bool = False
     estimates: bool = False
     estimates_schema: int | None = None
+    register: Path | None = None
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -208,12 +212,18 @@ class Releaser:
             owned_witness(self.witness, self.log, self.snapshots, new=self.new_witness)
         )
         self.at("owned")
+        if self.register is not None and not journal.has_begun(self.log):
+            read_register(self.register).check_beginning(self.plan.study, None)
         entries, groups = recovery.begun_journal(
             *(self.plan, self.log, self.public, writer),
             simulated=self.source.simulated,
             signer=self.signer,
             at=self.at,
         )
+        if self.register is not None:
+            # Nothing is drawn or published before.
+            add_study(self.register, self.plan.study, entries[0].message.hash)
+            self.at("registered")
         plan = journal_checks.begun_plan(entries, self.plan.study)
         if plan.study.hash != self.plan.study.hash:
             self.tell(events.DESCRIPTION_CHANGED)

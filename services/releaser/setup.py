@@ -41,6 +41,7 @@ def releaser_of(
         aggregation=aggregation_of(deployment),
         estimates=deployment.run.estimates,
         estimates_schema=deployment.run.estimates_schema,
+        register=deployment.register,
     )
 
 

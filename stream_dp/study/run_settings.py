@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from .field_types import Declaration
 from .input_shapes import Input
+
+# A class has a method of this name, by its metaclass, which no instance has.
+warnings.filterwarnings("ignore", 'Field name "register" in "Run" shadows', UserWarning)
 
 
 def _power_of_two(value: int) -> int:
@@ -44,6 +48,12 @@ class Run(Declaration):
     advances the witness before publishing."""
     kafka_witness: dict[str, object] | None = None
     """The same settings for a witness on another cluster. By default those of `kafka`."""
+    register: str | None = None
+    """The file of a [register of
+    studies](../how-to/choose-a-budget.md#other-studies-of-the-same-people). `run` draws and
+    publishes nothing before the register has the beginning of the study. Each further beginning is
+    a further charge. `run`, `send` and `close` refuse a study that exceeds the register's
+    budget."""
     listen: str | None = None
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
     listen_public: str | None = None
