@@ -17,6 +17,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
+from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
@@ -30,8 +31,10 @@ from .groups.roster_files import RosterFiles, roster_from_files
 from .groups.table_topic import commit_table
 from .intake.known_reports import KnownReports
 from .intake.markers import close_marker
+from .intake.rejections import Placing, read_rejections, rejections_text
 from .intake.sending import encoded_reports
-from .intake.table_judging import fault_table, judge_tables, strange_ids
+from .intake.table_judging import fault_table, judge_tables
+from .intake.table_notices import table_notices
 from .jobs.worker.worker import Worker
 from .process.events import Event
 from .releaser.releaser import Releaser
@@ -68,7 +71,8 @@ def run_study(
     places: where the study declares places, a row for each, with the columns `place` and those of
         its regions; or how many places have each size, with `size` and `count`.
     strict: whether no cell of the table may be one that does not count. By default a warning says
-        how many do not, and why; all others count.
+        how many do not, and why; all others count. Warnings have every notice of `stream-dp send`,
+        and every rejection of the releaser, such as of people beyond the declared size.
     simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
         every certificate says that it is simulated. By default noise is from the system's entropy.
 
@@ -127,7 +131,7 @@ def run_study(
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
         if study.attributes:
-            _check_reports(table, keyed_study, layout, strict)
+            told = _check_reports(table, keyed_study, layout, strict)
             for batch in encoded_reports(table, study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -136,13 +140,16 @@ def run_study(
         if not releaser.run(until_idle=True):
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)
+        if study.attributes:
+            _tell_of_rejections(log, keyed_study, told)
     return PublicLog(public)
 
 
-def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool) -> None:
-    """Warns of cells of a table that would not count.
+def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool) -> set[Reason]:
+    """Warns of cells of a table that would not count, and of what `send` has notices of.
 
-    Raises UserError where none would, or with `strict` where one would not.
+    Returns the reasons that the warning has. Raises UserError where no cell would count, or with
+    `strict` where one would not.
     """
     with _renamed({table: "reports", "--strict": "strict"}):
         judged = judge_tables(
@@ -150,9 +157,18 @@ def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool)
         )
         judgement = judged.require_all()[table]
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
-    lines += strange_ids(judgement)
+    lines += table_notices("reports", judgement, study)
     if lines:
         warnings.warn("\n".join(["run_study:", *lines]), stacklevel=3)
+    return {reason for _, reason in judgement.faults}
+
+
+def _tell_of_rejections(log: Log, study: Study, told: set[Reason]) -> None:
+    """Warns of cells that the releaser rejected for other reasons than those in `told`."""
+    rejections, _ = read_rejections(log, Placing(study, None))
+    lines = rejections_text({r: cells for r, cells in rejections.items() if r not in told})
+    if lines:
+        warnings.warn("\n".join(["run_study: rejected:", *lines]), stacklevel=3)
 
 
 def _roster(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
-from stream_dp.population.tables import Judgement
 from stream_dp.study import Study
 
 from ..deployment import Deployment
@@ -22,12 +21,11 @@ from ..intake.table_judging import (
     fault_advice,
     fault_table,
     judge_tables,
-    strange_ids,
 )
+from ..intake.table_notices import late_people, repeated_cells, table_notices
 from ..options import check_mapped_values, layout, study_file, table_columns
 from ..process.output import BAD_INPUT, Output
 
-_MOST_NAMES = 12  # of columns, in one line
 _NOT_COMPARED = "the log cannot be read from here: ids and closed periods were not compared with it"
 
 
@@ -124,49 +122,14 @@ def _judged(
 
 def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
     """Notices about a judged table, for the sender."""
-    judgement = table.judgement
-    lines, names = [], judgement.header.left_out
-    if judgement.faulty:
+    lines = []
+    if table.judgement.faulty:
         location = table.problem if table.report is None else f"each is in {table.report}"
         lines += [
-            *fault_table(str(path), judgement, f"the others count; {location}"),
-            *fault_advice(judgement, study),
+            *fault_table(str(path), table.judgement, f"the others count; {location}"),
+            *fault_advice(table.judgement, study),
         ]
-    lines += [f"{path}: {line}" for line in strange_ids(judgement)]
-    if names:
-        ellipsis = ", ..." if len(names) > _MOST_NAMES else ""
-        lines.append(f"{path}: columns left out: {', '.join(names[:_MOST_NAMES])}{ellipsis}")
-    if repeated := _repeated(judgement):
-        first = min(repeats.first_row for repeats in judgement.repeated.values())
-        lines.append(
-            f"{path}: {repeated} cells repeat an earlier one of the same person and period, the"
-            f" first in row {first} below the header: the last one counts"
-        )
-    if (late := judgement.late_people) is not None and study.last_entry is not None:
-        last = study.periods.labels[study.last_entry - 1]
-        who = "all people have" if late.all_late else f"{late.people} people have"
-        lines.append(
-            f"{path}: {who} values after {last} alone, when the cohort closes, the first in row"
-            f" {late.first_row} below the header: they count if an earlier file has a value of"
-            f" theirs by {last}, and are refused for good otherwise"
-        )
-    if judgement.over_lines.cells:
-        lines.append(
-            f"{path}: {judgement.over_lines.cells} rows go over lines, the first is row"
-            f" {judgement.over_lines.first_row} below the header: if no cell should, look for a"
-            " quote that is left open"
-        )
-    return lines
-
-
-def _repeated(judgement: Judgement) -> int:
-    """The number of cells of a table that replace an earlier cell of the same table."""
-    return sum(repeats.cells for repeats in judgement.repeated.values())
-
-
-def _late_people(judgement: Judgement) -> int:
-    """The number of people of a table who may come too late for a closed cohort."""
-    return 0 if judgement.late_people is None else judgement.late_people.people
+    return lines + table_notices(str(path), table.judgement, study)
 
 
 # Of each table, by the key under which --json has it.
@@ -175,7 +138,7 @@ _FACTS: dict[str, Callable[[JudgedTable], Any]] = {
     "fault_report": lambda table: None if table.report is None else str(table.report),
     "strange_ids": lambda table: sum(fault.count for fault in table.judgement.strange),
     "left_out": lambda table: list(table.judgement.header.left_out),
-    "repeated_cells": lambda table: _repeated(table.judgement),
+    "repeated_cells": lambda table: repeated_cells(table.judgement),
     "over_lines": lambda table: table.judgement.over_lines.cells,
-    "late_people": lambda table: _late_people(table.judgement),
+    "late_people": lambda table: late_people(table.judgement),
 }

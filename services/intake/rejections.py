@@ -9,13 +9,15 @@ from typing import NamedTuple
 import msgspec
 
 from stream_dp.errors import UserError
-from stream_dp.log.log import LogError, Stored
+from stream_dp.log.log import Log, LogError, Stored
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
 from stream_dp.population.shapes.decoder import ShapeReader
 from stream_dp.study import Study
+from stream_dp.study.topics import DEAD_LETTERS
 
-from .dead_letters import SOURCE
+from .dead_letters import SOURCE, cells_of
+from .following import READ_AT_ONCE, following
 
 _MOST_LINES = 20  # for a reason; --json has them all
 
@@ -37,6 +39,26 @@ Rejections = Mapping[Reason, Counter[Where]]
 def no_rejections() -> dict[Reason, Counter[Where]]:
     """An empty count for every reason, for adding the results of `Placing.places`."""
     return {reason: Counter() for reason in REASONS}
+
+
+def read_rejections(log: Log, placing: Placing) -> tuple[Rejections, int]:
+    """The rejected cells of all dead letters by reason, and the number of rejected records.
+
+    A letter that was written again after a crash counts once. Raises LogError, Missing among them.
+    """
+    letters_read: set[object] = set()
+    keys: set[bytes | None] = set()
+    rejections = no_rejections()
+    positions = dict(log.describe(DEAD_LETTERS).first)
+    for letter in following(log, DEAD_LETTERS, positions, READ_AT_ONCE):
+        cells = cells_of(letter)
+        if (duplicate_key := (letter.key, tuple(cells.items()))) in letters_read:
+            continue
+        letters_read.add(duplicate_key)
+        keys.add(letter.key)
+        for reason, counts in placing.places(letter, cells):
+            rejections[reason] += counts
+    return rejections, len(keys)
 
 
 def totals(rejections: Rejections) -> dict[Reason, int]:

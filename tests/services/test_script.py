@@ -1,5 +1,6 @@
 """A study in a script: panels and data sets on logs in memory."""
 
+import warnings
 from datetime import UTC, datetime
 
 import numpy as np
@@ -152,3 +153,42 @@ def test_a_table_that_is_none_of_reports_is_named_as_the_argument():
     with pytest.raises(stream_dp.UserError) as refusal:
         stream_dp.run_study(declared(groups=False), GROUPS, simulation_seed=1)
     assert all(line.startswith("reports: ") for line in refusal.value.lines)
+
+
+def told_of(study, reports, **tables):
+    """The texts of the warnings of a run."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        stream_dp.run_study(study, reports, simulation_seed=1, **tables)
+    return [str(warning.message) for warning in told if warning.category is UserWarning]
+
+
+def test_people_beyond_the_declared_size_are_a_warning():
+    people = [f"p{i}" for i in range(8)]
+    reports = pa.table({"person": people, "2026-01": ["yes"] * 8, "2026-02": ["no"] * 8})
+    (told,) = told_of(declared(groups=False), reports, attribute="work")
+    first, reason, *_ = told.splitlines()
+    assert first == "run_study: rejected:"
+    assert reason.split(":")[0].split() == ["10", "cells", "full"]
+
+
+def test_notices_of_sending_are_a_warning():
+    reports = pa.table(
+        {
+            "person": ["a", "b", "a"],
+            "period": ["2026-01"] * 3,
+            "work": ["yes", "yes", "no"],
+            "mood": ["good"] * 3,
+        }
+    )
+    (told,) = told_of(declared(groups=False), reports)
+    assert told.splitlines() == [
+        "run_study:",
+        "reports: columns left out: mood",
+        "reports: 1 cells repeat an earlier one of the same person and period, the first in row 3"
+        " below the header: the last one counts",
+    ]
+
+
+def test_a_sound_table_is_run_without_a_warning():
+    assert told_of(declared(groups=False), REPORTS, attribute="work") == []

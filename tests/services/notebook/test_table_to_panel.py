@@ -86,3 +86,9 @@ def test_faults_name_the_arguments():
         window(LONG, values={"work": ["yes"]}, missing={"work": "yes"})
     with pytest.raises(stream_dp.UserError, match=r"^width: "):
         window(LONG, values={"work": ["yes", "no"]}, width=9)
+
+
+def test_answers_that_contradict_each_other_are_a_warning():
+    table = {name: [*cells, *cells] for name, cells in LONG.items()}
+    with pytest.warns(UserWarning, match="180 cells repeat an earlier one"):
+        window(table, values={"work": ["yes", "no"]})
