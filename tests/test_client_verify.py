@@ -57,6 +57,7 @@ STATED = {
     "neighbours": "add_remove",
     "guarantee": "Nobody learns anything.",
     "invariants": "none",
+    "domain": "declared by nobody",
     "rho_total": "5",
     "delta": "1/10",
     "epsilon_spent": "0.1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.celltext import cell_text
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute
 from stream_dp.study.alphabet import ABSENT
+
+from .public_domain import content_hash
 
 Values = Sequence[Any] | range  # of a column; None among them allows empty cells
 MOST_LISTED = 64  # whole numbers that are values of their own; more are cut into bins
@@ -31,12 +32,14 @@ class DeclaredColumn:
     values: as the table has them, without None; a range of whole numbers.
     empty: whether a cell may be empty.
     edges: of the bins of a range that is cut; empty for listed values.
+    source: the hash of the public table that the values were taken from; None if declared.
     """
 
     name: str
     values: Values
     empty: bool = False
     edges: tuple[int, ...] = ()
+    source: str | None = None
 
     @staticmethod
     def of(name: str, values: object, edges: Sequence[int] | None = None) -> DeclaredColumn:
@@ -66,6 +69,7 @@ class DeclaredColumn:
 
     def declaration(self, missing: object = None) -> dict[str, object]:
         """The attribute as a study declares it. missing: its rule; by default from `empty`."""
+        source = {} if self.source is None else {"values_from": self.source}
         if self.edges:
             points = self.values
             assert isinstance(points, range)
@@ -74,11 +78,12 @@ class DeclaredColumn:
                 "number": scale,
                 "bins": list(self.edges),
                 "missing": missing or (ABSENT if self.empty else points[0]),
+                **source,
             }
         whole = all(type(value) is int for value in self.values)
         values = list(self.values if whole else self.texts)
         rule = ABSENT if self.empty or not values else values[0]
-        return {"values": values, "missing": rule if missing is None else missing}
+        return {"values": values, "missing": rule if missing is None else missing, **source}
 
     def codes(self, table: pa.Table, attribute: Attribute) -> NDArray[np.int64]:
         """(rows,) codes of the cells of a table; -1 for undeclared cells and forbidden empty ones.
@@ -107,17 +112,17 @@ class DeclaredColumn:
 
 def declared_columns(
     values: Mapping[str, Values] | None,
-    domain_from: ArrowStream | None,
+    public: pa.Table | None,
     bins: Mapping[str, Sequence[int]] | None,
 ) -> tuple[DeclaredColumn, ...]:
-    """The columns of `values`, and the other columns of the public table `domain_from`.
+    """The columns of `values`, and the other columns of a public table, `domain_from`.
 
     Raises UserError.
     """
     for name, mapping in (("values", values), ("bins", bins)):
         if mapping is not None and not isinstance(mapping, Mapping):
             raise UserError(f"{name}: must be a dict with an entry for each column")
-    if values is None and domain_from is None:
+    if values is None and public is None:
         raise UserError(
             "values: declare the possible values of each column, or domain_from = a public table;"
             " they are public, so never take them from the protected table"
@@ -128,10 +133,13 @@ def declared_columns(
     ]
     if edges:
         raise UserError(f"bins: '{next(iter(edges))}' is none of the columns in values")
-    if domain_from is not None:
-        public = arrow_table(domain_from, "domain_from")
-        taken = {column.name for column in columns}
-        columns += [_public_column(public, n) for n in public.column_names if n not in taken]
+    if public is not None:
+        taken, source = {column.name for column in columns}, content_hash(public)
+        columns += [
+            replace(_public_column(public, name), source=source)
+            for name in public.column_names
+            if name not in taken
+        ]
     return tuple(columns)
 
 

@@ -25,7 +25,12 @@ from stream_dp.notebook_html import html_facts
 from stream_dp.privacy.noise import noise_source
 from stream_dp.privacy.zcdp import epsilon as implied_epsilon
 from stream_dp.release.arrow import measurement_table
-from stream_dp.release.certificate import SEEDED_NOISE, SYSTEM_NOISE, relation_words
+from stream_dp.release.certificate import (
+    SEEDED_NOISE,
+    SYSTEM_NOISE,
+    domain_words,
+    relation_words,
+)
 from stream_dp.release.published_tables import binned, coded_people, column_values
 from stream_dp.study import PeopleRelease, Study
 from stream_dp.study.call_arguments import Number, checked_relation
@@ -34,6 +39,7 @@ from stream_dp.study.table_releases import is_of_people
 
 from .declared_columns import DeclaredColumn, Values, declared_columns
 from .one_study import budget, one_study
+from .public_domain import public_domain
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,7 @@ class FittedTable:
             "A model of a table of people",
             [
                 ("columns", ", ".join(column.name for column in self.columns)),
+                ("values", domain_words(self.study)),
                 ("guarantee", self.guarantee),
                 ("cost", f"rho {float(self.rho):.6g}, eps {self.epsilon} at this delta"),
                 ("mechanism", self.model.title),
@@ -150,7 +157,7 @@ def fit(
         cells may be empty, or a range of whole numbers. Values are public: never take them from
         the table.
     domain_from: a public table, such as last year's publication. Its columns and values are
-        learnt beside those of `values`.
+        learnt beside those of `values`. Never `table` itself.
     bins: by column with a range, the public edges of its bins; 20 equal bins by default.
     kind: `mixture`, `rap` or `match`; by default `rap` if a column has bins, else `mixture`.
     unit: who is protected, for the words of the guarantee.
@@ -169,12 +176,13 @@ def fit(
     """
     spent, exact = budget(rho, epsilon, delta)
     relation = checked_relation(neighbours)
-    columns = declared_columns(values, domain_from, bins)
+    rows = arrow_table(table, "table")
+    public = None if domain_from is None else public_domain(domain_from, rows)
+    columns = declared_columns(values, public, bins)
     chosen = kind or (Kind.RAP if any(column.edges for column in columns) else Kind.MIXTURE)
     if chosen not in kinds_of(Family.PEOPLE):
         raise UserError(f"kind: must be one of {', '.join(kinds_of(Family.PEOPLE))}")
     noise = noise_source(simulation_seed)
-    rows = arrow_table(table, "table")
     if relation != "add_remove" and not rows.num_rows:
         raise UserError("table: has no rows, and their number is public under this relation")
     release = {"name": "table", "kind": str(chosen), "every": 1}

@@ -18,6 +18,7 @@ from stream_dp.study.periods import period_text, unit_of_label
 from ..script import run_study
 from .declared_columns import DeclaredColumn, Values, declared_columns
 from .one_study import budget, one_study
+from .public_domain import public_domain
 
 # By unit of periods, the label of a date as `strftime` writes it.
 _LABELS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
@@ -60,7 +61,8 @@ def window(
     rho: the cost as zero-concentrated differential privacy, shared equally among the columns.
     values: the columns to publish, each with its possible values. Values are public: never take
         them from the table.
-    domain_from: a public table, whose columns and values are published beside those of `values`.
+    domain_from: a public table, whose columns and values are published beside those of `values`;
+        never `table` itself. Certificates have its hash.
     missing: by column, the value of a person without an answer; by default `absent`, a symbol more.
     rows: under `add_remove` with `absent`, a public bound on the number of people.
     unit: who is protected, for the words of the guarantee.
@@ -80,9 +82,11 @@ def window(
     """
     spent, exact = budget(rho, epsilon, delta)
     relation = checked_relation(neighbours)
-    columns = [
-        c for c in declared_columns(values, domain_from, None) if c.name not in {person, period}
-    ]
+    answers = arrow_table(table, "table")
+    public = None
+    if domain_from is not None:
+        public = public_domain(domain_from, answers, (person, period))
+    columns = [c for c in declared_columns(values, public, None) if c.name not in {person, period}]
     rules = dict(missing or {})
     label = period_text(first)
     every = unit_of_label(label) if isinstance(label, str) else None
@@ -96,7 +100,7 @@ def window(
     wide = [column.name for column in columns if column.edges]
     if wide:
         raise UserError(f"values: '{wide[0]}' has too many values for a panel; declare fewer")
-    reports = _reports(arrow_table(table, "table"), person, period, columns, every)
+    reports = _reports(answers, person, period, columns, every)
     people = len(reports["person"].drop_null().unique())
     if relation != "add_remove" and not people:
         raise UserError("table: has no people, and their number is public under this relation")

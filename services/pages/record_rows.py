@@ -65,6 +65,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
         ("Unit of privacy", f"one {unit}, with its whole history"),
         ("Neighbours", f"{certificate.neighbours}. {certificate.guarantee}"),
         ("Not protected", certificate.invariants),
+        ("Possible values", certificate.domain),
         ("rho of this release", f"{float(certificate.rho):.6g}"),
         ("rho so far", f"{float(certificate.rho_spent):g} of {float(certificate.rho_total):g}"),
         (

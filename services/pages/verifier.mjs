@@ -282,7 +282,7 @@ const isSmall = (value) => isObject(value) && canonical(value).length <= 20000;
 const isEpsilonText = (value) => typeof value === "string" && /^[0-9]{1,30}(\.[0-9]{1,12})?$/.test(value);
 const tests = (names, test) => names.split(" ").map((name) => [name, test]);
 const BASE = [...tests("study study_hash release kind period", isText), ...tests("number horizon", isWhole), ["mechanism", isText],
-  ["parameters", isSmall], ...tests("unit neighbours guarantee invariants", isText), ...tests("rho rho_spent rho_total delta", fraction),
+  ["parameters", isSmall], ...tests("unit neighbours guarantee invariants domain", isText), ...tests("rho rho_spent rho_total delta", fraction),
   ...tests("epsilon_spent epsilon_total", isEpsilonText), ...tests("noise code_version", isText)];
 const FIELDS = {
   "stream-dp.release": [...BASE, ["attribute", isText], ["columns", isList((v) => typeof v === "string")], ["rows", isWhole], ["values", isList(isSymbol)],

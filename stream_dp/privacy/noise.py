@@ -112,6 +112,14 @@ class SeededNoise:
         return np.argsort(-noisy, kind="stable")[:picks]
 
 
+def draws_from_table(variance: Fraction, size: int) -> bool:
+    """Whether `discrete_gaussian` draws from a table; otherwise OpenDP's sampler draws.
+
+    A table has about 18 entries a standard deviation.
+    """
+    return size >= _TABLE_FROM + 2 * math.isqrt(int(variance)) and variance <= _TABLE_TO
+
+
 def noise_source(simulation_seed: int | None) -> NoiseSource:
     """The system's noise, or that of a seed. Raises ValueError for a wrong seed."""
     return SystemNoise() if simulation_seed is None else SeededNoise(simulation_seed)
@@ -142,8 +150,7 @@ def discrete_gaussian(variance: Fraction, shape: int | tuple[int, ...]) -> NDArr
     size = math.prod(shape) if isinstance(shape, tuple) else shape
     if size == 0:
         return np.zeros(shape, np.int64)
-    # A table has about 18 entries a standard deviation.
-    if size >= _TABLE_FROM + 2 * math.isqrt(int(variance)) and variance <= _TABLE_TO:
+    if draws_from_table(variance, size):
         return _from_table(Law.gaussian(variance), size).reshape(shape)
     measure = _measurement(scale_above(variance))
     return np.array(measure([0] * size), dtype=np.int64).reshape(shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Annotated, Any, TypedDict, Unpack
 
@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from stream_dp import __version__
 from stream_dp.notebook_html import html_facts
+from stream_dp.privacy.noise import draws_from_table
 from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.event_releases import EventsRelease
@@ -19,7 +20,9 @@ from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.period_gate import PeriodGate
 
-SYSTEM_NOISE = "exact discrete Gaussian (OpenDP) from the operating system's entropy"
+_GAUSSIAN = "exact discrete Gaussian from the operating system's entropy, drawn by "
+_OPENDP, _TABLE = "OpenDP's sampler", "the table sampler of stream-dp"
+SYSTEM_NOISE = f"{_GAUSSIAN}{_OPENDP}, and by {_TABLE} where many numbers are drawn at once"
 SEEDED_NOISE = "SEEDED SIMULATION: repeatable, NOT PRIVATE"
 
 _RELATION = {
@@ -96,6 +99,7 @@ class Certificate(BaseModel):
     period, number, horizon: the label, its number from 1, and how many periods the study has.
     parameters: the rest of the release's declaration, as far as its mechanism uses it.
     guarantee, invariants: what is protected, and what is published exactly, in words.
+    domain: where the possible values come from, in words.
     rho: the cost of this release at this period.
     rho_spent: the cost of all releases up to this one, itself included, of everything that they
         descend from, and of the gates of all periods up to its own.
@@ -122,6 +126,7 @@ class Certificate(BaseModel):
     neighbours: Text
     guarantee: Text
     invariants: Text
+    domain: Text
     rho: Exact
     rho_spent: Exact
     rho_total: Exact
@@ -143,6 +148,7 @@ class Certificate(BaseModel):
             ("mechanism", self.mechanism),
             ("guarantee", self.guarantee),
             ("not protected", self.invariants),
+            ("possible values", self.domain),
             ("cost of this release", f"rho {float(self.rho):.6g}"),
             ("spent so far", f"rho {float(self.rho_spent):.6g}, eps {self.epsilon_spent}"),
             ("in the end", f"rho {float(self.rho_total):.6g}, eps {self.epsilon_total}"),
@@ -160,6 +166,14 @@ class Certificate(BaseModel):
     def synthetic_rows(self) -> tuple[int | None, int | None]:
         """The numbers of synthetic people and groups; None for an unpublished number."""
         raise NotImplementedError
+
+
+def gaussian_words(demand: Iterable[tuple[Fraction, int]]) -> str:
+    """The noise of a release with the samplers that draw it. demand: variances, with numbers."""
+    samplers = {draws_from_table(variance, size) for variance, size in demand if size}
+    if len(samplers) != 1:
+        return SYSTEM_NOISE
+    return _GAUSSIAN + (_TABLE if samplers.pop() else _OPENDP)
 
 
 def relation_words(study: Study) -> str:
@@ -185,6 +199,8 @@ def invariants_words(study: Study) -> str:
     if study.neighbours == "add_remove":
         return regions or "none"
     size = f"the number of {study.unit}s, declared as {study.size}"
+    if study.groups is not None:
+        size += f"; those of synthetic {study.groups.unit}s add up to about as many"
     size += f"; {regions}" if regions else ""
     if study.groups is None:
         return size
@@ -195,6 +211,18 @@ def invariants_words(study: Study) -> str:
         f" attributes, over the whole history. Of these only the number of {unit}s is published"
         " exactly"
     )
+
+
+def domain_words(study: Study) -> str:
+    """The source of the possible values, which are published: declared, or a table's hash."""
+    taken: dict[str, list[str]] = {}
+    for name, attribute in study.attributes.items():
+        if attribute.values_from is not None:
+            taken.setdefault(attribute.values_from, []).append(name)
+    tables = [f"{', '.join(names)}: taken from the table {hash}" for hash, names in taken.items()]
+    others = len(study.attributes) > sum(map(len, taken.values()))
+    declared = ["all others: declared" if tables else "declared"] if others or not tables else []
+    return "; ".join([*tables, *declared])
 
 
 def guess_words(study: Study, rho: Fraction) -> str:
@@ -272,6 +300,7 @@ def base_certificate(
         neighbours=study.neighbours,
         guarantee=relation_words(study),
         invariants=invariants_words(study),
+        domain=domain_words(study),
         rho=charged["rho"],
         rho_spent=charged["spent"],
         rho_total=study.rho,

@@ -31,6 +31,7 @@ from .certificate import (
     Text,
     WholeNumber,
     base_certificate,
+    gaussian_words,
 )
 
 STUDY_TYPE = "stream-dp.study"
@@ -97,6 +98,13 @@ def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
     return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
 
 
+def panel_noise(mechanism: AnyMechanism) -> str:
+    """The noise of all steps of a mechanism, with the samplers that draw it."""
+    return gaussian_words(
+        vector for t in range(1, mechanism.horizon + 1) for vector in mechanism.demand(t)
+    )
+
+
 def panel_certificate(
     study: Study,
     declared: Release,
@@ -109,8 +117,9 @@ def panel_certificate(
     """The certificate of a step of a mechanism. errors: to expect of the panel's own answers."""
     labels = study.periods.labels[: charged["number"]]
     base = base_certificate(study, declared, mechanism=mechanism.title, **charged)
+    noise = base.noise if charged["simulated"] else panel_noise(mechanism)
     return PanelCertificate(
-        **dict(base),
+        **{**dict(base), "noise": noise},
         attribute=study.alphabet(declared).name,
         columns=labels[len(labels) - step.columns.shape[1] :],
         rows=step.columns.shape[0],

@@ -23,13 +23,15 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.study import SizesRelease, Study
 
 from .arrow import NamedParts, read_table, sliced
-from .certificate import SEEDED_NOISE, Charged, base_certificate
+from .certificate import SEEDED_NOISE, SYSTEM_NOISE, Charged, base_certificate
 from .published import Published
 from .sizes_certificate import LevelCertificate, SizesCertificate
 
 ALL = "all"  # the name of the top level
-_GAUSSIAN = "exact discrete Gaussian from the operating system's entropy"
-_GEOMETRIC = "exact double-geometric from the operating system's entropy"
+_GEOMETRIC = (
+    "exact double-geometric from the operating system's entropy, drawn by the table sampler of"
+    " stream-dp"
+)
 _SIZES = pa.schema({"region": pa.int32(), "size": pa.int32(), "groups": pa.int64()})
 _MEASUREMENTS = pa.schema({"region": pa.int32(), "entry": pa.int32(), "value": pa.int64()})
 _FAR = 1 << 50  # larger than any noisy value
@@ -315,7 +317,7 @@ def noise_words(declared: SizesRelease, *, simulated: bool) -> str:
     """The source of the noise of sizes. simulated: whether a seed."""
     if simulated:
         return SEEDED_NOISE
-    return _GAUSSIAN if declared.epsilon is None else _GEOMETRIC
+    return SYSTEM_NOISE if declared.epsilon is None else _GEOMETRIC
 
 
 def sizes_certificate(

@@ -23,7 +23,7 @@ from stream_dp.study.table_releases import is_fused
 
 from .certificate import Exact, base_certificate
 from .published import refusal
-from .published_panels import bias_words, stated_errors
+from .published_panels import bias_words, panel_noise, stated_errors
 from .published_sizes import noise_words
 from .published_tables import ColumnValues, column_values
 
@@ -167,6 +167,7 @@ def _panel(
             values=list(chosen.values),
             padding=chosen.padding,
             noise_variance=str(chosen.worst_variance),
+            noise=panel_noise(chosen),
             panel_bias=bias_words(study, declared, chosen),
             panel_errors=stated_errors(errors),
         ),

@@ -9,29 +9,33 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from kit.kinds_of_releases import study_of
 
 from stream_dp import __version__
 from stream_dp.continual import Step, mechanism
 from stream_dp.continual.base import Estimates
 from stream_dp.log.log import MAX_RECORD
 from stream_dp.log.message import MAX_PART, START, build_message, message_records, parts_in_records
+from stream_dp.privacy import noise
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.arrow import read_measurements
 from stream_dp.release.certificate import (
     SEEDED_NOISE,
-    SYSTEM_NOISE,
+    gaussian_words,
     invariants_words,
     relation_words,
 )
 from stream_dp.release.published_panels import (
     PanelCertificate,
     panel_certificate,
+    panel_noise,
     panel_parts,
     read_columns,
     read_estimates,
 )
+from stream_dp.study.families import Kind
 from stream_dp.studyfile import parse_study
 
 
@@ -131,7 +135,8 @@ def test_a_certificate_says_what_is_guaranteed(neighbours, place, period):
     assert fields["epsilon_total"] == str(epsilon(study.rho, study.delta))
     assert fields["padding"] == panel_mechanism.padding
     assert Fraction(fields["noise_variance"]) == panel_mechanism.worst_variance
-    assert fields["noise"] == SYSTEM_NOISE
+    assert fields["noise"] == panel_noise(panel_mechanism)
+    assert fields["domain"] == "declared"
     assert fields["notes"] == step.notes
     assert fields["code_version"] == __version__
     assert PanelCertificate.model_validate(fields) == certificate
@@ -339,3 +344,38 @@ def test_a_release_can_be_read_with_arrow_and_json_alone():
     assert abs(estimated[0] - 500) < 6 * own_answers["standard_error"][0].as_py()
     assert abs(sum(estimated) - 500) < 1e-9  # the public number of people
     assert parts_in_records(published) == sent.parts
+
+
+def test_the_noise_names_the_samplers_that_draw_it():
+    few, many = (Fraction(4), 10), (Fraction(4), 10_000)
+    assert gaussian_words([few]).endswith("drawn by OpenDP's sampler")
+    assert gaussian_words([many, many]).endswith("drawn by the table sampler of stream-dp")
+    for both in ([few, many], []):
+        assert "OpenDP's sampler, and by the table sampler of stream-dp" in gaussian_words(both)
+
+
+def test_the_samplers_of_a_release_are_those_that_are_called(monkeypatch):
+    called = set()
+    for name, sampler in (("_from_table", "table"), ("_measurement", "OpenDP")):
+        real = getattr(noise, name)
+
+        def seen(*arguments, real=real, sampler=sampler):
+            called.add(sampler)
+            return real(*arguments)
+
+        monkeypatch.setattr(noise, name, seen)
+    study = make()
+    for declared in study.releases:
+        called.clear()
+        panel_mechanism = mechanism(study, declared)
+        for t in range(1, panel_mechanism.horizon + 1):
+            noise.SystemNoise().draw(panel_mechanism.demand(t))
+        assert {s for s in ("table", "OpenDP") if s in panel_noise(panel_mechanism)} == called
+
+
+def test_persons_of_synthetic_households_are_not_published_exactly():
+    study = parse_study(study_of(Kind.MWEM))
+    assert invariants_words(study).startswith(
+        "the number of persons, declared as 60; those of synthetic households add up to about as"
+        " many; the households: "
+    )

@@ -20,6 +20,7 @@ from stream_dp.study.topics import RELEASES
 OTHERS: dict[str, Any] = {
     "guarantee": "Nobody learns anything.",
     "invariants": "none at all",
+    "domain": "declared by nobody",
     "mechanism": "another one",
     "noise": "quantum",
     "parameters": {"rounds": 3},

@@ -106,6 +106,7 @@ WRITTEN: dict[str, Callable[[Chain], None]] = {
         for name, value in {
             "guarantee": "Nobody learns anything.",
             "invariants": "none",
+            "domain": "declared by nobody",
             "mechanism": "another one",
             "noise": "quantum",
             "parameters": {"width": 3},
