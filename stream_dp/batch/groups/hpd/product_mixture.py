@@ -29,7 +29,9 @@ from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_lay
 from .row_supports import RowSupports, row_supports
 
 SPREAD = 1 / 16  # the variance of the first logits
-_LONGEST = 64  # queries per chunk: more are hardly faster, and pad short rounds
+# Queries per chunk at most, and bytes of a chunk. On a processor longer chunks are hardly faster,
+# and pad short rounds. A GPU waits for the kernels of a chunk, which are as many for a short one.
+_ON_PROCESSOR, _ON_GPU = (64, 1 << 27), (1024, 1 << 32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,8 @@ class HPD:
     other_slots: largest number of people in a household who are neither head, spouse nor child;
         None: the room of a household.
     memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
-        tables of probabilities (slots x values x K floats) and of the parameters.
+        tables of probabilities (slots x values x K floats) and of the parameters. None: 128 MiB on
+        a processor, 4 GiB on a GPU.
     """
 
     domain: Domain
@@ -73,7 +76,7 @@ class HPD:
     people: int
     rows: int = 1000
     other_slots: int | None = None
-    memory: int = 1 << 27
+    memory: int | None = None
 
     @cached_property
     def layout(self) -> ModelLayout:
@@ -93,7 +96,9 @@ class HPD:
     def length(self) -> int:
         """Queries per chunk: a power of two with a gradient's arrays within `memory`."""
         row = 4 * self.rows * (8 + 6 * self.layout.slots + 3 * len(self.layout.filled))
-        return min(_LONGEST, 1 << max(0, (self.memory // row).bit_length() - 1))
+        longest, room = _ON_PROCESSOR if jax.default_backend() == "cpu" else _ON_GPU
+        memory = room if self.memory is None else self.memory
+        return min(longest, 1 << max(0, (memory // row).bit_length() - 1))
 
     def init(self, seed: int) -> Params:
         """Random parameters: small independent normal logits.
