@@ -42,6 +42,7 @@ from .close_tasks import (
     open_workplace,
     write_part,
 )
+from .decoding import ReadingLost
 from .engines import CloseContext, Engine, Input, Processes
 from .manifests import (
     CELLS,
@@ -132,12 +133,12 @@ class Aggregator:
         self.tell(Event("order-begun", f"{closes} {label} in {order.parts} parts", label))
         try:
             manifest = self._close(order, board)
-        except (OSError, Inconsistent):
+        except (OSError, Inconsistent) as error:
             # Once another aggregator has answered, it may remove files of this close.
             board.refresh()
             if board.last != order or board.answer(order) is not None:
                 return
-            if self._has_state_before(order):
+            if self._has_state_before(order) and not isinstance(error, ReadingLost):
                 raise
             self.log.append([lost_record(order)])
             message = f"{label}: files of the last close are lost; the releaser orders it again"

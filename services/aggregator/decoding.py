@@ -1,7 +1,7 @@
 """The first half of a close: the reports of an order are decoded, in tasks.
 
-If reports have schemas, the known schemas are decided once for an order, in a record for every
-aggregator. So two aggregators agree, even if a registry learns a schema meanwhile.
+If reports have schemas, the known schemas are decided once for an order, in a file and a record
+for every aggregator. So two aggregators agree, even if a registry learns a schema meanwhile.
 """
 
 from __future__ import annotations
@@ -9,15 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import BinaryIO
+
+import msgspec
 
 from stream_dp.errors import Inconsistent
+from stream_dp.log.message import canonical
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
-from stream_dp.population.shapes.schemas import check_number
+from stream_dp.study.topics import JOURNAL
 
-from .close_tasks import Decoded, Range, Source
+from ..intake.following import stop_following
+from ..jobs.job_records import SnapshotFile
+from ..journal import journal
+from .close_tasks import Decoded, Range, Source, open_workplace
+from .manifests import CELLS, SUFFIX
 from .orders import Order, OrderBoard, reading_record
 from .spill import Spilled, spill
 from .task_pool import Pool
+
+
+class ReadingLost(Inconsistent):
+    """The file with the schemas of an order is gone."""
 
 
 def read_reports(
@@ -28,9 +40,10 @@ def read_reports(
     max_reports: reports of a task at most.
 
     Raises Inconsistent for missing records, changed schemas or another `[run.input]` than the
-    releaser's; Unavailable if a schema cannot be had now; UserError for too many schemas.
+    releaser's; Unavailable if a schema cannot be had now.
     """
-    ranges, (read_as, settled) = ranges_of(order, max_reports), first_reading(order, board)
+    read_as, settled = first_reading(order, source, board)
+    ranges = ranges_of(order, max_reports)
     tasks = [replace(r, read_as=read_as, only=settled) for r in ranges]
     decoded = pool.map(partial(spill, source), tasks)
     if not settled:
@@ -41,12 +54,41 @@ def read_reports(
     return decoded, read_as
 
 
-def first_reading(order: Order, board: OrderBoard) -> tuple[ReadAs | None, bool]:
+def first_reading(order: Order, source: Source, board: OrderBoard) -> tuple[ReadAs | None, bool]:
     """Returns how to read an order at first, and whether this is settled."""
-    if order.read_as is None or order.repeats:
-        return order.read_as, True
-    settled = board.reading(order)
+    if order.read_as is None:
+        return None, True
+    if order.repeats:
+        closes = journal.closes(journal.read_heads(board.log))
+        read_as = closes[order.number].read_as
+        stop_following(board.log, JOURNAL)
+        return read_as, True
+    settled = _settled(order, source, board)
     return (order.read_as, False) if settled is None else (settled, True)
+
+
+def _settled(order: Order, source: Source, board: OrderBoard) -> ReadAs | None:
+    """Returns how the reports of an order are read, if this is settled.
+
+    Raises ReadingLost, as after an answer of another aggregator.
+    """
+    file = board.reading(order)
+    if file is None:
+        return None
+    with open_workplace(source).snapshots.intact(file.name, file.sha256) as opened:
+        if opened is None:
+            raise ReadingLost(f"snapshot {file.name}: it is gone")
+        return msgspec.json.decode(opened.read(), type=ReadAs)
+
+
+def _write_reading(order: Order, source: Source, read_as: ReadAs) -> SnapshotFile:
+    """Writes how the reports of an order are read, durable on return."""
+
+    def save(opened: BinaryIO) -> None:
+        opened.write(canonical(msgspec.to_builtins(read_as, str_keys=True)))
+
+    label = f"{CELLS}-{order.number:05d}-schemas"
+    return SnapshotFile(*open_workplace(source).snapshots.store(label, SUFFIX, save))
 
 
 def settle(
@@ -61,9 +103,9 @@ def settle(
     if not read_as.schemas and not any(d.unknown for d in decoded):
         return read_as, []
     source.at("schemas")
-    board.log.append([reading_record(order, read_as)])
+    board.log.append([reading_record(order, _write_reading(order, source, read_as))])
     board.refresh()
-    settled = board.reading(order)
+    settled = _settled(order, source, board)
     assert settled is not None
     return settled, [i for i, d in enumerate(decoded) if d.unknown or not agrees(d, settled)]
 
@@ -96,7 +138,6 @@ def _joined_reading(mapping: str, decoded: Sequence[Decoded]) -> ReadAs:
                     f"schema {number}: it was another one for some of the reports of a period;"
                     " an id never changes its schema: mend the registry or the folder of schemas"
                 )
-    check_number(len(schemas))
     return ReadAs(mapping, schemas)
 
 

@@ -96,8 +96,8 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _reads_as(self, order: Order) -> bool:
-        """Whether the reports were read as ordered, with the same schemas for a closed period."""
-        if order.read_as is None or self.read_as is None or order.repeats:
+        """Whether the reports were read with the ordered mapping."""
+        if order.read_as is None or self.read_as is None:
             return order.read_as == self.read_as
         return order.read_as.mapping == self.read_as.mapping
 

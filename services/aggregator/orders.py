@@ -5,7 +5,8 @@ The topics are confidential.
 `orders`: a record for each order, appended by the releaser. `manifests`: the name and the hash of
 the file of a manifest that answers an order, appended by an aggregator; before it, if reports have
 schemas, the schemas in use; or that files of the preceding period are lost, and the order cannot be
-answered. All may be appended more than once.
+answered. All may be appended more than once. A record has no list that grows with the reports: the
+schemas are a file, too.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     parts: the number of parts.
     letters: whether to append dead letters; false for a repeated close and for a gate.
     attempt: the number of earlier orders whose files were removed.
-    read_as: the schemas of records; None for plain reports. A repeated close uses these schemas
-        only. Another close may use any known schema; these are the schemas of closed periods, as an
-        id never changes its schema.
+    read_as: how to read records; None for plain reports. A repeated close uses the schemas in the
+        journal's entry only. Another close may use any known schema; these are schemas of closed
+        periods, as an id never changes its schema.
     gate: whether the people of the period's gate are counted, and nothing is closed.
     """
 
@@ -91,10 +92,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The schemas of an order, the same for every aggregator: the first record counts."""
+    """The schemas of an order, as a file in the folder of snapshots, the same for every aggregator:
+    the first record counts."""
 
     order: str
-    read_as: ReadAs
+    file: SnapshotFile
 
 
 def order_record(order: Order) -> Record:
@@ -106,8 +108,8 @@ def answer_record(order: Order, manifest: SnapshotFile) -> Record:
     return Record(MANIFESTS, value, order.id.encode(), partition=0)
 
 
-def reading_record(order: Order, read_as: ReadAs) -> Record:
-    value = canonical(msgspec.to_builtins(Reading(order.id, read_as), str_keys=True))
+def reading_record(order: Order, file: SnapshotFile) -> Record:
+    value = canonical(msgspec.to_builtins(Reading(order.id, file)))
     return Record(MANIFESTS, value, order.id.encode() + _READING, partition=0)
 
 
@@ -128,7 +130,7 @@ class OrderBoard:
     log: Log
     last: Order | None = None
     _answers: dict[str, set[SnapshotFile]] = field(default_factory=dict)  # by order
-    _readings: dict[str, ReadAs] = field(default_factory=dict)  # by order
+    _readings: dict[str, SnapshotFile] = field(default_factory=dict)  # by order
     _lost: set[str] = field(default_factory=set)  # orders
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
@@ -156,7 +158,7 @@ class OrderBoard:
     def _read_answer(self, record: Stored) -> None:
         if (record.key or b"").endswith(_READING):
             reading = msgspec.json.decode(record.value or b"", type=Reading)
-            self._readings.setdefault(reading.order, reading.read_as)
+            self._readings.setdefault(reading.order, reading.file)
             return
         if (record.key or b"").endswith(_LOST):
             self._lost.add((record.key or b"").removesuffix(_LOST).decode("ascii", "replace"))
@@ -164,8 +166,8 @@ class OrderBoard:
         answer = msgspec.json.decode(record.value or b"", type=Answer)
         self._answers.setdefault(answer.order, set()).add(answer.manifest)
 
-    def reading(self, order: Order) -> ReadAs | None:
-        """Returns how the reports of an order are read, if this is settled."""
+    def reading(self, order: Order) -> SnapshotFile | None:
+        """Returns the file that says how the reports of an order are read, if this is settled."""
         return self._readings.get(order.id)
 
     def lost(self, order: Order) -> bool:

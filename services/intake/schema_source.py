@@ -9,13 +9,16 @@ import base64
 import functools
 import http.client
 import json
+import queue
 import re
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Unavailable
@@ -32,9 +35,11 @@ from ..storage.secrets import secret_text
 _NO_ID = {40403}
 _NO_VERSION = {40401, 40402}
 _MOST_TEXTS = 100  # of a schema with those that it refers to
+_MOST_ANSWER = 8 * MOST_SCHEMA  # bytes; a character of a schema takes six at most
+_UNUSABLE: tuple[str, ...] = ()  # the texts of a schema beyond a limit
 _REFUSED = {401, 403}
 _REFERENCE = ("subject", "version")
-_PATIENCE = 5.0  # seconds for an answer
+_PATIENCE = 10.0  # seconds for a schema with all that it refers to
 _PAUSES = (0.5, 1.5)  # seconds before asking again
 
 
@@ -83,11 +88,13 @@ def _first_of(sources: list[SchemaSource]) -> SchemaSource:
 def _file_schema(folder: Path, number: int) -> tuple[str, ...] | None:
     """The schema of `ID.avsc`, after the schemas in `NAME.avsc` of types without a definition.
 
-    None for a missing file.
+    None for a missing file, no texts for a schema beyond a limit.
     """
     text = _file_text(folder / f"{number}.avsc")
     texts = [] if text is None else [text]
-    while texts and len(texts) < _MOST_TEXTS:
+    while texts:
+        if len(texts) > _MOST_TEXTS or sum(map(len, texts)) > MOST_SCHEMA:
+            return _UNUSABLE
         try:
             AvroSchema(*texts)
         except UnknownType as unknown:
@@ -105,8 +112,10 @@ def _file_schema(folder: Path, number: int) -> tuple[str, ...] | None:
 
 
 def _file_text(path: Path) -> str | None:
+    """The beginning of a file, enough to see that it is too long."""
     try:
-        return path.read_text("utf-8")
+        with path.open(encoding="utf-8") as file:
+            return file.read(MOST_SCHEMA + 1)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -146,12 +155,15 @@ class Registry:
     def __call__(self, number: int) -> tuple[str, ...] | None:
         """The text of an Avro schema, after the texts of its references.
 
-        None if the registry lacks the schema or a reference, or has another kind of schema.
-        Raises Unavailable for a registry without an answer, UserError for a refusal.
+        None if the registry lacks the schema or a reference, no texts for another kind of schema or
+        one beyond a limit. Raises Unavailable for a registry without an answer, UserError for a
+        refusal.
         """
         for pause in (*_PAUSES, None):
             try:
-                return self._texts(number)
+                return self._in_time(number)
+            except _Unusable:
+                return _UNUSABLE
             except _NoAnswer as fault:
                 why = str(fault)
             if pause is not None:
@@ -161,22 +173,51 @@ class Registry:
             " the log, and none is refused for it: start again when it answers"
         )
 
+    def _in_time(self, number: int) -> tuple[str, ...] | None:
+        """The texts of a schema, or _NoAnswer after _PATIENCE seconds.
+
+        A time-out of a socket begins again with every byte, so that a registry could drip.
+        """
+        outcomes = queue.SimpleQueue[Callable[[], tuple[str, ...] | None]]()
+
+        def ask() -> None:
+            try:
+                texts = self._texts(number)
+            except Exception as error:
+                outcomes.put(functools.partial(_raise, error))
+            else:
+                outcomes.put(lambda: texts)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            outcome = outcomes.get(timeout=_PATIENCE)
+        except queue.Empty:
+            raise _NoAnswer(f"no whole answer in {_PATIENCE:g} s") from None
+        return outcome()
+
     def _texts(self, number: int) -> tuple[str, ...] | None:
-        """Raises _NoAnswer, UserError."""
+        """Raises _Unusable, _NoAnswer, UserError."""
         texts: dict[str, str | None] = {}  # by path; None for one whose references are being read
+        lengths: list[int] = []
 
         def add(path: str, unknown: set[int]) -> bool:
             if path in texts:
-                return texts[path] is not None  # not one that refers to itself
+                if texts[path] is None:
+                    raise _Unusable  # it refers to itself
+                return True
             answer = self._ask(path, unknown)
-            if answer is None or answer.get("schemaType", "AVRO") != "AVRO":
+            if answer is None:
                 return False
+            if answer.get("schemaType", "AVRO") != "AVRO":
+                raise _Unusable
             text = answer.get("schema")
             if not isinstance(text, str):
                 raise _NoAnswer("answers without a schema")
             texts[path] = None
-            paths = _references(answer)
-            if len(texts) > _MOST_TEXTS or not all(add(p, _NO_VERSION) for p in paths):
+            lengths.append(len(text))
+            if len(lengths) > _MOST_TEXTS or sum(lengths) > MOST_SCHEMA:
+                raise _Unusable
+            if not all(add(p, _NO_VERSION) for p in _references(answer)):
                 return False
             del texts[path]  # so that it comes after those that it refers to
             texts[path] = text
@@ -184,18 +225,20 @@ class Registry:
 
         if not add(f"/schemas/ids/{number}", _NO_ID):
             return None
-        ordered = tuple(text for text in texts.values() if text is not None)
-        return ordered if sum(map(len, ordered)) <= MOST_SCHEMA else None
+        return tuple(text for text in texts.values() if text is not None)
 
     def _ask(self, path: str, unknown: set[int]) -> dict[str, object] | None:
         """An answer; None for an answer with a code in `unknown`.
 
-        Raises _NoAnswer, UserError.
+        Raises _Unusable, _NoAnswer, UserError.
         """
         request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
         try:
             with self._open(request, timeout=_PATIENCE) as response:
-                return _answer(response.read(MOST_SCHEMA + 1))
+                data = response.read(_MOST_ANSWER + 1)
+                if len(data) > _MOST_ANSWER and "json" in response.headers.get_content_type():
+                    raise _Unusable
+                return _answer(data)
         except urllib.error.HTTPError as error:
             with error:
                 code = _code(error) if error.code == http.HTTPStatus.NOT_FOUND else None
@@ -215,9 +258,17 @@ class _NoAnswer(Exception):
     """The registry gave no usable answer."""
 
 
+class _Unusable(Exception):
+    """The schema can never be used: another kind of schema, or one beyond a limit."""
+
+
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _answer(data: bytes) -> dict[str, object]:
@@ -226,7 +277,7 @@ def _answer(data: bytes) -> dict[str, object]:
         answer = json.loads(data)
     except (ValueError, RecursionError):
         answer = None
-    if len(data) > MOST_SCHEMA or not isinstance(answer, dict):
+    if len(data) > _MOST_ANSWER or not isinstance(answer, dict):
         raise _NoAnswer("answers with something else")
     return answer
 

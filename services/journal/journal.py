@@ -25,7 +25,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.log import NEVER, Log, Positions, Record
-from stream_dp.log.message import Message, build_message, read_messages
+from stream_dp.log.message import Message, build_message, is_part, read_messages
 from stream_dp.population import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.privacy.ledger import Charge
@@ -47,8 +47,11 @@ from .journal_heads import (
 )
 from .journal_parts import (
     PUBLIC,
+    SCHEMAS,
+    divided_reading,
     entry_parts,
     record_of,
+    schemas_of,
     state_name,
     state_of,
     study_records,
@@ -188,8 +191,11 @@ class Entry:
 
     @property
     def read_as(self) -> ReadAs | None:
-        """The mapping of the period's input. None for plain reports."""
-        return self.head.read_as if isinstance(self.head, CloseHead) else None
+        """The mapping and the schemas of the period's input. None for plain reports."""
+        read_as = self.head.read_as if isinstance(self.head, CloseHead) else None
+        if read_as is None or not any(is_part(name, SCHEMAS) for name, *_ in self.message.listed):
+            return read_as
+        return ReadAs(read_as.mapping, schemas_of(self.part(SCHEMAS)))
 
     @property
     def genesis(self) -> GenesisHead:
@@ -258,6 +264,7 @@ def close(
     public: the records to be published.
     hashes: of the public messages, in order.
     """
+    read_as, schemas = divided_reading(closed_input.read_as)
     head = CloseHead(
         number=closed_input.number,
         cut=dict(closed_input.cut),
@@ -269,9 +276,9 @@ def close(
         public=list(hashes),
         code_version=__version__,
         jobs=[JobHead.of(job) for job in closed_input.jobs],
-        read_as=closed_input.read_as,
+        read_as=read_as,
     )
-    return next_message(previous, head, entry_parts(public, states))
+    return next_message(previous, head, [*entry_parts(public, states), *schemas])
 
 
 def result(

@@ -12,9 +12,12 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records, split_part
 from stream_dp.log.signing import SigningKey
+from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.study import Study
 
 PUBLIC = "public/"  # begins the names of parts that are public records
+SCHEMAS = "schemas"  # the part with the schemas of a period's reports, if the head has no room
+_IN_HEAD = 100_000  # bytes of the schemas in the head, at most
 _PRESET = 0  # a panel's column of 10^8 rows takes 4 seconds
 
 
@@ -27,6 +30,22 @@ def entry_parts(public: Sequence[Record], states: Mapping[str, bytes]) -> list[t
         ),
         *((f"{PUBLIC}{i}", data) for i, data in enumerate(packed)),
     ]
+
+
+def divided_reading(read_as: ReadAs | None) -> tuple[ReadAs | None, list[tuple[str, bytes]]]:
+    """How a period's records were read, for the head of its entry and for its parts."""
+    if read_as is None:
+        return None, []
+    schemas = msgspec.json.encode(read_as.schemas)
+    if len(schemas) <= _IN_HEAD:
+        return read_as, []
+    return ReadAs(read_as.mapping), split_part(SCHEMAS, _compressed(schemas))
+
+
+def schemas_of(data: bytes) -> dict[int, SchemaUse]:
+    """Unpacks the schemas of a period. Raises Inconsistent."""
+    schemas = _decompressed(data, "the list of schemas of a period")
+    return msgspec.json.decode(schemas, type=dict[int, SchemaUse])
 
 
 def state_name(release: str) -> str:

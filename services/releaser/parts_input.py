@@ -230,7 +230,7 @@ class InParts:
                 parts=self._aggregation.count,
                 letters=closed is None and not gate,
                 attempt=self._attempt,
-                read_as=self._read_as() if closed is None else closed.read_as,
+                read_as=self._read_as(closed),
                 gate=gate,
             )
             self._ends = 0
@@ -243,7 +243,7 @@ class InParts:
         self._facts.answer()
         answer = self._board.answer(order)
         if answer is not None:
-            self._manifest = self._read(order, answer)
+            self._manifest = self._read(order, answer, closed)
             if self._manifest is not None:
                 return None
             # Files of an order that a crash left open may be removed: it is given again.
@@ -277,15 +277,23 @@ class InParts:
                 " not in the aggregator's: give both the same run.snapshots"
             )
 
-    def _read_as(self) -> ReadAs | None:
-        """How records are read, with the last schemas of closed periods; None for plain reports."""
+    def _read_as(self, closed: Entry | None) -> ReadAs | None:
+        """How records are read, with the last schemas of closed periods; None for plain reports.
+
+        closed: the entry of a period that is closed again with the schemas of the entry.
+        """
         if not self._aggregation.mapping:
             return None
+        if closed is not None:
+            return ReadAs(self._aggregation.mapping)
         last = list(self._schemas.items())[-_MOST_SCHEMAS:]
         return ReadAs(self._aggregation.mapping, {n: SchemaUse(sha256) for n, sha256 in last})
 
-    def _read(self, order: Order, answer: SnapshotFile) -> Manifest | None:
-        """Reads the manifest of an order, without a look at the counts; None for missing files."""
+    def _read(self, order: Order, answer: SnapshotFile, closed: Entry | None) -> Manifest | None:
+        """Reads the manifest of an order, without a look at the counts; None for missing files.
+
+        closed: the entry of a period that is closed again.
+        """
         manifest = read_manifest(self._snapshots, answer.name, answer.sha256)
         if manifest is None or not all(map(self._snapshots.holds, manifest.files)):
             if order.attempt + 1 == _ATTEMPTS:
@@ -294,7 +302,8 @@ class InParts:
                     " in this releaser's folder of snapshots: give both the same run.snapshots"
                 )
             return None
-        if not manifest.answers(order, self._study, self._lengths):
+        same = closed is None or manifest.read_as == closed.read_as
+        if not (same and manifest.answers(order, self._study, self._lengths)):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
                 " run an aggregator of this version, with this study file"

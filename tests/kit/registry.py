@@ -48,6 +48,8 @@ def registry() -> Iterator[Registry]:
             self.send_response(status)
             if status in (301, 302):
                 self.send_header("Location", f"{now.url}/elsewhere")
+            if not isinstance(body, bytes):
+                self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kit.arrivals import KEY, OPEN, rows
 from kit.shapes import AVRO_REPORT, NUMBER, avro_bytes, avro_row
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.population.shapes import schemas as schemas_module
@@ -112,6 +112,13 @@ def doubling(levels):
     return kind
 
 
+def wide(fields, kind):
+    """A record of a number with many more fields."""
+    several = [{"name": f"x{i}", "type": kind} for i in range(fields)]
+    number = {"name": "n", "type": "int"}
+    return {"type": "record", "name": "W", "fields": [number, *several]}
+
+
 ITSELF = {
     "type": "record",
     "name": "Node",
@@ -137,6 +144,10 @@ EMPTY_RECORD = {"type": "record", "name": "E", "fields": []}
         json.dumps({"type": "array", "items": "null"}),
         json.dumps({"type": "array", "items": EMPTY_RECORD}),
         json.dumps({"type": "array", "items": {"type": "fixed", "name": "f", "size": 0}}),
+        json.dumps({"type": "array", "items": wide(20, "null")}),
+        json.dumps({"type": "array", "items": ["null", wide(40, "null")]}),
+        json.dumps({"type": "map", "values": wide(40, "null")}),
+        json.dumps({**AVRO_REPORT, "doc": "x" * 1_000_000}),
     ],
 )
 def test_schemas_that_are_none_or_could_fill_memory_are_refused(text):
@@ -148,6 +159,8 @@ def test_schemas_that_are_none_or_could_fill_memory_are_refused(text):
 def test_schemas_within_bounds_are_read():
     assert AvroSchema(json.dumps(nested(40))).read(b"\0") == []
     assert AvroSchema('["null", "long"]').read(b"\0") is None
+    optional = {"type": "array", "items": wide(1000, ["null", "string"])}
+    assert AvroSchema(json.dumps(optional)).read(b"\0") == []
     twice = {
         "type": "record",
         "name": "n.R",
@@ -277,12 +290,51 @@ def test_a_period_that_was_read_otherwise_is_not_read_again():
     assert moved.hash == DECLARED.hash
 
 
-def test_more_schemas_than_an_entry_holds_stop_the_close(monkeypatch):
-    monkeypatch.setattr(schemas_module, "MOST_SCHEMAS", 2)
-    several = decoder(source(1, 2, 3))
-    several.decode([numbered(n, n) for n in (1, 2, 3)], 0)
-    with pytest.raises(UserError, match="schemas"):
-        several.close_period()
+def test_the_number_of_schemas_has_no_bound_but_in_memory(monkeypatch):
+    """Whether a record is read does not depend on the ids of others, nor on their order."""
+    monkeypatch.setattr(schemas_module, "KEPT", 20_000)
+    ids = [*range(1, 1101), *range(1100, 0, -1), 9999]
+    records = [numbered(n, offset) for offset, n in enumerate(ids)]
+    alone = {n: decoder(source(n)).decode([numbered(n)], 0)[0].code.tolist() for n in (1, 1100)}
+    for size in (7, len(records)):
+        several = decoder(source(*range(1, 1101)))
+        batches = [records[start : start + size] for start in range(0, len(records), size)]
+        decoded, read_as = closed(several, *batches)
+        assert as_read(decoded)[1] == 1
+        assert sum(len(cells) for cells, _ in decoded) == 2200 * len(alone[1])
+        assert list(read_as.schemas) == list(range(1, 1101))
+        assert 0 < len(several._schemas._kept) < 20
+        again = decoder(source(*range(1, 1101)))
+        again.repeat(read_as)
+        assert as_read([again.decode(records, 0)]) == as_read(decoded)
+    assert alone[1] == alone[1100]
+
+
+def test_a_dropped_schema_that_is_gone_or_another_is_never_guessed(monkeypatch):
+    monkeypatch.setattr(schemas_module, "KEPT", 1)
+    texts = source(3, 4)
+    several = decoder(texts)
+    several.decode([numbered(3), numbered(4, 1)], 0)
+    kept = texts.texts.pop(3)
+    with pytest.raises(Unavailable, match=r"schema 3: .* start again"):
+        several.decode([numbered(3, 2)], 0)
+    for number in range(2):
+        texts.texts[3] = json.dumps({**AVRO_REPORT, "doc": "other"})
+        with pytest.raises(Inconsistent, match="schema 3"):
+            several.decode([numbered(3, 2 + number)], 0)
+        texts.texts[3] = kept
+        several.decode([numbered(4, 2)], 0)
+        several.close_period()  # also in a later period
+
+
+def test_a_schema_beyond_a_limit_is_asked_for_once():
+    texts = Source({})
+    texts.texts[3] = json.dumps({**AVRO_REPORT, "doc": "x" * 1_000_000})
+    several = decoder(texts)
+    for offset in range(3):
+        cells, (rejected,) = several.decode([numbered(3, offset)], 0)
+        assert (len(cells), rejected.cells) == (0, {"unreadable": 1})
+    assert texts.asked == [3]
 
 
 def test_a_schema_is_known_from_a_position_on():

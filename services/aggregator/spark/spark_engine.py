@@ -65,7 +65,7 @@ class Spark:
         self, source: Source, order: Order, board: OrderBoard, context: CloseContext
     ) -> Input:
         self.reached(order)
-        return _Input(self, source, order, board, context, *first_reading(order, board))
+        return _Input(self, source, order, board, context, *first_reading(order, source, board))
 
     def close(self) -> None:
         pass

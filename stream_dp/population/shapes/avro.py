@@ -12,9 +12,10 @@ import msgspec
 
 from stream_dp.errors import UserError
 
-MOST_SCHEMA = 1_000_000  # bytes
+MOST_SCHEMA = 1_000_000  # characters of a schema with those that it refers to
 _DEEPEST = 64  # levels of a schema
 _MOST_NODES = 10_000  # of a schema whose named types stand wherever they are used
+_MOST_PER_BYTE = 16  # values in an item of an array or a map, for each byte of the item
 _BOX = "_"
 _WIDTHS = {"null": 0, "boolean": 1, "int": 1, "long": 1, "string": 1, "bytes": 1}
 _WIDTHS |= {"float": 4, "double": 8}
@@ -48,11 +49,15 @@ class AvroSchema:
     """A writer's schema. Logical types are read as their stored types.
 
     texts: the schema, after those that it refers to; each may use the types of those before it.
-    Raises ValueError for a text that is no schema, and for a schema by which a few bytes could
-    become any number of values: one that contains itself, or has arrays of what takes no bytes.
+    Raises ValueError for a text that is no schema, for more than MOST_SCHEMA characters, and for a
+    schema by which a few bytes could become any number of values: one that contains itself, or has
+    arrays whose items take hardly any bytes.
     """
 
     def __init__(self, *texts: str) -> None:
+        self.length = sum(map(len, texts))
+        if not 0 < self.length <= MOST_SCHEMA:
+            raise ValueError("too large")
         try:
             declared = [msgspec.json.decode(text) for text in texts]
         except (msgspec.DecodeError, RecursionError):
@@ -71,7 +76,7 @@ class AvroSchema:
                 raise UnknownType(place, str(error.name)) from None
             except Exception:  # whatever it says of what others wrote, it is no schema
                 raise ValueError("no Avro schema") from None
-        _Walk(named).width(self._parsed, ())
+        _Walk(named).span(self._parsed, ())
 
     def read(self, data: bytes) -> Any:
         """The value of all given bytes. Raises ValueError."""
@@ -112,13 +117,16 @@ def _stored(schema: Any, depth: int) -> Any:
 
 
 class _Walk:
-    """The fewest bytes of values, over a schema with its named types put in their places."""
+    """The fewest bytes of values, and the most parts of one without arrays and maps.
+
+    Named types are put in their places.
+    """
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named, self._nodes = named, 0
 
-    def width(self, schema: Any, within: tuple[str, ...]) -> int:
-        """The fewest bytes of a value.
+    def span(self, schema: Any, within: tuple[str, ...]) -> tuple[int, int]:
+        """The fewest bytes of a value, and how many values it is with those in it.
 
         within: the names of the types around it.
         """
@@ -126,29 +134,33 @@ class _Walk:
         if self._nodes > _MOST_NODES:
             raise ValueError("too large")
         if isinstance(schema, list):
-            for part in schema:
-                self.width(part, within)
-            return 1
+            return 1, max((self.span(part, within)[1] for part in schema), default=1)
         if isinstance(schema, str):
             if schema in _WIDTHS:
-                return _WIDTHS[schema]
+                return _WIDTHS[schema], 1
             if schema in within or schema not in self._named:
                 raise ValueError("a type that contains itself")
-            return self.width(self._named[schema], within)
+            return self.span(self._named[schema], within)
         match schema["type"]:
             case "record" | "error":
                 inner = (*within, schema["name"])
-                return sum(self.width(field["type"], inner) for field in schema["fields"])
+                spans = [self.span(field["type"], inner) for field in schema["fields"]]
+                return sum(width for width, _ in spans), 1 + sum(count for _, count in spans)
             case "array":
-                if self.width(schema["items"], within) == 0:
-                    raise ValueError("an array of nothing")
-                return 1
+                self._check_item(schema["items"], within, 0)
+                return 1, 1
             case "map":
-                self.width(schema["values"], within)
-                return 1
+                self._check_item(schema["values"], within, 1)  # with the length of a key
+                return 1, 1
             case "enum":
-                return 1
+                return 1, 1
             case "fixed":
-                return int(schema["size"])
+                return int(schema["size"]), 1
             case other:
-                return self.width(other, within)
+                return self.span(other, within)
+
+    def _check_item(self, schema: Any, within: tuple[str, ...], more: int) -> None:
+        """Raises ValueError for items of many values in few bytes. more: bytes beside the item."""
+        width, count = self.span(schema, within)
+        if count > _MOST_PER_BYTE * (width + more):
+            raise ValueError("an array of hardly anything")

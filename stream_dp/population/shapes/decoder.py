@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import msgspec
@@ -67,10 +68,9 @@ class ShapeReader:
         return [report_in_envelope(value, self.names)]
 
     def looked_up(self, record: Stored) -> list[MappedReport | None]:
-        """Returns the reports after asking for the schema. Raises Unavailable."""
-        if self.schemas is not None:
-            self.schemas.look_up([record])
-        return self.reports(record)
+        """Returns the reports of a record alone. Raises Unavailable."""
+        with nullcontext() if self.schemas is None else self.schemas.batch():
+            return self.reports(record)
 
     def _unpacked(self, record: Stored) -> object:
         """Returns the content of a record, from JSON or from Avro. Raises ValueError."""
@@ -108,16 +108,15 @@ class ShapedDecoder(Decoder):
 
         Raises Unavailable where a schema cannot be had now: nothing of the batch is decoded then.
         """
-        if self._schemas is not None:
-            self._schemas.look_up(records)
         columns = Records.of(records)
         sized = sized_records(columns).tolist()
         reports: list[MappedReport | None] = []
         record_rows: list[int] = []
-        for row, record in enumerate(records):
-            found = self._shape.reports(record, sized=sized[row])
-            reports += found
-            record_rows += [row] * len(found)
+        with nullcontext() if self._schemas is None else self._schemas.batch():
+            for row, record in enumerate(records):
+                found = self._shape.reports(record, sized=sized[row])
+                reports += found
+                record_rows += [row] * len(found)
         return self._judged(columns, reports, np.array(record_rows, np.int64), closed)
 
     def _judged(

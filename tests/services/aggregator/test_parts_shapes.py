@@ -19,6 +19,8 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Record, Unavailable
 from stream_dp.services.aggregator import close_tasks
 from stream_dp.services.aggregator.close_tasks import Source
+from stream_dp.services.deployment import Deployment
+from stream_dp.services.intake.schema_source import decoder_maker
 from stream_dp.services.journal.journal import closes
 from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.study.topics import MANIFESTS
@@ -107,13 +109,36 @@ def test_a_schema_that_is_registered_meanwhile_counts_for_all_or_for_none(
     answers = {row[4] for row in place.rows(MANIFESTS) if b"/" not in row[3]}
     readings = [row[4] for row in place.rows(MANIFESTS) if b"/" in row[3]]
     assert len(answers) == 1
-    assert [set(json.loads(r)["read_as"]["schemas"]) for r in readings] == [{"7", "8"}, {"7"}]
+    assert len({json.loads(r)["file"]["sha256"] for r in readings}) == 2
     place.run()
     (_, entry) = place.entries()
     assert entry.accounting is not None
     assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (3, {"unreadable": 1})
     assert entry.read_as is not None
     assert entry.read_as.schemas.keys() == {7, 8}
+
+
+def test_an_order_whose_list_of_schemas_is_lost_is_given_again(
+    folder: Path, server: Registry
+) -> None:
+    """The order names the list, but an aggregator died before its answer, and the file is gone."""
+    place = from_registry(folder / "place", server)
+
+    class Killed(BaseException):
+        pass
+
+    def dies(step: str) -> None:
+        if step == "part-read":
+            raise Killed
+
+    with pytest.raises(Killed):
+        place.aggregate(at=dies)
+    (path,) = place.snapshots.glob("*schemas*")
+    path.unlink()
+    place.run()
+    (_, entry) = place.entries()
+    assert entry.accounting is not None
+    assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (2, {"unreadable": 2})
 
 
 def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> None:
@@ -132,6 +157,43 @@ def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> 
     assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (2, {"unreadable": 2})
     assert len(decoded) > len(place.rows("reports"))  # the first report was decoded again
     assert place.reasons() == {"unreadable": 2}
+
+
+def test_the_number_of_schemas_has_no_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here and in parts, at once and when all files are gone; more than a journal's head holds."""
+    monkeypatch.setattr("stream_dp.services.journal.journal_parts._IN_HEAD", 1000)
+    numbers = range(1, 31)
+    records = [avro(f"p{number % 30}", number) for number in numbers]
+    marked = [[r for r in several if r.headers] for several in script()[:2]]
+    declared = {"format": "avro", "rows": "report", "schemas": "schemas"}
+    here = StudyFolder(folder / "here", f"{declaration()}\n[run.input]\n{toml_lines(declared)}\n")
+    place = PartsFolder(folder / "parts", text_of(declared))
+    for one in (here, place):
+        (one.file.parent / "schemas").mkdir()
+        for number in numbers:
+            (one.file.parent / "schemas" / f"{number}.avsc").write_text(json.dumps(AVRO_REPORT))
+        one.send([*records, *marked[0]])
+    aggregator = {"aggregator": {"most": 7}}
+    for one, how in (
+        (here, {"decoder": decoder_maker(Deployment.load(here.file))}),
+        (place, aggregator),
+    ):
+        one.run(**how)
+        for path in one.snapshots.iterdir():
+            path.unlink()
+        one.send([records[0], *marked[1]])
+        one.run(**how)
+        first, second = closes(one.entries())[1:3]
+        assert first.accounting is not None
+        assert (first.accounting.received, dict(first.accounting.rejected)) == (30, {})
+        assert first.read_as is not None
+        assert first.read_as.schemas.keys() == set(numbers)
+        assert "schemas" not in first.message.head["read_as"]
+        assert second.read_as is not None
+        assert second.read_as.schemas.keys() == {1}
+        assert second.accounting is not None
+        assert dict(second.accounting.rejected) == {"late": 1}
+    assert outcome(place) == outcome(here)
 
 
 def test_an_id_never_changes_its_schema(folder: Path, server: Registry) -> None:

@@ -3,6 +3,9 @@
 import base64
 import json
 import socket
+import threading
+import time
+from contextlib import suppress
 
 import pytest
 from kit.registry import registry
@@ -12,6 +15,7 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.log.log import Unavailable
 from stream_dp.services.deployment import Deployment
+from stream_dp.services.intake import schema_source
 from stream_dp.services.intake.schema_source import Registry, decoder_maker
 
 
@@ -40,8 +44,45 @@ def test_a_schema_is_the_registrys_text(server):
 def test_a_schema_that_it_does_not_know_or_of_another_kind_is_none(server):
     assert asked(server.url) is None
     server.give(7, {}, schemaType="JSON")
-    assert asked(server.url) is None
+    assert asked(server.url) == ()
     assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("length", [999_000, 1_100_000, 9_000_000])
+def test_a_schema_over_a_megabyte_is_unusable_and_no_fault_of_the_registry(server, length):
+    server.give(7, {**AVRO_REPORT, "doc": "x" * length})
+    texts = asked(server.url)
+    assert texts == () if length > 1_000_000 else one(texts)["doc"] == "x" * length
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "drop"),
+    [(b"", b"H"), (b"HTTP/1.1 200 OK\r\n", b"X"), (b"HTTP/1.1 200 OK\r\n\r\n", b" ")],
+)
+def test_a_registry_that_drips_is_given_up_at_one_deadline(head, drop, monkeypatch):
+    """Every byte comes long before the socket's own time-out."""
+    monkeypatch.setattr(schema_source, "_PATIENCE", 0.3)
+    over = threading.Event()
+
+    def drip(client):
+        with client, suppress(OSError):
+            client.sendall(head)
+            while not over.wait(0.02):
+                client.sendall(drop)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept():
+            for _ in range(3):
+                threading.Thread(target=drip, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        begun = time.monotonic()
+        with pytest.raises(Unavailable, match="no whole answer"):
+            asked(f"http://127.0.0.1:{server.getsockname()[1]}")
+        over.set()
+    assert 0.9 <= time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize(
