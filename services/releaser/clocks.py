@@ -5,10 +5,14 @@ the budget. So the wall clock is trusted only while it advances as the monotonic
 while the log's append time, which decides to which period a report belongs, has reached the moment
 too. For a process that starts while the wall clock is wrong, the log is the only check: on Kafka
 it is another machine's clock, for a file it is the same one.
+
+A log's clock that is ahead dates reports later than they came, so that some miss their period. The
+process cannot know which clock is right; it says so long before the close.
 """
 
 from __future__ import annotations
 
+import math
 import time as time_module
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +21,7 @@ from stream_dp.log.message import rfc3339_utc
 
 TOLERANCE = 60.0  # seconds
 _RECHECK = 10.0  # seconds at most between two reads of a log's clock that is behind
+_LOOK = 3600.0  # seconds between two reads of the log's clock before a close
 
 
 def steady() -> float:
@@ -38,6 +43,8 @@ class Clocks:
     _lead: float = field(init=False)  # of the wall clock on the steady one, seconds
     # While the log's clock is behind: the steady time of its next reading, and the reason.
     _behind: tuple[float, str] | None = field(default=None, init=False)
+    # Before a close: the steady time of the next reading of the log's clock, and a warning.
+    _ahead: tuple[float, str] = field(default=(-math.inf, ""), init=False)
 
     def __post_init__(self) -> None:
         self._lead = self.wall() - self.steady()
@@ -49,9 +56,10 @@ class Clocks:
         log: gives the append time that a record would get now, in Unix seconds.
         """
         wall = self.wall()
-        if wall < moment:
-            return f"at {rfc3339_utc(moment)}"
         steady = self.steady()
+        if wall < moment:
+            warning = "" if log is None else self._warning(log, wall, steady)
+            return f"at {rfc3339_utc(moment)}{warning}"
         jump = wall - steady - self._lead
         if abs(jump) > TOLERANCE:
             return (
@@ -62,6 +70,18 @@ class Clocks:
             return reason
         self._lead = wall - steady
         return ""
+
+    def _warning(self, log: Callable[[], float], wall: float, steady: float) -> str:
+        """What a log's clock that is ahead will do, in words; it is read only now and then."""
+        if steady >= self._ahead[0]:
+            text, lead = "", log() - wall
+            if lead > TOLERANCE:
+                text = (
+                    f"; the log's clock is {_far(lead)} of this machine's, and reports that come"
+                    " less than that before the close will be late: set the clocks right"
+                )
+            self._ahead = (steady + _LOOK, text)
+        return self._ahead[1]
 
     def _log_reason(
         self, log: Callable[[], float], moment: float, wall: float, steady: float

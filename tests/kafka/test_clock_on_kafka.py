@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from days import SCHEDULE, Days
+from days import PEOPLE, SCHEDULE, Days
 from kit.closes import PERIODS, close_now
 from kit.events import lines_to
 
@@ -53,6 +53,34 @@ def test_a_clock_that_is_ahead_closes_nothing(days: Days, closes: list[float]) -
     said.clear()
     assert not days.run(tell=lines_to(said))
     assert [entry.number for entry in days.entries()] == [0, 1]
+
+
+def test_a_broker_s_clock_an_hour_off(days: Days, closes: list[float]) -> None:
+    """Ahead: told before the close, and reports of the last hour are late. Back: it is waited for.
+
+    This machine's clock is an hour off instead, which is the same.
+    """
+    closes[:] = [time.time() - 1800 + n * DAY for n in range(PERIODS)]
+    said: list[str] = []
+    wall = time.time() - 3600
+    assert not days.run(clock=lambda: wall, tell=lines_to(said))
+    assert "the log's clock is 60 minutes ahead of this machine's" in said[0]
+    assert [entry.number for entry in days.entries()] == [0]
+    wall += 1801  # half an hour later, the broker's hour is over for reports that just came
+    assert not days.run(clock=lambda: wall, tell=lines_to(said))
+    (_, entry) = days.entries()
+    assert set(entry.cut.values()) == {0}
+    days.send(days.reports(2))
+    said.clear()
+    closes[1] = time.time() + 1800
+    wall = closes[1] + 1800
+    assert not days.run(clock=lambda: wall, tell=lines_to(said))
+    assert said[0].endswith("and it is 60 minutes back of this machine's")
+    assert len(days.entries()) == 2
+    closes[1] = time.time()  # the broker's half hour is over, too
+    assert not days.run(clock=lambda: wall, tell=lines_to(said))
+    assert [entry.number for entry in days.entries()] == [0, 1, 2]
+    assert days.reasons()["late"] >= len(PEOPLE)
 
 
 def test_the_time_is_the_broker_s(days: Days, kafka: str) -> None:

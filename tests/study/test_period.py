@@ -1,6 +1,7 @@
 """Periods: labels of every unit, and the moments at which they close and are released."""
 
 from datetime import date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -139,6 +140,25 @@ def test_daylight_saving_moves_the_close_by_an_hour():
     gaps = {days.labels[i]: closes[i] - closes[i - 1] for i in range(1, 365)}
     odd = {label: gap / HOUR for label, gap in gaps.items() if gap != 24 * HOUR}
     assert odd == {"2021-03-28": 23, "2021-10-31": 25}
+
+
+@pytest.mark.parametrize(
+    ("zone", "year"),
+    [
+        ("Pacific/Apia", 2011),  # without 30 December
+        ("Australia/Lord_Howe", 2021),  # half an hour
+        ("Antarctica/Troll", 2021),  # two hours
+        ("Africa/Casablanca", 2021),  # around Ramadan
+        ("Africa/Cairo", 2023),  # at midnight
+    ],
+)
+def test_no_change_of_the_clocks_lets_a_period_close_before_an_earlier_one(zone, year):
+    for at in ("00:00", "00:30", "02:15", "23:59"):
+        close = {"zone": zone, "at": at}
+        days = Periods(first=f"{year}-01-01", every="day", count=365, close=close)
+        closes = [days.close_time(i) for i in range(1, 366)]
+        assert all(0 <= b - a <= 48 * HOUR for a, b in pairwise(closes))
+        assert any(b - a != 24 * HOUR for a, b in pairwise(closes))
 
 
 def test_local_times_that_are_skipped_or_repeated_have_one_moment():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from kit.calendar import CLOSES, moment
 from kit.panels import LABELS, Clock, StudyFolder, declaration, report
 from kit.studies import SCHEDULE
 
+from stream_dp.services.deployment import Deployment
 from stream_dp.services.process.events import Event
 from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
 from stream_dp.services.releaser.clocks import steady as machine
@@ -81,6 +83,37 @@ def test_a_release_does_not_go_out_by_a_clock_that_jumped(calendar: StudyFolder)
     assert calendar.rows(RELEASES) == before
 
 
+@pytest.mark.parametrize(
+    ("first", "at", "moments"),
+    [
+        # Berlin: at 02:30 there is no 28 March, and 31 October has two, of which the first counts.
+        ("2021-03-26", "02:30", ["2021-03-27T01:30", "2021-03-28T01:30", "2021-03-29T00:30"]),
+        ("2021-10-29", "02:30", ["2021-10-30T00:30", "2021-10-31T00:30", "2021-11-01T01:30"]),
+    ],
+)
+def test_days_close_over_a_change_to_and_from_summer_time(
+    folder: Path, first: str, at: str, moments: list[str]
+) -> None:
+    """Each at its own moment, also where the releaser starts again in the repeated hour."""
+    schedule = {"close": "schedule", "zone": "Europe/Berlin", "at": dt.time.fromisoformat(at)}
+    periods = {"first": first, "every": "day", **schedule, "grace": "0s", "delay": "0s"}
+    clock = Clock(moment(moments[0]) - DAY)
+    place = StudyFolder(folder / "days", declaration(periods), clock)
+    for number, label in enumerate(Deployment.load(place.file).study.periods.labels[:3], 1):
+        due = moment(moments[number - 1])
+        place.send([report(0, "p", label, {"work": "yes"})])
+        clock.now = due - 1
+        assert not place.run()
+        assert [entry.number for entry in place.entries()] == list(range(number))
+        clock.now = due + 1
+        place.send([report(0, "late", label, {"work": "yes"})])
+        assert not place.run()
+        assert [entry.number for entry in place.entries()] == list(range(number + 1))
+        accounting = place.entries()[-1].accounting
+        assert accounting is not None
+        assert (accounting.accepted, accounting.rejected.get("late", 0)) == (number, number - 1)
+
+
 # The rule itself
 
 
@@ -125,3 +158,28 @@ def test_the_log_s_clock_must_have_come_there_too_and_is_not_asked_over_and_over
         assert len(asked) == answers
     log.now -= 2 * DAY
     assert clocks.before(due, log_clock).endswith("and it is 2 days back of this machine's")
+
+
+@pytest.mark.parametrize(("lead", "words"), [(0.9 * TOLERANCE, ""), (3600, "60 minutes ahead")])
+def test_a_log_s_clock_that_is_ahead_is_told_before_the_close(lead: float, words: str) -> None:
+    """Reports of the last hour would be late, whichever clock is right."""
+    due, steady, asked = moment("2021-02-04T06:00"), Clock(0.0), list[float]()
+    wall = Clock(due - 9000)
+    clocks = Clocks(wall, steady)
+
+    def log_clock() -> float:
+        asked.append(wall.now + lead)
+        return asked[-1]
+
+    for _ in range(7):
+        said = clocks.before(due, log_clock)
+        assert said.startswith("at 2021-02-04T06:00:00Z")
+        assert said.endswith("set the clocks right" if words else "Z")
+        assert words in said
+        for clock in (wall, steady):
+            clock.now += 900
+    assert len(asked) == 2  # hourly
+    lead = 0.0  # the operator has set it right
+    for clock in (wall, steady):
+        clock.now += 900
+    assert clocks.before(due, log_clock) == "at 2021-02-04T06:00:00Z"
