@@ -25,8 +25,8 @@ Reason = Literal[
 
 REASONS: dict[Reason, str] = {
     "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
-    " that are not text, or with a schema that is unknown or beyond a limit, or a row of a file that"
-    " does not fit its header",
+    " that are not text, or with a schema that is unknown or beyond a limit, or a row of a file"
+    " that does not fit its header",
     "person": "the person's id is empty, too long or not text",
     "period": "the period is not one of the study's",
     "late": "the period is closed",
