@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .kafka_clients import TIMEOUT, is_transient, log_error, new_client
-from .log import LogError
+from .log import LogError, Unavailable
 from .probe import protocol_mismatch
 
 _FIRST, _LONGEST = 1.0, 8.0  # seconds that a request may take
@@ -84,7 +84,8 @@ class ClusterAdmin:
             seconds, pause = min(2 * seconds, _LONGEST), min(2 * pause, _LONGEST_PAUSE)
 
     def _require_trust(self, lasting: bool) -> None:
-        """Raises LogError if the cluster and this client distrust each other.
+        """Raises LogError if the cluster and this client distrust each other; Unavailable if they
+        did not before, because a new process reads new certificates and passwords.
 
         lasting: whether distrust is no longer that of a broker that has just started.
         """
@@ -94,6 +95,9 @@ class ClusterAdmin:
         if not self._refusal and not self._answered:
             mismatch = protocol_mismatch(self._settings)
             self._refusal = f"no connection: {mismatch}" if mismatch else ""
+        if self._refusal and self._answered:
+            advice = "start again once the new certificates or passwords are in place"
+            raise Unavailable(f"kafka: {self._refusal}; {advice}") from None
         if self._refusal:
             raise LogError(f"kafka: {self._refusal}") from None
 

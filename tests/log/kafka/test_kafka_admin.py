@@ -82,6 +82,30 @@ def test_one_that_stays_dead_is_not_waited_for_without_end(
     assert 30 < time[0] < 32
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_distrust_after_trust_may_be_mended_by_a_new_process(
+    monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """Certificates were replaced while it ran: the next process reads the new ones."""
+    cluster = Cluster(*[failed(KafkaError._TRANSPORT)] * 1000)
+    monkeypatch.setattr(kafka_admin, "new_client", lambda kind, settings: cluster)
+    monkeypatch.setattr(kafka_admin, "protocol_mismatch", lambda settings: "")
+    admin = ClusterAdmin({"bootstrap.servers": "x:1"})
+    if before:
+        failures, cluster.failures = cluster.failures, []
+        assert admin.ask("kafka: x", cluster.request, [TOPIC]) == "answer"
+        cluster.failures = failures
+
+    def distrusts(seconds: float) -> None:
+        admin._note_refusal(KafkaError(KafkaError._SSL, "ssl://x:1: certificate verify failed"))
+
+    monkeypatch.setattr(cluster, "poll", distrusts)
+    with pytest.raises(LogError, match=r"no connection: .*certificate verify failed") as refusal:
+        admin.ask("kafka: x", cluster.request, [TOPIC])
+    assert type(refusal.value) is (Unavailable if before else LogError)
+    assert ("start again" in str(refusal.value)) == before
+
+
 def test_a_lasting_refusal_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(failed(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(LogError) as refusal:
