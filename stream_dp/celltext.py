@@ -27,7 +27,7 @@ def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Arr
     Raises UserError, which names the column, for any other type, and without `damaged` for a cell
     that cannot be read.
     """
-    column = _plain(column)
+    column = _plain(column, name)
     kind = column.type
     if not (
         _is_text(kind)
@@ -58,7 +58,7 @@ def id_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Array
 
     Raises UserError for every other type.
     """
-    plain = _plain(column)
+    plain = _plain(column, name)
     kind = plain.type
     if pa.types.is_floating(kind) and damaged is not None:
         digits = _digits(plain, _EXACT[kind.bit_width])
@@ -116,10 +116,17 @@ def _cell_by_cell(column: pa.Array, damaged: str) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Decodes a dictionary-encoded column."""
+def _plain(column: pa.Array, name: str) -> pa.Array:
+    """Decodes a dictionary-encoded column. Raises UserError for a column that is too large."""
     kind = column.type
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    if not pa.types.is_dictionary(kind):
+        return column
+    try:
+        return column.cast(kind.value_type)
+    except pa.ArrowException:
+        raise UserError(
+            f"column '{name}': its texts have over 2 GB; divide the table, or write shorter texts"
+        ) from None
 
 
 def _is_text(kind: pa.DataType) -> bool:

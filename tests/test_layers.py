@@ -101,6 +101,7 @@ FOLDERS = {
     "notebook_html": ([], False),
     "arrow_tables": (["errors"], True),
     "celltext": (["errors"], True),
+    "table_bounds": (["errors"], True),
     "compiled": ([], False),
     "privacy": (["privacy"], False),
     "panel": (["notebook_html"], False),
@@ -108,13 +109,17 @@ FOLDERS = {
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
     "population": (
-        ["population", "study", "errors", "celltext", "compiled", "log.log", "log.records"],
+        [
+            *("population", "study", "errors", "celltext", "table_bounds", "compiled"),
+            *("log.log", "log.records"),
+        ],
         True,
     ),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
         [
-            *("batch", "privacy", "arrow_tables", "celltext", "study", "panel", "errors"),
+            *("batch", "privacy", "arrow_tables", "celltext", "table_bounds", "study", "panel"),
+            "errors",
             *("answers.answer", "answers.month_filters", "answers.size_answers"),
         ],
         True,

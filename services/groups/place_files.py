@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dp.batch.data.hierarchy_files import read_table
+from stream_dp.batch.data.hierarchy_files import column_names, read_table
 from stream_dp.batch.data.hierarchy_tables import id_column, missing_columns, text_column
 from stream_dp.errors import UserError
 from stream_dp.study import Study
@@ -37,15 +37,13 @@ def places_from_file(study: Study, path: Path, key: str = "place") -> PlacesTabl
     if study.places.counted:
         rows = read_table(path, [*columns, "size", "count"])
         return _counted(path, columns, rows)
-    try:
-        rows = read_table(path, [*columns, key])
-    except UserError:
-        try:
-            rows = read_table(path, [*columns, "places"])
-        except UserError:
-            line = f"{path}: needs the columns {', '.join(columns)}, and '{key}' of keys or"
-            raise UserError(f"{line} 'places' of how many each region has") from None
-        return _numbered(path, columns, rows)
+    names = column_names(path)
+    if not {*columns} <= {*names} or not {key, "places"} & {*names}:
+        line = f"{path}: needs the columns {', '.join(columns)}, and '{key}' of keys or"
+        raise UserError(f"{line} 'places' of how many each region has")
+    if key not in names:
+        return _numbered(path, columns, read_table(path, [*columns, "places"]))
+    rows = read_table(path, [*columns, key])
     regions, region_of = _regions(path, columns, rows)
     return _keyed(path, columns, regions, region_of, id_column(rows, key), key)
 

@@ -14,8 +14,9 @@ from stream_dp.celltext import cell_text
 from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.labelled_files import LABELLED, file_labels
-from stream_dp.population.tables.table_files import read_rows, readable
+from stream_dp.population.tables.table_files import read_rows
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.table_bounds import bounded_lines, readable
 
 MOST_VALUES = 60  # that are proposed for a column
 _NAMES = ("column", "name", "variable", "attribute")
@@ -48,7 +49,7 @@ def codebook_values(path: Path) -> dict[str, list[str]]:
     if path.suffix.lower() == ".xml":
         return _documented_values(path)
     with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
+        rows = csv.DictReader(bounded_lines(path, file))
         header = {(name or "").strip().casefold(): name for name in rows.fieldnames or ()}
         column = next((header[name] for name in _NAMES if name in header), None)
         value = next((header[name] for name in _VALUES if name in header), None)
@@ -89,13 +90,14 @@ def public_values(path: Path, form: FileForm, columns: tuple[str, ...]) -> Mappi
     Columns of more than `MOST_VALUES` texts are left out.
     """
     seen: dict[str, set[str]] = {column: set() for column in columns}
-    for rows in read_rows(path, form):
-        for column in list(seen):
-            cells = rows.batch.column(rows.batch.schema.get_field_index(column))
-            texts = cell_text(cells, column, "").to_pylist()
-            seen[column] |= {text for text in texts if text}
-            if len(seen[column]) > MOST_VALUES:
-                del seen[column]
+    with readable(path):
+        for rows in read_rows(path, form):
+            for column in list(seen):
+                cells = rows.batch.column(rows.batch.schema.get_field_index(column))
+                texts = cell_text(cells, column, "").to_pylist()
+                seen[column] |= {text for text in texts if text}
+                if len(seen[column]) > MOST_VALUES:
+                    del seen[column]
     return {column: sorted(texts, key=_order) for column, texts in seen.items() if len(texts) > 1}
 
 

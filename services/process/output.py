@@ -48,8 +48,13 @@ def failure(error: BaseException) -> tuple[int, Sequence[str]]:
             file_prefix = f"{error.filename}: " if error.filename else ""
             line = f"{file_prefix}{error.strerror or type(error).__name__}"
             return BAD_INPUT if is_lasting(error) else UNAVAILABLE, [line]
+        case MemoryError():
+            return UNAVAILABLE, ["there is not enough memory; give this process more of it"]
         case KeyboardInterrupt():
             return INTERRUPTED, ["interrupted"]
+    arrow = sys.modules.get("pyarrow")  # not imported here, because few commands need it
+    if arrow is not None and isinstance(error, arrow.ArrowException):
+        return BAD_INPUT, [f"a table cannot be read or written: {type(error).__name__}"]
     raise error
 
 

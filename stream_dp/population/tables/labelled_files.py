@@ -103,6 +103,8 @@ def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return reader(str(path), encoding=encoding, output_format="dict", **options)
+        except MemoryError:
+            raise
         except Exception:  # a damaged file raises whatever its reader stumbles over
             raise UserError(
                 f"{path}: cannot be read as a {path.suffix} file: save it anew, or name its"

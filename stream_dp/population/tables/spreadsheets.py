@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from stream_dp.errors import UserError
 
@@ -17,6 +17,12 @@ from .row_batches import TableRows
 from .sheet_rows import chosen_sheet, number_text, sound_id, text_batches_of_sheet
 
 MOST_UNPACKED = 4 << 30  # bytes of the parts of a spreadsheet
+_MOST_XML = 1 << 24  # bytes of the XML of a row, or of a text that several cells share
+_CHUNK = 1 << 20  # bytes of XML looked through at once
+_CELLS = re.compile(r"sharedStrings\.xml$|worksheets/[^/]*\.xml$")
+_ENDS = re.compile(rb"</(?:\w{1,16}:)?(?:row|si)>|<(?:\w{1,16}:)?row/>")
+_BELOW = re.compile(rb"</(?:\w{1,16}:)?sheetData>")
+_LONGEST_END = 32  # bytes of an end
 _MOST_TEXTS = 1 << 30  # bytes of the part that openpyxl holds in memory: all texts of a book
 
 
@@ -55,14 +61,17 @@ def sheet_batches(
                     )
             finally:
                 book.close()
-    except (UserError, GeneratorExit):
+    except (UserError, GeneratorExit, MemoryError):
         raise
     except Exception:  # a damaged file raises whatever its reader stumbles over
         raise UserError(f"{path}: cannot be read as a spreadsheet; save it as .xlsx anew") from None
 
 
 def check_unpacked(path: Path) -> None:
-    """Raises UserError for a spreadsheet that would be too large once unpacked."""
+    """Raises UserError for a spreadsheet that would be too large once unpacked.
+
+    Neither the file, a part of it nor the XML of a row and of a text may be too large.
+    """
     with zipfile.ZipFile(path) as archive:
         for part in archive.infolist():
             texts = part.filename.endswith("sharedStrings.xml")
@@ -72,6 +81,27 @@ def check_unpacked(path: Path) -> None:
                     f"{path}: its part {part.filename} has over {most >> 30} GiB once it is"
                     " unpacked; save the sheet as CSV"
                 )
+            if part.file_size > _MOST_XML and _CELLS.search(part.filename):
+                with archive.open(part) as content:
+                    _check_rows(path, content)
+
+
+def _check_rows(path: Path, content: IO[bytes]) -> None:
+    """Raises UserError if over 16 MiB of XML lie between two ends of rows or of shared texts.
+
+    Below the rows of a sheet it is between two ends of any element.
+    """
+    tail, size, below = b"", 0, False
+    while chunk := content.read(_CHUNK):
+        text = tail + chunk
+        ends = [text.rfind(b">") + 1] if below else [m.end() for m in _ENDS.finditer(text)]
+        below = below or _BELOW.search(text) is not None
+        size = len(text) - ends[-1] if any(ends) else size + len(chunk)
+        if size > _MOST_XML:
+            raise UserError(
+                f"{path}: a row or a text has over {_MOST_XML >> 20} MiB; save the sheet as CSV"
+            )
+        tail = text[-_LONGEST_END:]
 
 
 def _text(cell: Any) -> str | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,15 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from stream_dp.errors import UserError
+from stream_dp.table_bounds import bounded_batches, parquet_batches, readable
 
 from .labelled_files import LABELLED, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
 from .sheet_rows import SHEET_ROWS
 from .spreadsheets import sheet_batches
-from .text_files import SEPARATORS, UNPACKING, text_batches
+from .text_files import SEPARATORS, text_batches
 
-PARQUET_ROWS = 1 << 16  # read at once
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
 _ARROW = (".arrow", ".feather", ".ipc")
 _BYTES = {
@@ -100,11 +98,9 @@ def read_rows(
         raise UserError(f"{path}: --header-row: a {kind} file has no rows above its header")
     with readable(path):
         if kind == ".parquet":
-            with pyarrow.parquet.ParquetFile(path) as file:
-                batches = file.iter_batches(batch_size=PARQUET_ROWS)
-                yield from numbered(chain([no_rows(file.schema_arrow)], batches))
+            yield from numbered(parquet_batches(path))
         elif kind in _ARROW:
-            yield from numbered(_arrow_batches(path))
+            yield from numbered(bounded_batches(path, _arrow_batches(path)))
         elif kind in _SHEETS:
             yield from _SHEETS[kind](path, form.sheet, form.header_row, ids)
         elif kind in LABELLED:
@@ -182,17 +178,6 @@ def _check_buffers(column: pa.Array) -> None:
         return
     kind = _BYTES.get(column.type)
     (column if kind is None else column.view(kind)).validate(full=True)
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turns any error of a damaged file into a line with the file's name."""
-    try:
-        yield
-    except (pa.ArrowException, UnicodeError, OSError, *UNPACKING):
-        raise UserError(
-            f"{path}: cannot be read as a table: check its header, its rows and its kind"
-        ) from None
 
 
 def separator_of(option: str | None) -> str | None:

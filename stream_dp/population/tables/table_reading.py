@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stream_dp.celltext import DAMAGED, cell_text, id_text, paired_ids
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, Study
+from stream_dp.table_bounds import readable
 
 from .column_layout import Header, TableLayout, read_header
 from .labelled_files import file_labels
@@ -70,7 +71,8 @@ def read_columns(
     rewrites = {attribute: _rewrite(values) for attribute, values in layout.values.items()}
     labels: Mapping[str, Mapping[str, str]] = {}
     header: Header | None = None
-    with closing(read_rows(path, layout.form, layout.ids, layout.keys)) as source:
+    rows = read_rows(path, layout.form, layout.ids, layout.keys)
+    with readable(path), closing(rows) as source:
         for table_rows in source:
             batch = table_rows.batch
             if header is None:

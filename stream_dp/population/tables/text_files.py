@@ -12,7 +12,6 @@ import csv
 import gzip
 import io
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +22,13 @@ import pyarrow as pa
 
 from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
+from stream_dp.table_bounds import MOST_RECORD, bounded, readable
 
 from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_rows
 from .text_records import OpenQuoteError, TextRecords
 
 CSV_CHARACTERS = 1 << 20  # read at once
+_MOST_ABOVE = 1 << 20  # lines above a header
 _HANDLER = "stream-dp-damaged"  # of errors in decoding
 SEPARATORS = ",;\t|"
 _MARKS = {
@@ -35,8 +36,6 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-# Errors of a packed file that is cut short or damaged.
-UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError)
 
 
 @contextmanager
@@ -44,11 +43,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """Opens a file, unpacked if its name ends in .gz or .zip. Raises UserError."""
     if path.suffix == ".gz":
         with gzip.open(path) as unpacked:
-            yield cast(IO[bytes], unpacked)
+            yield bounded(path, cast(IO[bytes], unpacked))
     elif path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             with archive.open(_zipped_table(path, archive)) as member:
-                yield member
+                yield bounded(path, member)
     else:
         with path.open("rb") as file:
             yield file
@@ -83,7 +82,7 @@ def text_batches(
 
     07 stays 07 and no type is guessed. Bytes outside of the encoding make the cell `DAMAGED`.
     Raises
-    UserError, OSError and `UNPACKING`.
+    UserError, OSError and `table_bounds.UNPACKING`.
     """
     encoding = encoding or _marked_encoding(path)
     with opened(path) as file, io.TextIOWrapper(file, encoding, _HANDLER, newline=None) as text:
@@ -108,11 +107,7 @@ def _rows(
     header_row: int | None,
     keys: Collection[str],
 ) -> Iterator[TableRows]:
-    lines = ((n, line.lstrip("\ufeff").rstrip("\n")) for n, line in enumerate(file))
-    line_count, first = next(
-        ((n, line) for n, line in lines if (line if header_row is None else n == header_row - 1)),
-        (0, ""),
-    )
+    line_count, first = _header_line(path, file, header_row)
     _check_header(path, first, encoding)
     separator = separator or _separator(first, keys)
     records = TextRecords(file, separator, line_count)
@@ -146,6 +141,21 @@ def _rows(
         row = numbers.stop
 
 
+def _header_line(path: Path, file: IO[str], header_row: int | None) -> tuple[int, str]:
+    """The line of the header and the number of lines before it. Raises UserError."""
+    for number in range(_MOST_ABOVE):
+        read = file.readline(MOST_RECORD + 1)
+        line = read.lstrip("\ufeff").rstrip("\n")
+        if len(line) > MOST_RECORD:
+            raise UserError(
+                f"{path}: cannot be read as a table: line {number + 1} has over {MOST_RECORD:,}"
+                " characters"
+            )
+        if not read or (line if header_row is None else number == header_row - 1):
+            return (number, line) if read else (0, "")
+    raise UserError(f"{path}: cannot be read as a table: its first {_MOST_ABOVE:,} lines are blank")
+
+
 def _damaged(error: UnicodeError) -> tuple[str, int]:
     """Handles a decoding error: the undecodable byte damages its cell alone."""
     assert isinstance(error, UnicodeDecodeError)
@@ -158,10 +168,10 @@ codecs.register_error(_HANDLER, _damaged)
 def is_decodable(path: Path) -> bool:
     """Tells whether all bytes of a file are text in the encoding of its mark, or in UTF-8.
 
-    Raises UserError, OSError and `UNPACKING`.
+    Raises UserError.
     """
-    decoder = codecs.getincrementaldecoder(_marked_encoding(path))()
-    with opened(path) as file:
+    with readable(path), opened(path) as file:
+        decoder = codecs.getincrementaldecoder(_marked_encoding(path))()
         try:
             while chunk := file.read(CSV_CHARACTERS):
                 decoder.decode(chunk)

@@ -15,6 +15,8 @@ from typing import IO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from stream_dp.table_bounds import MOST_RECORD
+
 _LINE_END, _QUOTE = ord("\n"), ord('"')
 MOST_TEXT = 8000  # characters, at most, in the text of a record with too long a cell
 
@@ -72,7 +74,10 @@ class TextRecords:
 
         Returns None at the end.
         """
-        while text := self._file.read(characters) + self._file.readline():
+        while text := self._file.read(characters) + self._line_of_file():
+            if not text.strip("\n"):
+                self._line += len(text)
+                continue
             records = self._column_by_column(text)
             if records is None:
                 lines = io.StringIO(text, newline="\n").readlines()
@@ -80,6 +85,22 @@ class TextRecords:
             if records:
                 return records
         return None
+
+    def _line_of_file(self) -> str:
+        """The rest of the line. One of too many characters is cut, and gets too long a cell."""
+        line = self._file.readline(MOST_RECORD)
+        if len(line) < MOST_RECORD or line.endswith("\n"):
+            return line
+        quotes = 0
+        while rest := self._file.readline(MOST_RECORD):
+            quotes += rest.count('"')
+            if rest.endswith("\n"):
+                break
+        return line + '"' * (quotes % 2) + self._too_long() + "\n"
+
+    def _too_long(self) -> str:
+        """An end of a line that no reader of cells takes."""
+        return self._separator + "\ufdd0" * (csv.field_size_limit() + 1)
 
     def _column_by_column(self, text: str) -> ParsedRecords | None:
         """Divides lines at their separators. A quote may begin and end a cell, and be in none.
@@ -139,9 +160,13 @@ class TextRecords:
         records, remaining, raw = ParsedRecords(parsed, {}, []), len(lines), list[str]()
 
         def taken() -> Iterator[str]:
-            for line in chain(lines, self._file, ["\n"]):
+            room = MOST_RECORD
+            for line in chain(lines, iter(self._line_of_file, ""), ["\n"]):
                 raw.append(line)
-                yield line
+                before = MOST_RECORD if len(raw) == 1 else room
+                room = before - len(line)
+                ends = len(raw) > 1 and room < 0 <= before
+                yield line.rstrip("\n") + self._too_long() + "\n" if ends else line
 
         source = taken()
         reader = csv.reader(source, delimiter=self._separator)

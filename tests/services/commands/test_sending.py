@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp.population.tables import TableLayout, table_files, text_files
+from stream_dp import table_bounds
+from stream_dp.population.tables import TableLayout, text_files
 from stream_dp.services.intake.sending import encoded_reports
 from stream_dp.studyfile import parse_study
 
@@ -129,7 +130,7 @@ FORMS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A place for tables that are read a few rows at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_files, "PARQUET_ROWS", 2)
+        patch.setattr(table_bounds, "PARQUET_ROWS", 2)
         patch.setattr(text_files, "CSV_CHARACTERS", 256)
         yield tmp_path_factory.mktemp("tables")
 
