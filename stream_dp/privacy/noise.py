@@ -19,12 +19,16 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_noisy_top_k
+from opendp.measures import zero_concentrated_divergence
+from opendp.metrics import l2_distance, linf_distance
+from opendp.mod import Measurement, enable_features
 
 from .exact_tables import Law, decided, table
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 # The variance of a discrete Gaussian is about s2 (1 - 4 pi^2 s2 exp(-2 pi^2 s2)) for the parameter
 # s2: above _SMOOTH the two are equal in floats.
@@ -260,15 +264,15 @@ def _guide(law: Law) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=64)
-def _measurement(scale: float) -> dp.Measurement:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    return dp.m.make_gaussian(*space, scale=scale)
+def _measurement(scale: float) -> Measurement:
+    space = vector_domain(atom_domain(T="i64")), l2_distance(T="i64")
+    return make_gaussian(*space, scale=scale)
 
 
 @lru_cache(maxsize=64)
-def _choice(picks: int, scale: float) -> dp.Measurement:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-    return dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), picks, scale)
+def _choice(picks: int, scale: float) -> Measurement:
+    space = vector_domain(atom_domain(T="i64")), linf_distance(T="i64")
+    return make_noisy_top_k(*space, zero_concentrated_divergence(), picks, scale)
 
 
 @lru_cache(maxsize=64)
