@@ -50,10 +50,10 @@ SEQUENCES = {
         ("releaser", "jobs", "worker", "transcript", "public log"),
         (
             (0, 1, "a job, with its charge and its snapshot"),
-            (1, 2, "is taken"),
+            (2, 3, "takes the lease of the job"),
             (2, 2, "draws the noise of a round"),
             (2, 3, "writes the round"),
-            (3, 2, "reads the first record of the round"),
+            (3, 2, "reads it back: the lease is still its own"),
             (2, 2, "fits, until the last round"),
             (2, 0, "the result, in parts"),
             (0, 4, "is decided in the journal, then published"),

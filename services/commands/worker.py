@@ -45,12 +45,12 @@ def run(options: argparse.Namespace) -> Output:
         log = stack.enter_context(closing(deployment.log()))
         if not options.attached:
             _check_original(deployment, log)
-        process = Worker(deployment.study, log, deployment.snapshots, stop=stop)
+        beat = new_heartbeat("worker", service=not options.until_idle)
+        process = Worker(deployment.study, log, deployment.snapshots, beat=beat, stop=stop)
         if not options.attached:
             process.retries = deployment.run.worker_retries
             process.tell = tell_json(deployment.study.name) if options.json else bar.tell
         process.on_progress = bar.show
-        beat = new_heartbeat("worker", service=not options.until_idle)
         with Pulse(log.append, beat):
             process.run(until_idle=options.until_idle)
     # A releaser beside it reads of failures in the topics.

@@ -23,6 +23,7 @@ from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..jobs.job_records import Job, JobStudy
 from ..jobs.known_interactions import PUBLISHED, panels_of
+from ..jobs.leases import LEASE, Lease
 from ..journal.journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
 from ..process.heartbeats import Heartbeat
 from .answer_records import CONNECT_SCHEMA, answer_schema
@@ -42,7 +43,7 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
     heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
-    record_types = (Binding, Announced, Order, Answer, Reading, Heartbeat)
+    record_types = (Binding, Announced, Order, Answer, Reading, Heartbeat, Lease)
     _, private = msgspec.json.schema_components(
         (*heads, *record_types), ref_template=f"{SHARED}{{name}}"
     )
@@ -206,7 +207,11 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     interruption = {"attempt": _COUNT, "reason": _TEXT}
     hold = {"attempt": _COUNT, "rounds": _COUNT}
     listed = object_of({"name": _TEXT, "sha256": _DIGEST})
-    result |= {"attempt": _COUNT, "parts": {"type": "array", "items": listed}}
+    result |= {
+        "fused_with": {"type": "array", "items": _COUNT},
+        "attempt": _COUNT,
+        "parts": {"type": "array", "items": listed},
+    }
 
     def handed_in(part_schema: Schema) -> Schema:
         return object_of({"stream-dp-part": part_schema, "stream-dp-writer": _TEXT})
@@ -242,6 +247,11 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
             **published,
         },
         topics.TRANSCRIPTS: {
+            "lease": _message(
+                "A worker takes or ends the lease of a job; only the holder's rounds count.",
+                shared("Lease"),
+                headers=object_of({LEASE: {"const": "1"}}),
+            ),
             "round": _message(
                 "A piece of a round of a job, decided before it is used.",
                 headers=object_of({"stream-dp-chunk": {"pattern": "^[0-9a-f]+/[0-9]+/[0-9]+$"}}),

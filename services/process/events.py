@@ -67,7 +67,7 @@ KINDS: dict[str, Kind] = {
         "error", "A snapshot is damaged and set aside; its input is read again."
     ),
     "ended": Kind("error", "The process ends: `error`, `lines` and `code` say why."),
-    "worker-idle": Kind("info", "A worker waits for a job."),
+    "worker-idle": Kind("info", "A worker waits for a job, or for another worker to finish one."),
     "worker-restarted": Kind(
         "warning", "The worker that `run` started has ended, and is restarted."
     ),

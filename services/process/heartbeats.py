@@ -136,8 +136,9 @@ class Heartbeats:
     last: dict[Process, ReceivedHeartbeat] = field(default_factory=dict)
     _positions: Positions | None = None
 
-    def refresh(self) -> None:
-        """Reads new heartbeats; a missing topic is empty. Raises LogError."""
+    def refresh(self) -> list[Heartbeat]:
+        """Reads new heartbeats, and returns them; a missing topic is empty. Raises LogError."""
+        beats = list[Heartbeat]()
         with suppress(Missing):
             if self._positions is None:
                 self._positions = dict(self.log.describe(HEARTBEATS).first)
@@ -145,6 +146,8 @@ class Heartbeats:
                 with suppress(msgspec.MsgspecError):
                     beat = msgspec.json.decode(record.value or b"", type=Heartbeat)
                     self.last[beat.process] = ReceivedHeartbeat(beat, record.time / 1000)
+                    beats.append(beat)
+        return beats
 
 
 def watch_other(

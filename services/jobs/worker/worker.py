@@ -2,7 +2,7 @@
 
 It may run on another machine than the releaser: it needs the study file, the topics of jobs and
 the folder of snapshots. Rounds are recorded in the transcript before they are used. So a worker may
-be killed at any moment, and two workers may fit the same job, without changing what is published.
+be killed at any moment. Of several workers one has a job's lease, and the others wait.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.study import DataSetRelease, Study
 
 from ...process.events import Event, Tell, ignore
+from ...process.heartbeats import Heartbeat, new_heartbeat
 from ...storage.snapshots import Snapshots
 from ..board import JobBoard
 from ..job_families import JOB_FAMILIES
@@ -38,7 +39,8 @@ from ..job_records import (
 from ..known_interactions import known_interactions
 from ..progress import Progress
 from .earlier_tables import earlier_tables, number_in_schedule
-from .transcript import LogTranscript
+from .lease_watch import LeaseWatch
+from .transcript import LeaseLost, LogTranscript
 
 _POLL = 1.0
 _LOOK = 2.0  # seconds between two checks whether a job is still open, and two progress records
@@ -58,6 +60,7 @@ class Worker:
     retries: how often a worker may end in silence at a round of a job and the next one goes on;
         after that the job fails. None for a worker whose releaser counts its ends.
     source: draws the privacy noise.
+    beat: the heartbeat that names this worker in leases; whoever runs it writes it to the log.
     tell: called with events for the operator.
     on_progress: called after every round.
     at: called with the name of every step, for tests.
@@ -70,6 +73,7 @@ class Worker:
     snapshots: Snapshots
     retries: int | None = None
     source: NoiseSource = field(default_factory=SystemNoise)
+    beat: Heartbeat = field(default_factory=lambda: new_heartbeat("worker", service=False))
     tell: Tell = ignore
     on_progress: Callable[[Progress], None] = lambda progress: None
     at: Callable[[str], None] = lambda name: None
@@ -82,39 +86,56 @@ class Worker:
         Raises UserError if this installation cannot fit what the study declares.
         """
         kinds.require_available(batch.kind for batch in self.study.batches or ())
-        board, announced = JobBoard(self.log), False
+        board, watch, announced = JobBoard(self.log), LeaseWatch(self.log), ""
         while not self.stop.is_set():
             with suppress(Missing):  # before the releaser's first start
                 board.refresh()
             job = next((job for name, job in board.jobs.items() if board.open(name)), None)
-            if job is not None:
-                self._work(board, job)
-                announced = False
+            if job is not None and self._work(board, watch, job):
+                announced = ""
                 continue
-            if until_idle:
+            if job is None and until_idle:
                 return
-            if not announced:
-                self.tell(Event("worker-idle", "waits for a job"))
-                announced = True
+            waits = "waits for a job" if job is None else f"another worker fits job {job.id}"
+            if announced != waits:
+                self.tell(Event("worker-idle", waits))
+                announced = waits
             self.stop.wait(_POLL)
 
-    def _work(self, board: JobBoard, job: Job) -> None:
-        """Fits a job, or records why it failed; only an operator has a failed job retried."""
+    def _work(self, board: JobBoard, watch: LeaseWatch, job: Job) -> bool:
+        """Fits a job if no other worker has its lease; returns whether it does."""
         self.at("job")
+        transcript = LogTranscript(self.log, job.id, self.at)
+        transcript.rounds()
+        if not (watch.lapsed(transcript.lease) and transcript.take_lease(self.beat)):
+            return False
+        try:
+            self._fit_or_fail(board, job, transcript)
+        finally:
+            with suppress(LogError):
+                transcript.release()
+        return True
+
+    def _fit_or_fail(self, board: JobBoard, job: Job, transcript: LogTranscript) -> None:
+        """Fits a job, or records why it failed; only an operator has a failed job retried."""
+        board.refresh()
+        if not board.open(job.id):  # another worker ended it, and its lease, meanwhile
+            return
         self._tell("job-begun", job, "begun")
         attempt = board.attempt(job.id)
-        transcript = LogTranscript(self.log, job.id, self.at)
         rounds = self._begin(board, job, attempt, transcript)
         if rounds is None:
             return
         try:
             self._fit(board, job, attempt, transcript)
             self._tell("job-handed-in", job, "the result is handed in")
-        except _Dropped:
+        except (_Dropped, LeaseLost):
             if self.retries is not None:
                 self.log.append([hold_record("released", job.id, attempt, rounds)])
             self._tell(
-                "job-dropped", job, "given up, for it is abandoned, done elsewhere or stopped"
+                "job-dropped",
+                job,
+                "given up, for it is abandoned, done elsewhere, stopped or another worker's",
             )
         except LogError:
             raise  # the state of the job is unknown, so the process ends

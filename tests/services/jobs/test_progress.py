@@ -21,6 +21,7 @@ from stream_dp.services.jobs.board import JobBoard
 from stream_dp.services.jobs.job_records import progress_record
 from stream_dp.services.jobs.progress import Progress, duration
 from stream_dp.services.jobs.worker.transcript import LogTranscript
+from stream_dp.services.process.heartbeats import new_heartbeat
 from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Progress(job="a", done=3, rounds=6, error=1.25, left=90.0)
@@ -54,6 +55,7 @@ def test_what_is_reported_is_no_round(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log.db")
     log.create(JOB_TOPICS)
     transcript = LogTranscript(log, "a")
+    assert transcript.take_lease(new_heartbeat("worker", service=False))
     transcript.record(0, b"x")
     log.append(
         [
