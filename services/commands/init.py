@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -65,10 +66,14 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
     header = TableHeader(tuple(name for name in names if name and names.count(name) == 1))
     labels = file_labels(file, form.encoding)
     values = labelled_values(labels.values)
+    sources = {}
     if options.public:
-        values |= public_values(file, form, header.names)
+        public = public_values(file, form, header.names)
+        values |= public
+        sources = dict.fromkeys(public, _file_hash(file))
     if options.codebook:
-        values |= codebook_values(options.codebook)
+        values |= (listed := codebook_values(options.codebook))
+        sources = {column: source for column, source in sources.items() if column not in listed}
     questions.show(f"columns: {printable(', '.join(header.names))}")
     for name, label in labels.columns.items():
         questions.show(f"{name}: {printable(label)}")
@@ -78,6 +83,7 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         header,
         values,
         description=_PUBLIC if options.public else "",
+        sources=sources,
     )
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")
@@ -94,6 +100,11 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         f" {name} --until-idle, stream-dp page {name} {study.name}.html",
     ]
     return Output({"written": str(out), "send": sent, "rho": str(study.rho)}, "\n".join(text))
+
+
+def _file_hash(file: Path) -> str:
+    with file.open("rb") as opened:
+        return f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"
 
 
 def _lines() -> Iterator[str]:

@@ -65,18 +65,21 @@ def interview(
     values: Mapping[str, list[str]],
     *,
     description: str = "",
+    sources: Mapping[str, str] | None = None,
 ) -> Interview:
     """Asks about a table of which only the header is known. Raises UserError.
 
     values: by column, the proposed values.
     description: of the study, beside the operator's own words.
+    sources: by column, the hash of the public table that its proposed values are from.
     """
     draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
     attributes, period = _columns(questions, header, draft)
     periods = _periods(questions, draft, header, period)
     people = _people(questions)
+    sources = sources or {}
     declared = {
-        name: _attribute(questions, column, name, values.get(column, []))
+        name: _attribute(questions, column, values.get(column, []), sources.get(column))
         for column, name in attributes.items()
     }
     releases = [
@@ -206,8 +209,11 @@ def _people(questions: Questions) -> Json:
     return {"unit": unit, "delta": delta, **relation}
 
 
-def _attribute(questions: Questions, column: str, name: str, proposed: list[str]) -> Json:
-    """Asks for the values of a column and for the meaning of a missing answer."""
+def _attribute(questions: Questions, column: str, proposed: list[str], source: str | None) -> Json:
+    """Asks for the values of a column and for the meaning of a missing answer.
+
+    source: the hash of the public table that the proposed values are from.
+    """
 
     def read(answer: str) -> list[int | str]:
         values = _range(answer) or listed(answer)
@@ -223,8 +229,10 @@ def _attribute(questions: Questions, column: str, name: str, proposed: list[str]
     )
     # Of texts such as yes,no the first is what figures show; of numbers the last, as usual.
     interest = {} if isinstance(values[-1], int) else {"interest": values[0]}
+    taken = {"values_from": source} if source and {*texts} <= {*proposed} else {}
     return {
         "values": values,
+        **taken,
         **interest,
         "missing": missing if missing == ABSENT else values[texts.index(missing)],
     }

@@ -52,7 +52,8 @@ class Attribute(Declaration):
     """The value of interest in words, such as `"unemployed"`, for the titles of figures."""
     values_from: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
     """The hash of a public table that the values, or a number's scale and bins, were taken from,
-    such as `"sha256:..."`. Every certificate has it. By default the values were declared."""
+    such as `"sha256:..."`. `init --public` writes the hash of the file. Every certificate has it.
+    By default the values were declared."""
     place: Flag = None
     """`true`: the answer is the key of a place in the table of `[places]`. It is released by
     `kind = "sizes"` alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shlex
 from pathlib import Path
@@ -156,6 +157,10 @@ def test_cells_are_read_only_if_the_file_is_public(tmp_path, stream_dp, monkeypa
     study, _ = load_study(tmp_path / "second.toml")
     assert study.attributes["work"].values == ("SECRET", "other")
     assert "the guarantee does not cover" in study.description
+    source = f"sha256:{hashlib.sha256((tmp_path / 't.csv').read_bytes()).hexdigest()}"
+    assert study.attributes["work"].values_from == source
+    first, _ = load_study(tmp_path / "first.toml")
+    assert first.attributes["work"].values_from is None
 
 
 def test_values_of_a_codebook(tmp_path, stream_dp, monkeypatch):
