@@ -14,13 +14,47 @@ from typing import Any
 from stream_dp.errors import UserError
 
 FILE_VARIABLE = "STREAM_DP_KAFKA_SETTINGS"
-_RESERVED = {
+# Settings that every client here has a value for: another one would have no effect.
+RESERVED = {
     "bootstrap.servers",
     "metadata.broker.list",
     "group.id",
     "group.instance.id",
     "transactional.id",
+    # readers
     "isolation.level",
+    "enable.auto.commit",
+    "enable.partition.eof",
+    "auto.offset.reset",
+    "fetch.wait.max.ms",
+    "fetch.queue.backoff.ms",
+    "fetch.message.max.bytes",
+    "max.partition.fetch.bytes",
+    "fetch.max.bytes",
+    "queued.min.messages",
+    "queued.max.messages.kbytes",
+    "receive.message.max.bytes",
+    # writers
+    "acks",
+    "request.required.acks",
+    "enable.idempotence",
+    "partitioner",
+    "message.max.bytes",
+    "linger.ms",
+    "queue.buffering.max.ms",
+    "queue.buffering.max.messages",
+    "delivery.timeout.ms",
+    "message.timeout.ms",
+    # of groups that share their partitions out and commit what they have read, as none here does
+    "auto.commit.interval.ms",
+    "enable.auto.offset.store",
+    "group.protocol",
+    "group.protocol.type",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
 }
 _OFF = {"0", "false", "f", "none"}
 
@@ -33,14 +67,17 @@ def connection_settings(
     table: librdkafka's settings; a value is a literal, {env = ...} or {file = ...}.
     base: the folder that files are relative to.
 
-    Raises UserError for a missing secret, and for a broker without authentication unless
-    `insecure`.
+    Raises UserError for a missing secret, for a setting without effect, and for a broker without
+    authentication unless `insecure`.
     """
     settings = {"bootstrap.servers": servers}
     problems = []
     for name, value in _flat(table):
-        if name in _RESERVED:
-            problems.append(f"run.kafka.'{name}': is set by stream-dp itself; remove it")
+        if name in RESERVED:
+            problems.append(
+                f"run.kafka.'{name}': stream-dp sets this itself, and your value would have no"
+                " effect; remove it"
+            )
             continue
         try:
             settings[name] = _placed(name, _value(value, base), base)

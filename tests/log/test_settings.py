@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
-from stream_dp.log.kafka_settings import connection_settings, settings_from_environment
+from stream_dp.log.kafka_reader import KafkaReader
+from stream_dp.log.kafka_settings import (
+    RESERVED,
+    connection_settings,
+    settings_from_environment,
+)
+from stream_dp.log.kafka_topics import Topics
+from stream_dp.log.kafka_writer import KafkaWriter
 
 SECRET = "correct horse battery"
 SCRAM: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.username": "releaser"}
@@ -99,12 +108,33 @@ def test_every_fault_is_reported_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["bootstrap.servers", "metadata.broker.list", "group.id", "transactional.id"],
-)
-def test_what_stream_dp_sets_itself(name: str) -> None:
-    assert "is set by stream-dp itself" in refused(SCRAM | {name: "x"})
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_setting_without_effect_is_refused_by_name(name: str) -> None:
+    assert refused(SCRAM | {name: "x"}) == (
+        f"run.kafka.'{name}': stream-dp sets this itself, and your value would have no effect;"
+        " remove it"
+    )
+
+
+def test_whatever_a_client_sets_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another reader or writer's settings, too: only what is kept from the user's may be set."""
+    made = list[Mapping[str, object]]()
+
+    def client(kind: object, settings: Mapping[str, object]) -> Mock:
+        made.append(settings)
+        return Mock()
+
+    for module in ("kafka_admin", "kafka_reader", "kafka_writer", "compiled_kafka_reader"):
+        monkeypatch.setattr(f"stream_dp.log.{module}.new_client", client)
+    settings = connected(SCRAM) | {"bootstrap.servers": "broker:9092"}
+    topics = Topics("x", settings, 3, ())
+    KafkaReader(topics, settings, "x.reader")
+    writer = KafkaWriter(topics, settings)
+    writer._append_producer()
+    writer.owner("releaser", None)
+    set_here = {name for options in made for name in options} - SCRAM.keys()
+    assert len(made) == 4
+    assert set_here - {"error_cb"} <= RESERVED | {"transaction.timeout.ms"}  # of the user's choice
 
 
 @pytest.mark.parametrize(
