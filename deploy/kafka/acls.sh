@@ -67,6 +67,7 @@ if [ "$side" != public ] && [ "${BATCHES:-no}" = yes ]; then
         --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Read Write Describe" \
         --topic "$private.groups" --topic "$private.jobs" --topic "$private.study"
+    grant "$operators" "Describe" --topic "$private.reports"
     grant "$operators" "Read Describe" --topic "$private.journal" \
         --topic "$private.transcripts" --topic "$private.results" --topic "$private.heartbeats"
     grant "$operators" "Write Describe" --transactional-id "$private.groups"
@@ -87,6 +88,9 @@ if [ "$side" != public ] && [ "${PARTS:-no}" = yes ]; then
     grant "$aggregators" "Write Describe" --topic "$private.dead-letters"
     grant "$aggregators" "Describe" --group "$private.reader"
     grant "$operators $producers" "Write Describe" --topic "$private.closes"
+    grant "$operators" "Read Write Describe" --topic "$private.study"
+    grant "$operators" "Write Describe" --topic "$private.reports"
+    grant "$operators" "Describe" --group "$private.reader"
 fi
 if [ "$side" != public ] && [ "${OPERATED:-no}" = yes ]; then
     grant "$operators" "Read Write Describe" \
@@ -96,7 +100,7 @@ if [ "$side" != public ] && [ "${OPERATED:-no}" = yes ]; then
     grant "$operators" "Describe" --group "$private.reader"
 fi
 if [ "$side" != confidential ]; then
-    if [ "${OPERATED:-no}" = yes ]; then
+    if [ "${OPERATED:-no}" = yes ] || [ "${BATCHES:-no}" = yes ]; then
         grant "$operators" "Read Describe" --topic "$public.releases"
         grant "$operators" "Describe" --group "$public.reader"
     fi

@@ -26,7 +26,10 @@ from ..intake.table_notices import late_people, repeated_cells, table_notices
 from ..options import check_mapped_values, layout, study_file, table_columns
 from ..process.output import BAD_INPUT, Output
 
-_NOT_COMPARED = "the log cannot be read from here: ids and closed periods were not compared with it"
+_NOT_COMPARED = (
+    "this user may not read the log, as senders may not: ids and closed periods were not compared"
+    " with it"
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.json_object import Json
-from stream_dp.log.log import Log, LogError, Missing, Writer
+from stream_dp.log.log import Forbidden, Log, Missing, Writer
 from stream_dp.log.message import START, Message, build_message, read_messages
 from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
@@ -166,7 +166,7 @@ def has_table(deployment: Deployment) -> bool:
 def study_with_places(deployment: Deployment) -> Study:
     """The study with the keys of places, for judging reports.
 
-    Returns the declared study if reports name no places, or if the log cannot be read from here.
+    Returns the declared study if reports name no places, or if this user may not read the log.
     Raises UserError if no table was sent.
     """
     study = deployment.study
@@ -177,7 +177,7 @@ def study_with_places(deployment: Deployment) -> Study:
             table = read_table(PlacesTable, log)
     except Missing:
         table = None
-    except LogError:
+    except Forbidden:
         return study
     if table is None:
         raise UserError(_NONE_SENT["places"])

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dp.errors import Inconsistent
-from stream_dp.log.log import NEVER, Log, LogError, Missing
+from stream_dp.log.log import NEVER, Forbidden, Log, Missing
 from stream_dp.population.report_judging import plain_text
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
@@ -30,7 +29,7 @@ class KnownReports:
 
     closed: the last period that is closed, or whose close was given.
     shapes: of the ids in the first and the last reports of each partition.
-    readable: whether the log can be read, which a sender who may only write cannot.
+    readable: whether this user may read the log; a sender may only write.
     """
 
     closed: int = 0
@@ -41,7 +40,7 @@ class KnownReports:
 def known_reports(deployment: Deployment) -> KnownReports:
     """Reads closed periods and shapes of ids from the confidential log.
 
-    Raises Inconsistent where the log belongs to another study.
+    Raises Inconsistent where the log belongs to another study or contradicts itself, LogError.
     """
     study = deployment.study
     deployment.check_bound()
@@ -58,7 +57,7 @@ def known_reports(deployment: Deployment) -> KnownReports:
             return KnownReports(closed, shapes)
     except Missing:
         return KnownReports()
-    except (LogError, Inconsistent):
+    except Forbidden:
         return KnownReports(readable=False)
 
 

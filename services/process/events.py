@@ -33,6 +33,7 @@ KINDS: dict[str, Kind] = {
     "period-held": Kind("warning", "The gate holds the open period for the operator's decision."),
     "sender-awaited": Kind("warning", "The open period waits for a sender's open transaction."),
     "role-lost": Kind("warning", "Another releaser has the role; this releaser waits for its end."),
+    "log-awaited": Kind("warning", "The releaser waits for brokers that do not answer."),
     "period-closed": Kind("info", "A period is closed and its releases are decided."),
     "release-awaited": Kind(
         "info", "A decided release waits for its time, or for clocks to agree."

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from stream_dp.errors import UserError
-from stream_dp.log.log import Fenced, Log, Writer
+from stream_dp.log.log import Fenced, Log, Unavailable, UnknownCommit, Writer
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
@@ -63,9 +63,14 @@ class OwnedJournal:
 
         at: called with the name of every step.
         kind: of the entry; the steps' names begin with it.
+
+        Raises UnknownCommit also if the log did not answer before the commit.
         """
         at(f"{kind}commit")
-        self.writer.commit(journal.journal_records(end.entry.message, self.study))
+        try:
+            self.writer.commit(journal.journal_records(end.entry.message, self.study))
+        except Unavailable as error:  # what was drawn is never drawn again by this process
+            raise UnknownCommit(str(error)) from None
         self.writer.mark(Mark.of(end.entry.message).content)
         self.end = end
         at(f"{kind}committed")

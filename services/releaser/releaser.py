@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_dp.log.chain import read_chain
-from stream_dp.log.log import Fenced, Log, Writer
+from stream_dp.log.log import Fenced, Log, Unavailable, Untrusted, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
@@ -55,6 +55,7 @@ from .clocks import Clocks, steady
 from .closing import Ending, Here, PeriodInput
 from .decision import ChainEnd
 from .lookout import Lookout
+from .outage import Outage
 from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
 from .parts_input import Aggregation, InParts
 from .period_reading import POLL, SOON, PeriodReading
@@ -124,14 +125,25 @@ class Releaser:
 
         until_idle: whether to return when there is nothing to do now, instead of waiting.
 
-        A fenced releaser takes the roles again after the end of the other releaser. Raises
-        Inconsistent, Busy, Fenced, UnknownCommit.
+        A fenced releaser takes the roles again after the end of the other releaser. A service on a
+        cluster waits for brokers that do not answer, and then recovers from the logs like a new
+        process. Raises Inconsistent, Busy, Fenced, UnknownCommit, Unavailable.
         """
         self._clocks = Clocks(self.clock, self.steady)
+        outage = Outage(self.facts, self.tell, self.stop)
         while True:
             try:
                 return self._run(until_idle)
             except StaleRole:
+                self.at("renewed")
+            except Unavailable as error:
+                embedded = self.log.file_identity and self.public.file_identity
+                if until_idle or embedded or isinstance(error, Untrusted):
+                    raise
+                if not outage.lasts(error):
+                    raise
+                if self.stop.is_set():
+                    return False
                 self.at("renewed")
             except Fenced:
                 if until_idle or self.log.file_identity:

@@ -8,7 +8,7 @@ is repeated.
 from __future__ import annotations
 
 import time as clock_module
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from .kafka_clients import TIMEOUT, is_transient, log_error, new_client
-from .log import LogError, Unavailable
+from .kafka_clients import TIMEOUT, is_transient, log_error, new_client, unseen
+from .log import Forbidden, LogError, Untrusted
 from .probe import protocol_mismatch
 
 _FIRST, _LONGEST = 1.0, 8.0  # seconds that a request may take
@@ -54,13 +54,15 @@ class ClusterAdmin:
         self,
         failure: str,
         request: Callable[[Any, float], _Answer],
-        topics: Iterable[str],
+        topics: Sequence[str],
+        denied: Forbidden | None = None,
     ) -> _Answer:
         """Repeats a request until the cluster answers, refuses this client, or TIMEOUT is over.
 
         failure: begins the text of the error.
         request: takes the client and the seconds that the cluster may take; see `answer_of`.
         topics: full names of the topics that the request is about, one at least.
+        denied: the error for missing rights; by default that to see the first of the topics.
 
         Raises Unavailable for a failure that may pass by itself, LogError for any other.
         """
@@ -73,7 +75,7 @@ class ClusterAdmin:
                 late = clock_module.monotonic() > deadline
                 self._require_trust(late or (seconds > _FIRST and not self._answered))
                 if late or not (is_transient(error) or error.args[0].code() in _DISTRUST):
-                    raise log_error(failure, error) from None
+                    raise log_error(failure, error, denied or unseen(topics[0])) from None
             else:
                 self._answered = True
                 return answer
@@ -84,7 +86,7 @@ class ClusterAdmin:
             seconds, pause = min(2 * seconds, _LONGEST), min(2 * pause, _LONGEST_PAUSE)
 
     def _require_trust(self, lasting: bool) -> None:
-        """Raises LogError if the cluster and this client distrust each other; Unavailable if they
+        """Raises LogError if the cluster and this client distrust each other; Untrusted if they
         did not before, because a new process reads new certificates and passwords.
 
         lasting: whether distrust is no longer that of a broker that has just started.
@@ -97,7 +99,7 @@ class ClusterAdmin:
             self._refusal = f"no connection: {mismatch}" if mismatch else ""
         if self._refusal and self._answered:
             advice = "start again once the new certificates or passwords are in place"
-            raise Unavailable(f"kafka: {self._refusal}; {advice}") from None
+            raise Untrusted(f"kafka: {self._refusal}; {advice}") from None
         if self._refusal:
             raise LogError(f"kafka: {self._refusal}") from None
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from stream_dp.errors import UserError
 
-from .log import LogError, Unavailable
+from .log import Forbidden, LogError, Unavailable
 
 TIMEOUT = 30.0  # seconds that a cluster may take to answer
 # Failures that may pass by themselves: a broker that restarts, a leader that moves.
@@ -43,6 +43,18 @@ TRANSIENT_ERRORS = {
     KafkaError.NOT_COORDINATOR,
     KafkaError._NOENT,  # of the leaders of partitions
 }
+_LEADERLESS = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError._NOENT,
+}
+DENIED_TOPIC = KafkaError.TOPIC_AUTHORIZATION_FAILED
+_DENIED = {
+    DENIED_TOPIC,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
 # Errors reach the caller through results; librdkafka's log may quote settings.
 _QUIET = logging.getLogger("stream_dp.quiet")
 _QUIET.addHandler(logging.NullHandler())
@@ -72,11 +84,29 @@ def is_transient(error: KafkaException | TimeoutError) -> bool:
     return isinstance(error, TimeoutError) or error.args[0].code() in TRANSIENT_ERRORS
 
 
-def log_error(failure: str, error: KafkaException | TimeoutError) -> LogError:
+def forbidden(deed: str, resource: str, right: str) -> Forbidden:
+    """Makes the error to raise without a right. resource: such as "topic 'x.journal'"."""
+    return Forbidden(f"kafka: no right to {deed} {resource}; grant {right} on it")
+
+
+def unseen(name: str) -> Forbidden:
+    """Makes the error to raise without the right to see a topic. name: its full name."""
+    return forbidden("see", f"topic '{name}'", "Describe")
+
+
+def log_error(
+    failure: str, error: KafkaException | TimeoutError, denied: Forbidden | None = None
+) -> LogError:
     """Makes the error to raise: Unavailable for a failure that may pass by itself, else LogError.
 
-    TimeoutError: of a future of the client for administrators.
+    error: TimeoutError of a future of the client for administrators.
+    denied: the error to raise for a refusal because of missing rights.
     """
+    if isinstance(error, TimeoutError):
+        return Unavailable(f"{failure}: no answer")
+    if denied is not None and error.args[0].code() in _DENIED:
+        return denied
     kind = Unavailable if is_transient(error) else LogError
-    reason = "no answer" if isinstance(error, TimeoutError) else error_text(error)
+    leaderless = error.args[0].code() in _LEADERLESS
+    reason = "no broker leads it now; waits for one" if leaderless else error_text(error)
     return kind(f"{failure}: {reason}")

@@ -17,7 +17,14 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from .byte_columns import packed
-from .kafka_clients import TIMEOUT, TRANSIENT_ERRORS, error_text, new_client
+from .kafka_clients import (
+    DENIED_TOPIC,
+    TIMEOUT,
+    TRANSIENT_ERRORS,
+    error_text,
+    forbidden,
+    new_client,
+)
 from .kafka_topics import Topics
 from .log import (
     MAX_BATCH,
@@ -104,7 +111,7 @@ class KafkaReader:
         self, topics: Topics, settings: Mapping[str, str], group: str, fetched: int = SMALL_FETCH
     ) -> None:
         reading = {**settings, **READING, **fetch_settings(fetched), "group.id": group}
-        self._topics = topics
+        self._topics, self._group = topics, group
         self._consumer: Any = self._new_consumer(reading)
         self._unreadable = Unreadable(reading)
         self._blocked: dict[int, int] = {}  # by partition, the offset of an unreadable batch
@@ -283,6 +290,10 @@ class KafkaReader:
             self._blocked[partition] = offset
         elif code in _RANGE:
             raise OutOfRange(f"kafka: {topic} has nothing at position {next_offsets[partition]}")
+        elif code == DENIED_TOPIC:
+            raise forbidden("read", f"topic '{topic}'", "Read")
+        elif code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            raise forbidden("use", f"group '{self._group}'", "Describe")
         elif code not in TRANSIENT_ERRORS:
             raise LogError(f"kafka: {topic} cannot be read: {reason}")
 

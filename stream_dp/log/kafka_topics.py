@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import (
+    OFFSET_END,
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -16,8 +18,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from .kafka_admin import ClusterAdmin, answer_of
-from .kafka_clients import TIMEOUT, is_transient, log_error
-from .log import LogError, Missing, Positions, TopicInfo, Unavailable
+from .kafka_clients import DENIED_TOPIC, TIMEOUT, forbidden, is_transient, log_error, unseen
+from .log import Forbidden, LogError, Missing, Positions, TopicInfo, Unavailable
 
 BROKER_BYTES = 1_048_588  # the largest record that brokers take by default
 _SOON = 0.05
@@ -28,12 +30,8 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": "3600000",
 }
-# Why a cluster does not show a topic: it is not there, not for this user, or not yet ready.
-_UNSEEN = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.LEADER_NOT_AVAILABLE,
-}
+# Why a cluster does not show a topic: it is not there, or not yet ready.
+_UNSEEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE}
 _NO_ANSWER = "kafka: the cluster does not answer"
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
 
@@ -90,7 +88,9 @@ class Topics:
                     if is_transient(error):
                         raise
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise log_error(f"kafka: topic '{name}' was not created", error) from None
+                        denied = forbidden("create", f"topic '{name}'", "Create")
+                        failure = f"kafka: topic '{name}' was not created"
+                        raise log_error(failure, error, denied) from None
 
         self._admin.ask("kafka: the topics were not created", request, [missing[0].topic])
         deadline = clock_module.monotonic() + TIMEOUT
@@ -131,9 +131,10 @@ class Topics:
         """Describes how topics differ from the result of `create`, a line for each fault."""
         problems = list[str]()
         for topic, count in topics.items():
-            seen = self._seen(topic)
-            if seen is None:
-                problems.append(f"kafka: no topic '{self.name(topic)}'")
+            try:
+                seen = self._existing(topic)
+            except (Missing, Forbidden) as error:
+                problems.append(str(error))
                 continue
             copies = min((len(p.replicas) for p in seen.partitions), default=0)
             problems += self._misplaced(topic, count, len(seen.partitions), copies)
@@ -177,7 +178,8 @@ class Topics:
             future = client.describe_configs([resource], request_timeout=seconds)[resource]
             return {key: entry.value for key, entry in answer_of(future, seconds).items()}
 
-        return self._admin.ask(f"kafka: {name} cannot be checked", ask, [name])
+        denied = forbidden("see the settings of", f"topic '{name}'", "DescribeConfigs")
+        return self._admin.ask(f"kafka: {name} cannot be checked", ask, [name], denied)
 
     def _misconfigured(self, topic: str, copies: int) -> list[str]:
         name, settings = self.name(topic), self._current_settings(topic)
@@ -200,7 +202,7 @@ class Topics:
     def _descriptions(self, topics: Iterable[str]) -> dict[str, Any]:
         """Looks up the topics that the cluster has and shows to this user.
 
-        Only these are asked for: a cluster may have thousands of others.
+        Only these are asked for: a cluster may have thousands of others. Raises Forbidden.
         """
         names = {topic: self.name(topic) for topic in topics}
 
@@ -213,6 +215,8 @@ class Topics:
                 try:
                     descriptions[topic] = answer_of(futures[name], seconds)
                 except KafkaException as error:
+                    if error.args[0].code() == DENIED_TOPIC:
+                        raise unseen(name) from None
                     if error.args[0].code() not in _UNSEEN:
                         raise
             return descriptions
@@ -224,10 +228,10 @@ class Topics:
         return self._known[topic] if topic in self._known else len(self._existing(topic).partitions)
 
     def _existing(self, topic: str) -> Any:
-        """Looks up a topic, and notes its number of partitions. Raises Missing."""
+        """Looks up a topic, and notes its number of partitions. Raises Missing, Forbidden."""
         seen = self._seen(topic)
         if seen is None:
-            raise Missing(f"kafka: no topic '{self.name(topic)}', or no right to see it")
+            raise Missing(f"kafka: no topic '{self.name(topic)}'")
         self._known[topic] = len(seen.partitions)
         return seen
 
@@ -262,10 +266,11 @@ class Topics:
     def cut(self, topic: str, time: float) -> Positions:
         """Returns the first offset at or after a time, whether or not its transaction has ended."""
         positions = self._offsets(topic, OffsetSpec.for_timestamp(round(time * 1000)))
-        if min(positions.values()) < 0:
+        if OFFSET_END in positions.values():
             ends = self._offsets(topic, OffsetSpec.latest())
             positions = {
-                p: position if position >= 0 else ends[p] for p, position in positions.items()
+                p: ends[p] if position == OFFSET_END else position
+                for p, position in positions.items()
             }
         return positions
 
@@ -285,6 +290,16 @@ class Topics:
         def ask(client: Any, seconds: float) -> Positions:
             how = {"isolation_level": isolation, "request_timeout": seconds}
             futures = client.list_offsets(asked, **how)
-            return {tp.partition: answer_of(f, seconds).offset for tp, f in futures.items()}
+            try:
+                positions = {
+                    tp.partition: int(answer_of(f, seconds).offset) for tp, f in futures.items()
+                }
+                if OFFSET_INVALID in positions.values():  # of a partition whose leader moves
+                    raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+                return positions
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._NOENT:
+                    self._descriptions([topic])  # it has no leaders for a user without rights
+                raise
 
         return self._admin.ask(f"kafka: no positions of {name}", ask, [name])

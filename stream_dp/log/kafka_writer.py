@@ -19,11 +19,19 @@ from confluent_kafka import (
     Producer,
 )
 
-from .kafka_clients import TIMEOUT, TRANSIENT_ERRORS, log_error, new_client
+from .kafka_clients import (
+    DENIED_TOPIC,
+    TIMEOUT,
+    TRANSIENT_ERRORS,
+    forbidden,
+    log_error,
+    new_client,
+)
 from .kafka_topics import BROKER_BYTES, Topics
 from .log import (
     MAX_RECORD,
     Fenced,
+    Forbidden,
     LogError,
     Record,
     RecordColumns,
@@ -61,7 +69,7 @@ class KafkaWriter:
 
     def append(self, records: Iterable[Record]) -> None:
         """Appends records, durable on return. Raises LogError; Unavailable if every failure may
-        pass.
+        pass, and Forbidden.
         """
         columns = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
         checked = [] if columns else self.checked(records)
@@ -74,6 +82,9 @@ class KafkaWriter:
             unanswered = producer.flush(2 * TIMEOUT)
             if unanswered or failed:
                 self._producer = None
+        if any(error.code() == DENIED_TOPIC for error in failed):
+            columns_topic = [records.topic] if isinstance(records, RecordColumns) else []
+            raise self.denied({*columns_topic, *(record.topic for record in checked)})
         if unanswered or failed:
             lasting = [e for e in failed if e.code() not in TRANSIENT_ERRORS]
             reason = (lasting or failed)[0].str() if failed else "no answer"
@@ -83,17 +94,23 @@ class KafkaWriter:
     def broker_time(self, topic: str) -> float:
         """Reads the broker's clock from a record appended to `topic`, in Unix seconds."""
         times: list[int] = []
+        failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             kind, time = message.timestamp()
-            if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+            if error is not None:
+                failed.append(error)
+            elif kind == TIMESTAMP_LOG_APPEND_TIME:
                 times.append(time)
 
         self._topics.partitions(topic)
         producer = self._append_producer()
         name = self._topics.name(topic)
         producer.produce(name, b"", partition=0, on_delivery=delivered)
-        if producer.flush(2 * TIMEOUT) or not times:
+        unanswered = producer.flush(2 * TIMEOUT)
+        if any(error.code() == DENIED_TOPIC for error in failed):
+            raise self.denied([topic])
+        if unanswered or not times:
             self._producer = None
             raise Unavailable(f"kafka: {name} does not tell the time")
         return times[0] / 1000
@@ -110,7 +127,8 @@ class KafkaWriter:
         try:
             producer.init_transactions(2 * TIMEOUT)
         except KafkaException as error:
-            raise log_error(f"kafka: the role '{role}' is not to be had", error) from None
+            denied = forbidden("use", f"transactional id '{name}'", "Write")
+            raise log_error(f"kafka: the role '{role}' is not to be had", error, denied) from None
         return KafkaOwner(self, producer, signature)
 
     def checked(self, records: Iterable[Record]) -> list[Record]:
@@ -124,6 +142,11 @@ class KafkaWriter:
             if record.partition is not None and not 0 <= record.partition < count:
                 raise LogError(f"kafka: {self._topics.name(record.topic)} has {count} partitions")
         return checked
+
+    def denied(self, topics: Iterable[str]) -> Forbidden:
+        """Makes the error for records of these topics that this user may not write."""
+        names = " or ".join(f"topic '{self._topics.name(topic)}'" for topic in sorted(topics))
+        return forbidden("write to", names, "Write")
 
     def produce(self, producer: Producer, records: list[Record]) -> list[KafkaError]:
         """Queues records. Returns a list to which failed deliveries add their errors later."""
@@ -200,8 +223,9 @@ class KafkaWriter:
             "transaction.timeout.ms": timeout,
         }
         if timeout.isdigit():
-            # The client refuses to deliver for longer than a transaction lasts.
-            settings["delivery.timeout.ms"] = min(round(1000 * TIMEOUT), int(timeout))
+            # Brokers may be away for long, but the client refuses to deliver for longer than a
+            # transaction lasts.
+            settings["delivery.timeout.ms"] = min(round(2000 * TIMEOUT), int(timeout))
         return settings
 
 
@@ -218,7 +242,7 @@ class KafkaOwner:
     ) -> None:
         self._writer, self._producer, self.over = writer, producer, False
         self._signature, self._committing = signature, Lock()
-        self.ending: Fenced | UnknownCommit | None = None
+        self.ending: Fenced | Forbidden | UnknownCommit | None = None
 
     def commit(self, records: Iterable[Record]) -> None:
         with self._committing:
@@ -226,7 +250,7 @@ class KafkaOwner:
                 raise self.ending or Fenced("this writer's ownership is over")
             try:
                 self._commit(records)
-            except (Fenced, UnknownCommit) as error:
+            except (Fenced, Forbidden, UnknownCommit) as error:
                 self.ending = error
                 raise
 
@@ -239,13 +263,17 @@ class KafkaOwner:
             self._producer.commit_transaction(2 * TIMEOUT)
         except (KafkaException, SystemError) as error:
             cause = _cause(error)
+            if cause.code() == DENIED_TOPIC:  # so the commit was never asked for
+                with suppress(KafkaException):
+                    self._producer.abort_transaction(TIMEOUT)
+                raise self._writer.denied({record.topic for record in checked}) from None
             if cause.code() == KafkaError._FATAL:
                 try:
                     self._producer.poll(0)
                 except (KafkaException, SystemError) as reason:
                     cause = _cause(reason)
             if cause.code() in _FENCED:
-                if self._signature is not None and self._signature.is_last():
+                if self._is_last():
                     raise UnknownCommit(
                         "kafka: the broker ended a transaction that took too long, as after a"
                         " pause of this process; no other one has its role: start again"
@@ -255,6 +283,13 @@ class KafkaOwner:
                 f"kafka: whether a commit took place is not known: {cause.str()}"
             ) from None
         self.over = False
+
+    def _is_last(self) -> bool:
+        """Tells whether no later owner has signed. Raises UnknownCommit without an answer."""
+        try:
+            return self._signature is not None and self._signature.is_last()
+        except LogError as error:
+            raise UnknownCommit(str(error)) from None
 
     def mark(self, content: bytes) -> None:
         pass

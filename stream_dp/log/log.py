@@ -35,8 +35,16 @@ class Missing(LogError):
     """The log or topic does not exist (yet)."""
 
 
+class Forbidden(LogError):
+    """This user has no right to it; the text names the right to grant."""
+
+
 class Unavailable(LogError):
     """The log does not answer now. Waiting or starting the process again may help."""
+
+
+class Untrusted(Unavailable):
+    """The log and this process trusted each other before: a new process may be trusted."""
 
 
 class Damaged(LogError):

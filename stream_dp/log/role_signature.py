@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from stream_dp.privacy.noise import system_entropy
 
 from .kafka_clients import TIMEOUT, log_error, new_client
+from .log import LogError
 
 _UNSEEN = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 # A broker that has just begun, or taken over, knows its groups only after a moment.
@@ -25,6 +26,12 @@ _NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
+}
+# A consumer that is a member of the group keeps all others from committing.
+_TAKEN = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
 }
 _PAUSE = 0.2
 _Answer = TypeVar("_Answer")
@@ -53,6 +60,12 @@ class Signature:
         except KafkaException as error:
             if error.args[0].code() in _UNSEEN:
                 return False
+            if error.args[0].code() in _TAKEN:
+                raise LogError(
+                    f"kafka: a consumer of another program is in the group '{self._role}', in which"
+                    " stream-dp notes who has this role; stop that consumer, or give it another"
+                    " group.id"
+                ) from None
             raise log_error(f"kafka: the role '{self._role}' is not to be had", error) from None
         return True
 

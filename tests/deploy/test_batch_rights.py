@@ -91,7 +91,12 @@ def test_each_user_does_their_part(broker: Batches) -> None:
     assert broker.says("worker", "jobs", "--abandon", jobs[1])[0] != 0
     code, said = broker.says("worker", "worker", "--until-idle")
     assert (code, said.count("handed in")) == (0, 2), said
-    assert "not begun" in broker.says("worker", "status")[1]
+    line = f"no right to see topic '{PRIVATE}.journal'; grant Describe on it"
+    assert broker.says("worker", "status") == (2, f"stream-dp: kafka: {line}\n")
+    assert "waits for nothing" in broker.says("operator", "status")[1]
+    assert broker.says("operator", "verify")[0] == 0
+    line = f"no right to see topic '{PRIVATE}.dead-letters'; grant Describe on it"
+    assert broker.says("operator", "rejected") == (2, f"stream-dp: kafka: {line}\n")
     code, said = broker.says("releaser", "run", "--until-idle")
     assert (code, said.count("published the result")) == (0, 2)
     assert broker.says("releaser", "verify")[0] == 0

@@ -13,8 +13,8 @@ import pytest
 from deploy.secured import HERE, PRIVATE, PUBLIC
 from deploy.users import (
     FROM_ENVIRONMENT,
-    JOURNAL,
     SASL,
+    STUDY,
     TLS,
     World,
 )
@@ -47,7 +47,7 @@ def test_analysts_get_nothing_confidential(
     assert world.as_user("analyst", "releases", released).code == 0
     said = world.as_user("analyst", "verify", released)
     assert (said.code, said.out) == (2, "")
-    assert f"no topic '{JOURNAL}', or no right to see it" in said.error
+    assert f"no right to see topic '{STUDY}'; grant Describe on it" in said.error
     for command in (["send", "reports.csv"], ["close", "2021-03"], ["run"]):
         name, *rest = command
         said = world.as_user("analyst", name, released, *rest)

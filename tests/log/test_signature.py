@@ -52,6 +52,19 @@ def test_one_that_never_comes_is_not_waited_for_without_end(
     assert groups.commits == 1
 
 
+def test_a_stray_consumer_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = (
+        "kafka: a consumer of another program is in the group 'releaser', in which stream-dp notes"
+        " who has this role; stop that consumer, or give it another group.id"
+    )
+    for code in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS):
+        owner, groups = signing(monkeypatch, code)
+        with pytest.raises(LogError) as refusal:
+            owner.sign()
+        assert (type(refusal.value), str(refusal.value)) == (LogError, line)
+        assert groups.commits == 1
+
+
 def test_other_errors_are_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     owner, groups = signing(monkeypatch, KafkaError.UNKNOWN)
     with pytest.raises(LogError):

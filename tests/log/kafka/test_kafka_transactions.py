@@ -11,7 +11,7 @@ from contents import drain, sent, values
 
 from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.log.log import Fenced, UnknownCommit
+from stream_dp.log.log import Fenced, LogError, UnknownCommit
 from stream_dp.log.message import START, build_message, message_records, split_part
 
 EITHER = pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
@@ -202,6 +202,20 @@ def test_a_transaction_that_took_too_long_is_no_fencing(opened, prefix, kafka, o
         again.commit(sent("t", b"again"))
     assert values(log, "t") == [*[b"second"][:other], b"again"]
     log.close()
+
+
+def test_a_stray_consumer_in_the_group_of_a_role(log, kafka, prefix):
+    stray = Consumer({"bootstrap.servers": kafka, "group.id": f"{prefix}.role"})
+    stray.subscribe([f"{prefix}.t"])
+    deadline = time.monotonic() + 300
+    while not stray.assignment():
+        assert time.monotonic() < deadline
+        stray.poll(0.1)
+    with pytest.raises(LogError, match=r"another group\.id"), log.own("role", "t"):
+        pass
+    stray.close()
+    with log.own("role", "t") as writer:
+        writer.commit(sent("t", b"1"))
 
 
 def test_no_transaction_follows_one_of_unknown_result(opened, own_broker, prefix, monkeypatch):
