@@ -52,7 +52,7 @@ if [ "$side" != public ]; then
     grant "$releaser" "Read Describe DescribeConfigs" --topic "$private.reports"
     grant "$releaser" "Read Write Describe DescribeConfigs" \
         --topic "$private.journal" --topic "$private.dead-letters" --topic "$private.heartbeats"
-    grant "$releaser" "Write Describe DescribeConfigs" --topic "$private.clock"
+    grant "$releaser" "Read Write Describe DescribeConfigs" --topic "$private.clock"
     grant "$releaser" "Write Describe" --transactional-id "$private.releaser"
     grant "$releaser" "Describe" --group "$private.reader"
     grant "$releaser" "Read" --group "$private.releaser"

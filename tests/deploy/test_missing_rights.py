@@ -177,6 +177,12 @@ def test_a_command_names_the_right_it_lacks(
     assert said == (2, "", f"stream-dp: {side}{PAIRS[user, command]}\n")
 
 
+def test_the_releaser_backs_up_what_its_study_has(world: World, released: str) -> None:
+    """Of topics of other kinds of studies it may not see whether they exist."""
+    said = world.as_user("releaser", "backup", released, str(world.folder / "backup"))
+    assert (said.code, said.error) == (0, "")
+
+
 @pytest.mark.parametrize("user", ["producer", "analyst", "monitor"])
 def test_a_backup_without_rights_says_nothing_of_a_loss(
     world: World, released: str, user: str

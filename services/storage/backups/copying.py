@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
 
 from stream_dp.log import address, open_log
-from stream_dp.log.log import UNKNOWN_TIME, Log, Missing
+from stream_dp.log.log import UNKNOWN_TIME, Forbidden, Log, Missing
 from stream_dp.log.sqlite_rows import Row, SqliteRows
 from stream_dp.study.topics import (
     CLOCK,
@@ -26,6 +26,7 @@ from stream_dp.study.topics import (
     RESULTS,
     STUDY,
     TRANSCRIPTS,
+    topics_of,
 )
 
 from ...deployment import Deployment
@@ -70,7 +71,9 @@ def copy_log(
             replication=run.replication,
         )
     ) as log:
-        return _copy_topics(log, store, previous, [RELEASES] if public else _ORDER)
+        private, _ = topics_of(deployment.study, run.partitions, run.engine != "here")
+        needed = {RELEASES} if public else private.keys()
+        return _copy_topics(log, store, previous, [RELEASES] if public else _ORDER, needed)
 
 
 def _copy_file(path: Path, store: FileStore, previous: LogCopy | None) -> LogCopy:
@@ -98,11 +101,22 @@ def _segments(
 
 
 def _copy_topics(
-    log: Log, store: FileStore, previous: LogCopy | None, order: Sequence[str]
+    log: Log,
+    store: FileStore,
+    previous: LogCopy | None,
+    order: Sequence[str],
+    needed: Collection[str],
 ) -> LogCopy:
+    """Copies the topics that exist.
+
+    needed: the topics that the study declares. A user without rights on any other topic has none of
+        its records.
+
+    Raises LogError; Forbidden without the right to see a needed topic.
+    """
     topics = []
     for topic in order:
-        with suppress(Missing):
+        with suppress(Missing) if topic in needed else suppress(Missing, Forbidden):
             info = log.describe(topic)
             copies = []
             for partition in range(info.partitions):
