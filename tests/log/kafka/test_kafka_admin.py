@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from stream_dp.log import kafka_admin
 from stream_dp.log.kafka_admin import ClusterAdmin, answer_of
-from stream_dp.log.log import Forbidden, Unavailable
+from stream_dp.log.log import Forbidden, LogError, Unavailable, Untrusted
 
 TOPIC = "x.journal"
 
@@ -105,7 +105,7 @@ def test_distrust_after_trust_may_be_mended_by_a_new_process(
     monkeypatch.setattr(cluster, "poll", distrusts)
     with pytest.raises(LogError, match=r"no connection: .*certificate verify failed") as refusal:
         admin.ask("kafka: x", cluster.request, [TOPIC])
-    assert type(refusal.value) is (Unavailable if before else LogError)
+    assert type(refusal.value) is (Untrusted if before else LogError)
     assert ("start again" in str(refusal.value)) == before
 
 

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from kit.panels import PARTITIONS, Noiseless, StudyFolder, decided, fix_secrets, script
 
-from stream_dp.log.log import Unavailable, UnknownCommit
+from stream_dp.log.log import Unavailable, UnknownCommit, Untrusted
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import Plan
 from stream_dp.services.journal import journal
@@ -82,6 +82,16 @@ def test_a_service_goes_on_after_brokers_were_away(place: StudyFolder) -> None:
 def test_a_command_that_runs_until_idle_ends(place: StudyFolder) -> None:
     with pytest.raises(Unavailable, match="no broker leads it"):
         releaser_of(place, Away("recovered"), [], []).run(until_idle=True)
+
+
+def test_a_process_that_is_no_longer_trusted_ends(place: StudyFolder) -> None:
+    """At once, for only a new one reads the new certificates and passwords."""
+
+    def at(name: str) -> None:
+        raise Untrusted("kafka: no connection")
+
+    with pytest.raises(Untrusted):
+        releaser_of(place, at, [], []).run()
 
 
 def test_brokers_that_stay_away_end_the_service(
