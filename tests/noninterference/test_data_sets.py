@@ -17,6 +17,8 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.cli import main
 from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.jobs.leases import Lease, lease_record
+from stream_dp.services.process.heartbeats import new_heartbeat
 from stream_dp.study.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[
@@ -62,6 +64,8 @@ def run(path: Path, more: list[Record]) -> dict[str, bytes | str]:
 
 def write(log: SqliteLog, job: str, rounds: list[bytes]) -> None:
     """Rounds that were decided before: no noise is drawn."""
+    lease = Lease(job, "w", "", new_heartbeat("worker", service=False))
+    log.append([lease_record(lease)])
     log.append(
         Record(
             topic=TRANSCRIPTS,
@@ -72,6 +76,7 @@ def write(log: SqliteLog, job: str, rounds: list[bytes]) -> None:
         )
         for n, data in enumerate(rounds)
     )
+    log.append([lease_record(msgspec.structs.replace(lease, after="w", released=True))])
 
 
 @pytest.mark.parametrize("change", CHANGES)
