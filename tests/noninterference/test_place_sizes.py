@@ -12,6 +12,7 @@ from kit.events import lines_to
 from kit.households import HouseholdFolder
 from kit.panels import fix_secrets
 from kit.studies import MARKER, study_toml
+from noninterference.test_data_sets import write
 
 from stream_dp.batch.sizes.sizes_fit import FORMAT
 from stream_dp.log.log import Record
@@ -19,7 +20,7 @@ from stream_dp.services.cli import main
 from stream_dp.services.groups.place_files import places_from_file
 from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.study.topics import REPORTS, TRANSCRIPTS
+from stream_dp.study.topics import REPORTS
 
 LABELS = ("2021-01", "2021-02")
 PLACES = "place,county\n" + "\n".join(f"b{i},{'ns'[i % 2]}" for i in range(8))
@@ -87,17 +88,8 @@ def run(path: Path, own: list[str | None]) -> dict[str, bytes | str]:
         homes.run(tell=lines_to(messages))
         with homes.log() as log:
             jobs = [job for entry in homes.entries() for job in entry.jobs]
-            log.append(
-                Record(
-                    topic=TRANSCRIPTS,
-                    value=data,
-                    key=f"{job.id}/{n}".encode(),
-                    headers=(("stream-dp-chunk", b"w/0/1"),),
-                    partition=0,
-                )
-                for job in jobs
-                for n, data in enumerate(rounds())
-            )
+            for job in jobs:
+                write(log, job.id, rounds())
         homes.work(tell=lines_to(messages))
         assert homes.run(tell=lines_to(messages))
         seen: dict[str, bytes | str] = {"messages": "\n".join(messages)}
