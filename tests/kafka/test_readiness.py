@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 from broker import Broker
-from confluent_kafka import KafkaError, KafkaException
 from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, until
 
-from stream_dp.log.kafka_topics import Topics
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import SILENCE
 from stream_dp.services.releaser.setup import releaser_of
@@ -115,25 +113,3 @@ def test_the_log_is_asked_while_nothing_happens(own_broker: Broker, tmp_path: Pa
         finally:
             process.stop.set()
             thread.join(300)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-    ],
-)
-def test_a_broker_that_comes_back_behind_its_own_epoch_is_asked_again(code: int) -> None:
-    topics = Topics("x", {"bootstrap.servers": "127.0.0.1:1"}, 1, ())
-    answers: list[Exception | int] = [KafkaException(KafkaError(code)), 7]
-
-    def ask() -> int:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    assert topics._settled("no positions", ask) == 7

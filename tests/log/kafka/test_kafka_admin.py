@@ -69,6 +69,21 @@ def test_a_dead_leader_is_waited_for_in_short_requests(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    ],
+)
+def test_a_broker_that_comes_back_behind_its_own_epoch_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    assert asked(monkeypatch, Cluster(failed(code))) == "answer"
+
+
+@pytest.mark.parametrize(
     ("error", "line"),
     [
         (TimeoutError(), "no answer"),
