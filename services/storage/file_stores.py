@@ -15,7 +15,7 @@ import fsspec
 
 from stream_dp.errors import UserError, is_lasting
 from stream_dp.log.log import LogError, Unavailable
-from stream_dp.log.mark import sync_folder
+from stream_dp.log.mark import make_folder, sync_folder
 
 from .modes import protect
 from .sealed_files import InvalidSeal
@@ -34,8 +34,11 @@ class FolderStore:
         self.root, self._folder = str(folder), folder
 
     def prepare(self, closed: str | None = None) -> None:
-        """Creates the folder. closed: the pattern of files to close to other users."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Creates the folder, durable on return.
+
+        closed: the pattern of files to close to other users.
+        """
+        make_folder(self._folder)
         if closed is not None:
             protect([self._folder, *self._folder.glob(closed)])
 

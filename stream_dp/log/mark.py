@@ -43,6 +43,14 @@ def write_mark(path: Path, content: bytes) -> None:
         raise write_error(path, error) from None
 
 
+def make_folder(folder: Path) -> None:
+    """Makes a folder with mode 0700 and the folders above it, durable on return. Raises OSError."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700 if path == folder else 0o777, exist_ok=True)
+        sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Makes the names of the files in a folder durable."""
     opened = os.open(folder, os.O_RDONLY)

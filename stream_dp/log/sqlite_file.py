@@ -14,6 +14,7 @@ from stream_dp.errors import write_error
 from stream_dp.privacy.noise import system_entropy
 
 from .log import MAX_RECORD, Damaged, LogError, Missing, Unavailable
+from .mark import sync_folder
 from .sealing import KEY_ID, NO_KEY, Keyring
 
 # `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
@@ -65,14 +66,14 @@ def open_file(
     elif not path.exists():
         if not path.parent.is_dir():
             raise LogError(f"{path.parent}: no such folder")
-        _create_file(path, 0o644 if public else 0o600, keys)
+        _create_file(path, keys, public=public)
     _check_access(path, readonly)
     db = connect(path, path.resolve().as_uri() + ("?mode=ro" if readonly else ""))
     try:
         with sqlite_errors(path, "cannot be opened"):
             _check_schema(path, db)
             if not readonly:
-                db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
+                set_journal(db, public=public)
                 db.execute(f"PRAGMA synchronous={'EXTRA' if public else 'FULL'}")
             row = db.execute("SELECT version, identity FROM log").fetchone()
         if row is None or row[0] not in (VERSION, SEALED_VERSION):
@@ -129,9 +130,13 @@ def _check_keys(path: Path, sealed: bool, identity: str, keys: Keyring | None) -
         )
 
 
-def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
-    """Makes the file in one step: an empty file must have been emptied later."""
-    target = path.resolve()
+def _create_file(path: Path, keys: Keyring | None, *, public: bool) -> None:
+    """Makes the file in one step: an empty file must have been emptied later.
+
+    The file has its kind of journal from the beginning. A change of the kind would be interrupted
+    by a loss of power, and no reader could open the file before the next writer.
+    """
+    target, mode = path.resolve(), 0o644 if public else 0o600
     try:
         with (
             sqlite_errors(path, "cannot be created"),
@@ -150,8 +155,10 @@ def _create_file(path: Path, mode: int, keys: Keyring | None) -> None:
                     row = (SEALED_VERSION, keys.ids[0].hex() + identity)
                 db.execute("INSERT INTO log VALUES (?, ?)", row)
                 db.execute("COMMIT")
+                set_journal(db, public=public)
             with suppress(FileExistsError):  # another process has created it meanwhile
                 os.link(draft, target)
+            sync_folder(target.parent)
     except OSError as error:
         raise write_error(path, error) from None
 
@@ -169,6 +176,11 @@ def _check_access(path: Path, readonly: bool) -> None:
         if not readonly and os.statvfs(path).f_flag & os.ST_RDONLY:
             raise Unavailable(f"{path}: is on a read-only file system")
         raise LogError(f"{path}: no permission to {'read' if readonly else 'write'} it")
+
+
+def set_journal(db: sqlite3.Connection, *, public: bool) -> None:
+    """Gives a file the kind of journal of a public or a confidential log."""
+    db.execute(f"PRAGMA journal_mode={'DELETE' if public else 'WAL'}")
 
 
 def connect(path: Path, uri: str) -> sqlite3.Connection:

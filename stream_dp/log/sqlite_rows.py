@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from .log import Missing, Stored
-from .sqlite_file import SCHEMA, SEALED_VERSION, VERSION, connect, sqlite_errors
+from .sqlite_file import SCHEMA, SEALED_VERSION, VERSION, connect, set_journal, sqlite_errors
 
 # Not valid msgpack: readers find headers that cannot be read.
 _UNREADABLE = b"\xc1"
@@ -120,3 +120,4 @@ def write_rows(
         )
         db.executemany("INSERT INTO ends VALUES (?, ?, ?)", ends)
         db.execute("COMMIT")
+        set_journal(db, public=public)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from broker import FOLDER, Broker
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 
 @contextmanager
@@ -49,3 +50,11 @@ def foreign_producer(server: str, **settings: str) -> Producer:
     )
     producer.init_transactions(300)
     return producer
+
+
+def add_partition(url: str, topic: str) -> None:
+    """Gives a topic of a log one more partition. url: the log's, as `kafka://host:port/prefix`."""
+    server, _, prefix = url.removeprefix("kafka://").partition("/")
+    name, admin = f"{prefix}.{topic}", AdminClient({"bootstrap.servers": server})
+    count = len(admin.list_topics(name, timeout=300).topics[name].partitions)
+    admin.create_partitions([NewPartitions(name, count + 1)])[name].result(300)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
 from kit.panels import Noiseless, fix_secrets
+from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.following import following
@@ -23,6 +24,7 @@ from stream_dp.services.storage.file_stores import file_store
 from stream_dp.study.topics import RELEASES
 
 PATIENCE = 300.0  # seconds
+Run: TypeAlias = Callable[[Callable[[str], None]], object]
 
 
 class Repeated(Noiseless):
@@ -37,7 +39,7 @@ class Repeated(Noiseless):
 class Stepped:
     """A function that runs in a thread and waits at each of its steps. run: takes `at`."""
 
-    def __init__(self, run: Callable[[Callable[[str], None]], object]) -> None:
+    def __init__(self, run: Run) -> None:
         self._arrived, self._go = threading.Semaphore(0), threading.Semaphore(0)
         self._free = False
         self._error: list[BaseException] = []
@@ -46,7 +48,7 @@ class Stepped:
         self._thread.start()
         self._wait()
 
-    def _run(self, run: Callable[[Callable[[str], None]], object]) -> None:
+    def _run(self, run: Run) -> None:
         try:
             run(self._at)
         except BaseException as error:
@@ -98,27 +100,32 @@ def published(file: Path) -> list[tuple[bytes | None, bytes | None, object]]:
         return [(record.key, record.value, record.headers) for record in records]
 
 
-def live_backups(file: Path, folder: Path, count: int, seed: int) -> list[Path]:
-    """Backs a study up at random moments of its releaser, which goes on meanwhile.
+def live_backups(
+    file: Path, folder: Path, count: int, seed: int, run: Run | None = None
+) -> list[Path]:
+    """Backs a study up at random moments of its processes, which go on meanwhile.
 
-    Every second backup goes on from the one before it.
+    Every second backup goes on from the one before it. Those that `backup` refuses are left out.
+
+    run: runs the processes with `at`; the releaser by default.
     """
     rng = np.random.default_rng(seed)
     setting, places = Deployment.load(file), list[Path]()
-    releaser = Stepped(lambda at: run_on(file, at))
-    releaser.go(6)  # until the first message is public
+    process = Stepped((lambda at: run_on(file, at)) if run is None else run)
+    process.go(6)  # until the first message is public
     for number in range(count):
-        releaser.go(int(rng.choice([0, 1, 2, 4])))
+        process.go(int(rng.choice([0, 1, 2, 4])))
         place = folder / f"backup-{number}"
-        if number % 2:
+        if number % 2 and places:
             copy_of(places[-1], place)
-        back_up(
-            setting,
-            file_store(str(place)),
-            lambda step: releaser.go(int(rng.choice([0, 0, 1, 3, 9]))),
-        )
-        places.append(place)
-    releaser.end()
+        with suppress(UserError):
+            back_up(
+                setting,
+                file_store(str(place)),
+                lambda step: process.go(int(rng.choice([0, 0, 1, 3, 9]))),
+            )
+            places.append(place)
+    process.end()
     return places
 
 
@@ -130,10 +137,15 @@ def copy_of(source: Path, target: Path) -> None:
         (target / path.name).write_bytes(path.read_bytes())
 
 
-def restored(place: Path, folder: Path, text: str) -> tuple[Path, Restored]:
-    """A backup restored into a new folder. text: the study file, with logs in SQLite files."""
+def restored(
+    place: Path, folder: Path, text: str, name: str = "study.toml"
+) -> tuple[Path, Restored]:
+    """A backup restored into a new folder.
+
+    text: the study file, with logs in SQLite files. name: the file's.
+    """
     folder.mkdir()
-    file = folder / "study.toml"
+    file = folder / name
     file.write_text(text)
     store = file_store(str(place))
     manifest = read_manifest(store)

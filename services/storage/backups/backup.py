@@ -28,6 +28,7 @@ from ..snapshots import Snapshots
 from . import contents
 from .contents import LogCopy, Manifest, SnapshotCopy
 from .copying import copy_log
+from .drafts import require_restorable
 
 # A file of a snapshot may go while it is looked for, as the service closes another period.
 _ATTEMPTS = 3
@@ -56,7 +57,8 @@ def back_up(
     """Backs up both logs, the snapshots that the journal names, and the study file.
 
     Files of an earlier backup in the store are not copied again. The backup is complete when the
-    manifest is written; until then the earlier backup is valid.
+    manifest is written; until then the earlier backup is valid. The manifest is written if
+    `restore` would accept the backup.
 
     at: called with the name of every step, for tests.
 
@@ -112,6 +114,9 @@ def back_up(
         public=public,
         snapshots=copies or [],
     )
+    manifest = contents.decoded_manifest(contents.encoded_manifest(manifest))
+    require_restorable(Deployment.load(deployment.path), manifest, store)
+    at("proved")
     contents.write_manifest(store, manifest)
     new = {file.sha256: file.bytes for file in manifest.files if file.sha256 not in previous_hashes}
     return Backup(manifest, len(entries), len(published), len(new), sum(new.values()))

@@ -124,8 +124,11 @@ class Manifest(_Part, frozen=True):
 def read_manifest(store: FileStore) -> Manifest | None:
     """Reads the manifest of a backup; None if no backup exists. Raises Inconsistent."""
     data = store.read(MANIFEST, _MOST_MANIFEST)
-    if data is None:
-        return None
+    return None if data is None else decoded_manifest(data)
+
+
+def decoded_manifest(data: bytes) -> Manifest:
+    """The manifest in a file's bytes. Raises Inconsistent."""
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -143,9 +146,20 @@ def read_manifest(store: FileStore) -> Manifest | None:
     return manifest
 
 
+def encoded_manifest(manifest: Manifest) -> bytes:
+    """The bytes of a manifest's file. Raises UserError if no `restore` would read so many."""
+    data = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    if len(data) >= _MOST_MANIFEST:
+        raise UserError(
+            f"backup: its {MANIFEST} has {len(data)} bytes, which is too many; begin a new backup"
+            " in another place, whose segments are larger"
+        )
+    return data
+
+
 def write_manifest(store: FileStore, manifest: Manifest) -> None:
     """Completes the backup by writing the manifest, then removes unused files."""
-    _put(store, MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    _put(store, MANIFEST, encoded_manifest(manifest))
     valid_names = {MANIFEST, *(file.sha256 for file in manifest.files)}
     for name in store.names():
         if name not in valid_names:

@@ -8,7 +8,6 @@ public log, or the last hash that was kept elsewhere, is compared with the backu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,19 +19,17 @@ from stream_dp.log import address
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.log.mark import mark_path, read_mark, sync_folder
-from stream_dp.log.message import read_messages
 from stream_dp.log.role_lock import Taken, role_lock
-from stream_dp.log.sqlite import SqliteLog
-from stream_dp.log.sqlite_rows import Row, write_rows
-from stream_dp.study.topics import RELEASES, REPORTS
+from stream_dp.study.topics import RELEASES
 
 from ...deployment import Deployment
-from ...journal import journal, journal_checks
+from ...journal import journal_checks
 from ...journal.journal import Entry
 from ..file_stores import FileStore
-from ..restored_logs import ROLE, check_marked
+from ..restored_logs import ROLE, check_marked, check_snapshots
 from . import contents
-from .contents import LogCopy, Manifest
+from .contents import Manifest
+from .drafts import LOG_DRAFT, PUBLIC_DRAFT, write_drafts
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,6 @@ def restore(study_file: Path, store: FileStore, location: str, head: str | None)
     manifest = contents.read_manifest(store)
     if manifest is None:
         raise contents.missing_backup(location)
-    for file in manifest.files:
-        contents.read_file(store, file)
     is_new_file = not study_file.exists()
     if is_new_file:
         _write_new(study_file, contents.read_file(store, manifest.study_file))
@@ -96,18 +91,17 @@ def _restore(
             ) from None
         except OSError as error:
             raise write_error(target.parent, error) from None
-        draft, public_draft = Path(folder) / "log", Path(folder) / "public"
-        entries = _journal(deployment, manifest, store, draft)
-        copied = _copied_public(manifest, store, public_draft, entries)
+        entries, copied = write_drafts(deployment, manifest, store, Path(folder))
         present = _present_public(deployment)
         _check_present(entries, present, manifest)
         check_marked([e.message.hash for e in entries], read_mark(mark_path(target, ROLE)))
+        check_snapshots(entries, deployment.snapshots)
         # A public log that is behind the backup's was itself restored, and shows nothing.
         newest = len(present) >= max(1, len(copied))
         _check_head(entries, newest, head, deployment)
         _restore_snapshots(deployment, manifest, store, entries)
-        restored = _restore_public(deployment, public_draft, present)
-        _link_draft(draft, target)
+        restored = _restore_public(deployment, Path(folder) / PUBLIC_DRAFT, present)
+        _link_draft(Path(folder) / LOG_DRAFT, target)
     published = present or (copied if restored else [])
     decided = [digest for entry in entries for digest in entry.published]
     waiting = len(decided) - len(published)
@@ -122,9 +116,13 @@ def _restore(
 
 
 def _write_new(path: Path, data: bytes) -> None:
+    """Writes a new file, whole or not at all, and durable on return."""
     try:
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(data)
+        with TemporaryDirectory(dir=path.parent, prefix=".restore-") as folder:
+            draft = Path(folder) / "file"
+            draft.touch(0o600)
+            draft.write_bytes(data)
+            _link_draft(draft, path)
     except OSError as error:
         raise write_error(path, error) from None
 
@@ -145,59 +143,6 @@ def _target(deployment: Deployment) -> Path:
             " move it away first and never start it again"
         )
     return target
-
-
-def _journal(
-    deployment: Deployment, manifest: Manifest, store: FileStore, draft: Path
-) -> list[Entry]:
-    """Writes the draft of the confidential log; returns the checked entries of the journal."""
-    _write_log(manifest.log, store, draft, public=False)
-    with closing(SqliteLog(draft, readonly=True, keys=deployment.keys)) as log:
-        entries = journal.read_heads(log)
-        for entry in entries:
-            entry.read()
-        if not entries or entries[-1].message.hash != manifest.journal:
-            raise Inconsistent("backup: its journal does not end as its manifest says; use another")
-        plan = journal_checks.begun_plan(entries, deployment.study)
-        journal_checks.check_journal(entries, plan, log.describe(REPORTS))
-    return entries
-
-
-def _copied_public(
-    manifest: Manifest, store: FileStore, draft: Path, entries: list[Entry]
-) -> list[str]:
-    """Writes the draft of the public log; returns the checked hashes of the messages."""
-    _write_log(manifest.public, store, draft, public=True)
-    with closing(SqliteLog(draft, public=True, readonly=True)) as log:
-        hashes = [message.hash for message in read_messages(log, RELEASES, "public log")]
-    if (hashes[-1] if hashes else "") != manifest.head:
-        raise Inconsistent("backup: its public log does not end as its manifest says; use another")
-    journal_checks.check_public(entries, hashes)
-    return hashes
-
-
-def _write_log(copy: LogCopy, store: FileStore, path: Path, *, public: bool) -> None:
-    def rows() -> Iterator[tuple[str, int, Row]]:
-        for topic in copy.topics:
-            for partition, segments in enumerate(topic.partitions):
-                for segment in segments:
-                    for row in contents.segment_rows(store, segment):
-                        yield topic.name, partition, row
-
-    write_rows(
-        path,
-        public=public,
-        identity=copy.identity,
-        sealed=copy.sealed,
-        topics={topic.name: len(topic.partitions) for topic in copy.topics},
-        rows=rows(),
-        ends=[
-            (topic.name, partition, segments[-1].next)
-            for topic in copy.topics
-            for partition, segments in enumerate(topic.partitions)
-            if segments
-        ],
-    )
 
 
 def _present_public(deployment: Deployment) -> list[str]:
@@ -245,11 +190,7 @@ def _check_head(
 def _restore_snapshots(
     deployment: Deployment, manifest: Manifest, store: FileStore, entries: list[Entry]
 ) -> None:
-    owner = entries[0].message.hash[:12]
-    foreign = [copy.name for copy in manifest.snapshots if not copy.name.startswith(f"{owner}-")]
-    if foreign:
-        raise Inconsistent("backup: it has snapshots of another journal; use another")
-    snapshots = deployment.snapshots.of(owner)
+    snapshots = deployment.snapshots.of(entries[0].message.hash[:12])
     snapshots.prepare()
     for copy in manifest.snapshots:
         if not snapshots.holds(copy.name):

@@ -19,6 +19,7 @@ def check_rounds(folder: Path, count: int, seed: int) -> None:
     for records in script():
         place.send(records)
     backups = live_backups(place.file, folder, count, seed)
+    assert len(backups) == count
     expected = published(place.file)
     for number, backup in enumerate(backups):
         file, _ = restored(backup, folder / f"restored-{number}", place.text)
