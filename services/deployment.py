@@ -102,6 +102,7 @@ class Deployment:
             replication=self.run.replication,
             timed=(REPORTS, CLOCK, HEARTBEATS),
             latest=(HEARTBEATS,),
+            kept={REPORTS: self.study.periods.longest},
             unsealed=UNSEALED,
             keys=self.keys,
             study=self.study.name,

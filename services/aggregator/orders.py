@@ -81,7 +81,8 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
         """The offsets of the reports to read, begin and end, by partition with reports."""
-        return {p: (self.begin[p], end) for p, end in self.cut.items() if self.begin[p] < end}
+        begins = {p: self.begin.get(p, 0) for p in self.cut}  # 0 of a partition that was added
+        return {p: (begins[p], end) for p, end in self.cut.items() if begins[p] < end}
 
 
 class Answer(msgspec.Struct, frozen=True):

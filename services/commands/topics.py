@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from stream_dp.errors import UserError
 from stream_dp.study.topics import topics_of
 
 from ..deployment import Deployment
 from ..options import study_file
 from ..process.output import Output
+from ..releaser.recovery import make_topics
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +23,7 @@ def run(options: argparse.Namespace) -> Output:
     private, public = topics_of(
         deployment.study, run.partitions, run.engine != "here", run.estimates
     )
-    lines, problems = [], []
     with closing(deployment.log()) as log, closing(deployment.public()) as published:
-        for side, partitions in ((log, private), (published, public)):
-            side.create(partitions)
-            problems += side.faults(partitions)
-            lines += [f"{name}: as it must be" for name in partitions]
-    if problems:
-        raise UserError(problems)
+        make_topics(log, published, (private, public), str(deployment.path))
+    lines = [f"{name}: as it must be" for name in (*private, *public)]
     return Output({"topics": [*private, *public]}, "\n".join(lines))

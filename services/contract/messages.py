@@ -24,7 +24,14 @@ from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..jobs.job_records import Job, JobStudy
 from ..jobs.known_interactions import PUBLISHED, panels_of
 from ..jobs.leases import LEASE, Lease
-from ..journal.journal_heads import CloseHead, GenesisHead, KeyHead, PlacedHead, ResultHead
+from ..journal.journal_heads import (
+    CloseHead,
+    GenesisHead,
+    KeyHead,
+    PlacedHead,
+    ReadingHead,
+    ResultHead,
+)
 from ..process.heartbeats import Heartbeat
 from .answer_records import CONNECT_SCHEMA, answer_schema
 from .json_schema import SHARED, Schema, all_of, matching, object_of, shared, typed
@@ -42,7 +49,7 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
-    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, KeyHead, Job, JobStudy)
+    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, ReadingHead, KeyHead, Job, JobStudy)
     record_types = (Binding, Announced, Order, Answer, Reading, Heartbeat, Lease)
     _, private = msgspec.json.schema_components(
         (*heads, *record_types), ref_template=f"{SHARED}{{name}}"
@@ -78,7 +85,11 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
                 f"{name}Entry": _manifest(
                     "stream-dp.decision", source, [shared(f"{name.title()}Head")]
                 )
-                for name in ("genesis", "close", "result", "placed", *(["key"] * signed))
+                for name in (
+                    *("genesis", "close", "result", "placed"),
+                    *(["reading"] * run.log.startswith("kafka:")),
+                    *(["key"] * signed),
+                )
             },
         },
         topics.CLOCK: {"tick": _message("Its append time is the cluster's time.")},

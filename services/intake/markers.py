@@ -20,6 +20,7 @@ from ..journal.gate_entries import open_gate
 from ..journal.journal import Entry, closes
 from .binding import bind
 from .following import READ_AT_ONCE, following
+from .log_check import check_readable
 
 MARKER = "stream-dp-close"
 MARKED_STUDY = "stream-dp-study"  # the header that names the study of a marker
@@ -109,10 +110,14 @@ class FoundMarkers:
         return cls(MarkerReader.of(study), entry.marks, entry.marked)
 
     @classmethod
-    def at_gate(cls, study: Study, gate: Entry) -> FoundMarkers:
-        """Returns the markers below the cut of the input that a gate counted."""
+    def at_gate(cls, study: Study, gate: Entry, partitions: Iterable[int]) -> FoundMarkers:
+        """Returns the markers below the cut of the input that a gate counted.
+
+        partitions: of the reports, more than the gate counted if some were added.
+        """
         counted = gate.gate.counted
-        found = cls(MarkerReader.of(study), dict(counted.marks), dict(counted.marked))
+        marks = dict.fromkeys(partitions, 0) | counted.marks
+        found = cls(MarkerReader.of(study), marks, dict(counted.marked))
         if gate.gate.held and gate.gated is not None:
             found.hold(gate.gated)
         return found
@@ -180,9 +185,10 @@ def has_close_markers(
     number = 1 if last is None else last.number + 1
     marks = dict.fromkeys(info.first, 0) if last is None else last.marks
     markers = FoundMarkers(MarkerReader.of(study), marks)
-    begin = info.first if last is None else last.cut
+    begin = info.first if last is None else last.next_begin
     if (gate := open_gate(entries)) is not None:
-        markers, begin = FoundMarkers.at_gate(study, gate), gate.gate.counted.cut
+        markers = FoundMarkers.at_gate(study, gate, begin)
+        begin = dict.fromkeys(begin, 0) | gate.gate.counted.cut
     waiting = {p: max(info.first[p], begin[p]) for p in markers.missing(number)}
     ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
     while waiting:
@@ -217,9 +223,10 @@ def send_close_markers(deployment: Deployment, number: int, *, despite_gate: boo
     with closing(deployment.log()) as log:
         bind(log, study)
         log.create({REPORTS: deployment.run.partitions, **({CLOSES: 1} if in_parts else {})})
+        check_readable(deployment, log)
         if in_parts:
             announce_markers(log, number)
-        partitions = range(log.describe(REPORTS).partitions)
+        partitions = range(deployment.run.partitions)
         log.append(close_marker(number, p, study, despite_gate=despite_gate) for p in partitions)
 
 

@@ -24,6 +24,7 @@ from stream_dp.study.topics import REPORTS
 from ..deployment import Deployment
 from .binding import bind
 from .dead_letters import source_header
+from .log_check import check_readable
 from .replacement import cells_of_table, encoded_withdrawals
 
 
@@ -41,7 +42,7 @@ def require_plain_reports(deployment: Deployment) -> None:
 def send_table(
     deployment: Deployment, path: Path, layout: TableLayout, *, quiet: bool = False
 ) -> int:
-    """Sends the reports of a table; returns how many. Raises UserError."""
+    """Sends the reports of a table; returns how many. Raises UserError, Inconsistent."""
     return _send(deployment, path, encoded_reports(path, deployment.study, layout, quiet=quiet))
 
 
@@ -69,6 +70,7 @@ def _send(deployment: Deployment, path: Path, batches: Iterable[SentRecords]) ->
     with closing(deployment.log()) as log:
         bind(log, deployment.study)
         log.create({REPORTS: deployment.run.partitions})
+        check_readable(deployment, log)
         count, source = 0, source_header(path)
         for batch in batches:
             log.append(RecordColumns(REPORTS, batch.keys, batch.values, source))

@@ -3,14 +3,15 @@
 Entry 0 (genesis) binds the study to its input. It holds the key of the hash of ids, and the study's
 design: the mechanisms' computations in floats, once for every machine. Every other entry closes a
 period, has the gate of the next one, publishes the result of a batch job, names another key of
-signatures, or notes new files of the logs. An entry holds the exact records to be published,
-signatures included, so that publishing, at once or after a crash, only copies them.
+signatures, or notes new files of the logs or another topic of reports. An entry holds the exact
+records to be published, signatures included, so that publishing, at once or after a crash, only
+copies them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
@@ -42,6 +43,8 @@ from .journal_heads import (
     JobHead,
     KeyHead,
     PlacedHead,
+    ReadingHead,
+    ReportsTopic,
     ResultHead,
     head_of,
 )
@@ -100,10 +103,12 @@ class Entry:
 
     message: without its parts if they are read from a log, to be in memory only during their use.
     log: the log with the parts; None for a message with its parts.
+    reading: of an entry that closes a period, the last change of the reports before the next close.
     """
 
     message: Message
     log: Log | None = field(default=None, compare=False)
+    reading: ReadingHead | None = field(default=None, compare=False)
 
     @cached_property
     def head(self) -> Head:
@@ -126,9 +131,14 @@ class Entry:
         return dict(self._closing.cut)
 
     @property
+    def next_begin(self) -> Positions:
+        """By partition, the position where the reports of the next close begin."""
+        return self.cut if self.reading is None else dict(self.reading.begin)
+
+    @property
     def marks(self) -> dict[int, int]:
-        """By partition, the last period that a marker below the cut closes."""
-        return dict(self._closing.marks)
+        """By partition of the next close, the last period that a marker below the cut closes."""
+        return {partition: self._closing.marks.get(partition, 0) for partition in self.next_begin}
 
     @property
     def marked(self) -> dict[int, int]:
@@ -363,7 +373,7 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
     closed, gated = -1, 0
     for index, entry in enumerate(entries):
         result_of = entry.result_of
-        if isinstance(entry.head, PlacedHead | KeyHead):
+        if isinstance(entry.head, PlacedHead | ReadingHead | KeyHead):
             continue
         if isinstance(entry.head, GateHead):
             if entry.number != closed or gated > closed:
@@ -383,7 +393,19 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 
 def closes(entries: Sequence[Entry]) -> list[Entry]:
     """Genesis, and the entries that close a period: entry n closes period n."""
-    return [entry for entry in entries if entry.closes]
+    found = list[Entry]()
+    for entry in entries:
+        if entry.closes:
+            found.append(entry)
+        elif found and isinstance(entry.head, ReadingHead):
+            found[-1] = replace(found[-1], reading=entry.head)
+    return found
+
+
+def reports_topic(entries: Sequence[Entry]) -> ReportsTopic:
+    """The topic of reports that a begun journal names last."""
+    named = (e.head.reports for e in reversed(entries) if isinstance(e.head, ReadingHead))
+    return next(named, entries[0].genesis.reports)
 
 
 def has_drawn(entries: Sequence[Entry]) -> bool:

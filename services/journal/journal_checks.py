@@ -18,6 +18,7 @@ from stream_dp.study.topics import RELEASES
 
 from .gate_entries import gates
 from .journal import Entry
+from .reading_entries import check_reports
 
 
 def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
@@ -49,17 +50,7 @@ def check_journal(entries: Sequence[Entry], plan: Plan, reports: TopicInfo) -> L
     Raises Inconsistent for a journal of another study, other reports or another plan.
     """
     first_declared(entries[0], plan.study)
-    first = entries[0].genesis.reports
-    if first.identity != reports.identity:
-        raise Inconsistent(
-            "reports: this is another log than the one that the journal was begun on; run with"
-            " the original one"
-        )
-    if first.partitions != reports.partitions:
-        raise Inconsistent(
-            f"reports: the topic has {reports.partitions} partitions, the journal was begun with"
-            f" {first.partitions}; the number cannot change during a study"
-        )
+    check_reports(entries, reports)
     ledger, drawn = plan.ledger(), gates(entries)
     for entry in entries[1:]:
         number = entry.gated or entry.number

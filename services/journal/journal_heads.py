@@ -19,6 +19,7 @@ from stream_dp.privacy.ledger import Charge
 from ..jobs.job_records import Job, SnapshotFile
 
 GENESIS, CLOSE, RESULT, PLACED, KEY, GATE = "genesis", "close", "result", "placed", "key", "gate"
+READING = "reading"
 
 
 class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,6 +115,18 @@ class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
     places: dict[str, str]
 
 
+class ReadingHead(_Head, frozen=True, kw_only=True, tag=READING):
+    """The head of an entry after which reports are read from more partitions, or another topic.
+
+    begin: by partition, the position where the reports of the next close begin.
+    another: whether it is another topic than before.
+    """
+
+    reports: ReportsTopic
+    begin: dict[int, int]
+    another: bool = False
+
+
 class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
     """The head of an entry that publishes a new key of signatures."""
 
@@ -141,7 +154,9 @@ class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
     held: bool
 
 
-Head: TypeAlias = GenesisHead | CloseHead | ResultHead | PlacedHead | KeyHead | GateHead
+Head: TypeAlias = (
+    GenesisHead | CloseHead | ResultHead | PlacedHead | ReadingHead | KeyHead | GateHead
+)
 
 
 def head_of(message: Message) -> Head:

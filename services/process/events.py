@@ -45,6 +45,9 @@ KINDS: dict[str, Kind] = {
     ),
     "key-changed": Kind("warning", "Another key signs all later messages."),
     "moved": Kind("warning", "The journal continues in other files, at the operator's word."),
+    "reading-changed": Kind(
+        "warning", "Reports are read from more partitions, or from another topic, from now on."
+    ),
     "aggregator-awaited": Kind("info", "The releaser waits for an aggregator to close a period."),
     "aggregator-idle": Kind("info", "An aggregator waits for an order."),
     "order-begun": Kind("info", "An aggregator closes a period in parts."),
@@ -97,6 +100,12 @@ MOVED = Event(
     "moved: the journal goes on in these files; never start another copy of them, for both would"
     " draw noise for the same periods",
 )
+
+
+def reading(partitions: int) -> Event:
+    """The event for more partitions or another topic of reports. partitions: their number now."""
+    message = f"reports are read from {partitions} partitions from the open period on"
+    return Event("reading-changed", message)
 
 
 def outstanding(message: str) -> Event:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_dp.errors import Inconsistent, UserError, is_lasting
-from stream_dp.log.log import Damaged, Fenced, LogError, Unavailable, UnknownCommit
+from stream_dp.log.log import (
+    Damaged,
+    Fenced,
+    LogError,
+    OutOfRange,
+    Unavailable,
+    UnknownCommit,
+)
 
 # A service manager may start the program again after UNAVAILABLE, and must not after the others.
 JOB_FAILED, BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE = 1, 2, 3, 4, 5
@@ -38,7 +45,7 @@ def failure(error: BaseException) -> tuple[int, Sequence[str]]:
             return BAD_INPUT, error.lines
         case Fenced():
             return FENCED, [str(error)]
-        case Damaged():
+        case Damaged() | OutOfRange():
             return INCONSISTENT, [str(error)]
         case UnknownCommit() | Unavailable():
             return UNAVAILABLE, [str(error)]

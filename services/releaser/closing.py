@@ -30,6 +30,10 @@ class PeriodInput(Protocol):
         """By partition, the append time of the last marker, in milliseconds."""
 
     @property
+    def unread(self) -> Positions:
+        """By partition, the first report that was not read."""
+
+    @property
     def busy(self) -> bool:
         """Whether work is under way elsewhere that ends by itself."""
 
@@ -135,11 +139,15 @@ class Here:
         if gate is not None:
             self.inputs.read_to_gate(self.ending.study, gate)
             if not gate.gate.held:
-                self._cut = dict(gate.gate.counted.cut)
+                self._cut = dict.fromkeys(self.inputs.positions, 0) | gate.gate.counted.cut
 
     @property
     def marked(self) -> Mapping[int, int]:
         return self.inputs.markers.marked
+
+    @property
+    def unread(self) -> Positions:
+        return self.inputs.positions
 
     @property
     def busy(self) -> bool:
@@ -172,7 +180,7 @@ class Here:
                 assert time is not None
                 return self.inputs.fold_before(time, wait) and cut
             # The operator may have closed the last period after this one's time.
-            self._cut = {p: max(o, self.inputs.positions[p]) for p, o in cut.items()}
+            self._cut = {p: max(cut[p], o) for p, o in self.inputs.positions.items()}
         return self.inputs.fold_to(self._cut, wait) or self.ending.senders_awaited(number)
 
     def counted(self) -> CountedInput:

@@ -95,13 +95,13 @@ class Inputs:
         It is not while a sender's transaction is open below the cut: its records, and those sent
         after it began, belong to the period if it is committed.
 
-        cut: by partition, the position to read to.
+        cut: by partition, the position to read to; of a partition that was added later, nothing.
         timeout: seconds to wait for records.
         replay: whether the records were read before a restart, so that their dead letters exist.
 
         Raises Inconsistent where the topic ends before the cut.
         """
-        while behind := {p: o for p, o in self.positions.items() if o < cut[p]}:
+        while behind := {p: o for p, o in self.positions.items() if o < cut.get(p, 0)}:
             with collector_paused():
                 batch = self._read(behind, timeout)
                 self._take(batch, {p: min(cut[p], end) for p, end in batch.next.items()}, replay)
@@ -126,7 +126,7 @@ class Inputs:
     def read_to_gate(self, study: Study, gate: Entry) -> None:
         """Reads the input again that the gate of the open period counted. Raises Inconsistent."""
         self.fold_to(gate.gate.counted.cut, replay=True)
-        self.markers = FoundMarkers.at_gate(study, gate)
+        self.markers = FoundMarkers.at_gate(study, gate, self.positions)
 
     def _beyond(self, cut: Positions) -> bool:
         """Whether a cut is beyond the end of the topic."""

@@ -18,6 +18,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
 from ..journal import journal
+from ..journal.log_guard import LogGuard
 from ..journal.witness import NoWitness, OwnedWitness
 from ..process.events import Event, Tell
 from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
@@ -40,22 +41,25 @@ class OwnedJournal:
 
     end: the end of its chain.
     witness: of its length.
+    guard: of both logs.
     """
 
     study: Study
     writer: Writer
     end: ChainEnd
     witness: OwnedWitness | NoWitness
+    guard: LogGuard
     _used: float = field(default_factory=time.monotonic)
 
     def require_decidable(self) -> None:
         """Checks that a next decision is this process's, before its noise is drawn.
 
         Raises StaleRole if the roles were not used for a day, Fenced if the witness was advanced
-        elsewhere, LogError without an answer of the witness.
+        elsewhere, LogError without an answer of the witness, and the errors of the guard.
         """
         if time.monotonic() - self._used > _FRESH:
             raise StaleRole
+        self.guard.require()
         self.witness.require_same()
 
     def commit(self, end: ChainEnd, at: Callable[[str], None], kind: str = "") -> None:
@@ -68,9 +72,11 @@ class OwnedJournal:
         """
         at(f"{kind}commit")
         try:
+            self.guard.require()
             self.writer.commit(journal.journal_records(end.entry.message, self.study))
         except Unavailable as error:  # what was drawn is never drawn again by this process
             raise UnknownCommit(str(error)) from None
+        self.guard.decided(end.entry.message)
         self.writer.mark(Mark.of(end.entry.message).content)
         self.end = end
         at(f"{kind}committed")

@@ -24,7 +24,7 @@ from ..journal import journal
 from ..journal.journal import ClosedInput, Entry
 from ..journal.journal_heads import CountedInput
 from ..process.events import Event
-from ..process.output import UNAVAILABLE
+from ..process.output import INCONSISTENT, UNAVAILABLE
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
 from .child import Child
@@ -93,7 +93,9 @@ class InParts:
         self._aggregation, self._genesis = aggregation, closes[0].message.hash
         last = closes[-1]
         self._begin_after_newest(closes)
-        read_to = last.cut if gate is None else gate.gate.counted.cut
+        read_to = last.next_begin
+        if gate is not None:
+            read_to = dict.fromkeys(read_to, 0) | gate.gate.counted.cut
         check_end(self._log, read_to)
         count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
         self._child: Child | None = None  # the aggregator beside this process
@@ -104,7 +106,7 @@ class InParts:
         self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
         found = FoundMarkers.at(ending.study, last)
         if gate is not None:
-            found = FoundMarkers.at_gate(ending.study, gate)
+            found = FoundMarkers.at_gate(ending.study, gate, read_to)
         self._search = MarkerSearch(self._log, found, positions=dict(read_to))
         self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, facts)
         self._schemas: dict[int, str] = {}  # hash by id, in the order of closes
@@ -126,9 +128,9 @@ class InParts:
         Raises Inconsistent if reports after that close are gone.
         """
         start = newest_files(closes, self._snapshots)
-        check_reach(self._log, start)
+        check_reach(self._log, closes, start)
         self._replays = list(closes[start.number + 1 :])
-        self._begin: Positions = dict(start.cut)  # of the next order
+        self._begin: Positions = start.next_begin  # of the next order
         self._previous = SnapshotFile(*start.snapshot) if start.number else None
         self._accounting = start.accounting or CellCounts(rejected={})
 
@@ -139,6 +141,10 @@ class InParts:
     @property
     def marked(self) -> Mapping[int, int]:
         return self._search.found.marked
+
+    @property
+    def unread(self) -> Positions:
+        return self._begin
 
     @property
     def busy(self) -> bool:
@@ -156,7 +162,7 @@ class InParts:
                 raise Inconsistent(CHANGED_INPUT)
             if waits := self._awaited(entry.number, entry.cut, wait, closed=entry):
                 return waits
-            self._follow(entry.cut)
+            self._follow(entry.next_begin)
             check_counted(entry, self._accounting)
             del self._replays[0]
         if self._cut is None:
@@ -187,7 +193,7 @@ class InParts:
             time.sleep(wait)
             return cut
         # The operator may have closed the last period after this one's time.
-        cut = {p: max(position, self._search.positions[p]) for p, position in cut.items()}
+        cut = {p: max(cut[p], position) for p, position in self._search.positions.items()}
         if self._reached(cut):
             return cut
         time.sleep(wait)
@@ -378,6 +384,8 @@ class InParts:
             self._ends += 1
             if code == UNAVAILABLE:
                 raise Unavailable(self._child.reason)
+            if code == INCONSISTENT:
+                raise Inconsistent(f"aggregator: {self._child.reason}")
             if code > 0 or self._ends >= _MOST_ENDS:
                 raise UserError(f"aggregator: {self._child.reason}")
             self._not_before = time.monotonic() + (_PAUSE if self._ends > 1 else 0)

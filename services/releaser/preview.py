@@ -156,14 +156,15 @@ def _at_last_cut(
         )
         return inputs
 
-    if len(closes) > 1:
+    last = closes[-1]
+    if len(closes) > 1 and not (last.reading is not None and last.reading.another):
         # The input of the last closed period is gone where an old snapshot and its reports are.
         with suppress(Inconsistent):
             inputs = recovered(closes[:-1])
-            inputs.replay_to(closes[-1])
+            inputs.replay_to(last)
             last_closed = _closed(study, inputs)
             decoder.go_on([entry.read_as for entry in closes])
-            inputs.markers = FoundMarkers.at(study, closes[-1])
+            inputs.markers, inputs.positions = FoundMarkers.at(study, last), last.next_begin
             return inputs, last_closed
     return recovered(closes), None
 

@@ -13,6 +13,7 @@ from stream_dp.study import Study
 
 from ..journal.certified_charges import certified, certified_charges
 from ..journal.journal import Entry
+from ..journal.log_guard import LogGuard
 from ..process.events import KEY_CHANGED, Event, Tell
 from .answer_topic import AnswerTopic
 from .clocks import Clocks
@@ -27,6 +28,7 @@ class Publisher:
     facts, clocks, tell, at, stop: as in `Releaser`.
     poll: seconds between two checks of the clock.
     certified: the charges that certificates state.
+    guard: of both logs, asked before every publication.
     meanwhile: called every `poll` seconds during a wait for a scheduled time.
     answers: the topic of answers, where the service fills one.
     """
@@ -40,6 +42,7 @@ class Publisher:
     stop: threading.Event
     poll: float
     certified: CertifiedLedger
+    guard: LogGuard
     meanwhile: Callable[[], None]
     answers: AnswerTopic | None = None
 
@@ -84,8 +87,10 @@ class Publisher:
             finally:
                 self.facts.paused = False
         self.at("publish")
+        self.guard.require()
         records = entry.public_records()
         self.writer.commit(records)
+        self.guard.published(entry.published)
         self._show(entry, self.facts.published.index + len(entry.published))
         self.at("published")
         if self.answers is not None:

@@ -46,8 +46,9 @@ class Recovered:
     lookout: Lookout
 
     def watch(self) -> None:
-        """Checks the role, and looks for missing processes."""
+        """Checks the role and, now and then, both logs; looks for missing processes."""
         self.pulse.require()
+        self.journal.guard.look()
         self.lookout.look()
 
     def keep_working(self) -> None:

@@ -27,22 +27,26 @@ from ..journal import journal
 from ..journal.genesis import genesis as genesis_entry
 from ..journal.journal import Entry
 from ..journal.journal_checks import check_public, check_unpublished
+from ..journal.log_guard import Topics, check_logs, check_unread
 from ..storage.restored_logs import check_mark, log_identities
 from ..storage.snapshots import Snapshots
 from .input_reading import Inputs
 from .releaser_facts import Facts
 
 
-def make_topics(log: Log, public: Log, topics: tuple[dict[str, int], dict[str, int]]) -> None:
-    """Creates missing topics. Raises UserError for faulty topics.
+def make_topics(log: Log, public: Log, topics: Topics, file: str, *, moved: bool = False) -> None:
+    """Creates missing topics, and checks the others.
 
-    topics: the confidential and the public topics with their numbers of partitions.
+    file, moved: see `check_logs`.
+
+    Raises Inconsistent for other topics than the journal's, or settings by which decisions or
+    reports are lost; UserError for other faults of topics.
     """
-    confidential, published = topics
-    log.create(confidential)
-    public.create(published)
-    problems = log.faults(confidential) + public.faults(published)
-    if problems:
+    sides = (log, topics[0]), (public, topics[1])
+    for side, partitions in sides:
+        side.create(partitions)
+    check_logs(journal.read_heads(log), sides, file, moved=moved)
+    if problems := [line for side, partitions in sides for line in side.faults(partitions)]:
         raise UserError(problems)
 
 
@@ -155,13 +159,14 @@ def recovered_inputs(
         decoder,
         population,
         markers=markers,
-        positions=start.cut,
+        positions=start.next_begin,
         facts=facts,
         at=at,
     )
-    check_reach(log, start)
+    check_reach(log, closes, start)
     for entry in closes[start.number + 1 :]:
         inputs.replay_to(entry)
+        inputs.positions = entry.next_begin
         population.close()
     decoder.go_on([entry.read_as for entry in closes])
     check_end(log, inputs.positions)
@@ -197,14 +202,20 @@ def check_counted(entry: Entry, accounting: CellCounts) -> None:
         )
 
 
-def check_reach(log: Log, start: Entry) -> None:
-    """Raises Inconsistent if reports after a close are gone."""
-    first = log.describe(REPORTS).first
-    if any(first[p] > position for p, position in start.cut.items()):
-        raise Inconsistent(
-            f"reports: no snapshot is left and the topic no longer reaches back to period"
-            f" {start.number + 1}; restore a snapshot named in the journal"
-        )
+def check_reach(log: Log, closes: Sequence[Entry], start: Entry) -> None:
+    """Raises Inconsistent if reports after a close are gone.
+
+    start: the close from which the closes after it are repeated.
+    """
+    first, repeated = log.describe(REPORTS).first, closes[start.number + 1 :]
+    elsewhere = any(e.reading is not None and e.reading.another for e in repeated)
+    if elsewhere or any(first[p] > position for p, position in start.next_begin.items()):
+        if repeated:
+            raise Inconsistent(
+                f"reports: no snapshot is left and the topic no longer reaches back to period"
+                f" {start.number + 1}; restore a snapshot named in the journal"
+            )
+        check_unread(first, start.next_begin)
 
 
 def check_end(log: Log, cut: Positions) -> None:

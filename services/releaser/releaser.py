@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stream_dp.log.chain import read_chain
-from stream_dp.log.log import Fenced, Log, Unavailable, Untrusted, Writer
+from stream_dp.log.log import Fenced, Log, TopicLost, Unavailable, Untrusted, Writer
 from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
@@ -41,6 +41,8 @@ from ..jobs.job_records import Job, Result
 from ..journal import journal, journal_checks
 from ..journal.gate_entries import gates, open_gate
 from ..journal.journal import Entry
+from ..journal.log_guard import ASK, LogGuard
+from ..journal.reading_entries import reading_entry
 from ..journal.witness import Sight, WitnessLog, owned_witness
 from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
@@ -88,6 +90,7 @@ class Releaser:
     estimates: whether answers go to a public topic.
     estimates_schema: the id of their Avro schema in a registry; None for JSON.
     register: the register of studies that has to have the beginning of the study, or None.
+    ask: seconds between two questions of the guard to the logs while nothing happens.
     """
 
     plan: Plan
@@ -114,6 +117,7 @@ class Releaser:
     estimates: bool = False
     estimates_schema: int | None = None
     register: Path | None = None
+    ask: float = ASK
     facts: Facts = field(init=False)
     _clocks: Clocks = field(init=False)
 
@@ -138,7 +142,7 @@ class Releaser:
                 self.at("renewed")
             except Unavailable as error:
                 embedded = self.log.file_identity and self.public.file_identity
-                if until_idle or embedded or isinstance(error, Untrusted):
+                if until_idle or embedded or isinstance(error, Untrusted | TopicLost):
                     raise
                 if not outage.lasts(error):
                     raise
@@ -216,7 +220,7 @@ class Releaser:
         """
         parts = self.aggregation is not None
         topics = topics_of(self.plan.study, self.partitions, parts, self.estimates)
-        recovery.make_topics(self.log, self.public, topics)
+        recovery.make_topics(self.log, self.public, topics, self.file, moved=self.moved)
         owned = owned_journal(self.log, self.facts, service=not until_idle)
         writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
@@ -240,6 +244,12 @@ class Releaser:
         if plan.study.hash != self.plan.study.hash:
             self.tell(events.DESCRIPTION_CHANGED)
         study, self.plan, self.facts.study = plan.study, plan, plan.study
+        guard = LogGuard(self.log, self.public, topics, self.file, self.ask)
+
+        def meanwhile() -> None:
+            pulse.require()
+            guard.look()
+
         publisher = Publisher(
             study=study,
             writer=public,
@@ -250,11 +260,14 @@ class Releaser:
             stop=self.stop,
             poll=POLL,
             certified=CertifiedLedger.of(study),
-            meanwhile=pulse.require,
+            guard=guard,
+            meanwhile=meanwhile,
             answers=AnswerTopic(study, self.public, public, self.estimates_schema)
             if self.estimates
             else None,
         )
+        snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
+        self._note_reports(writer, entries, snapshots)
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
         published, waiting = recovery.split_published(chain, entries)
@@ -265,6 +278,7 @@ class Releaser:
             self._note(writer, entries, key, "key-changed")
             waiting.append(entries[-1])
         writer.mark(restored_logs.Mark.of(entries[-1].message).content)
+        guard.begin(entries, chain)
         publisher.follow(published, chain)
         witness.advance(Sight.of(entries))
         self.at("witnessed")
@@ -272,15 +286,15 @@ class Releaser:
             if not publisher.publish(entry, until_idle):
                 return None
         closes = journal.closes(entries)
-        snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
         snapshots.prepare()
         period_input, members = self._period_input(
             closes, open_gate(entries), groups, snapshots, stack
         )
+        guard.unread = lambda: period_input.unread
         panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
-            journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries), witness),
+            journal=OwnedJournal(study, writer, ChainEnd.of(self.plan, entries), witness, guard),
             publisher=publisher,
             ledger=ledger,
             states=decision.release_states(self.plan, closes, panels),
@@ -392,6 +406,22 @@ class Releaser:
         return InParts(
             *(study, closes, gate, snapshots, ending, self.facts, self.at, self.aggregation, stack)
         ), None
+
+    def _note_reports(self, writer: Writer, entries: list[Entry], snapshots: Snapshots) -> None:
+        """Notes added partitions, or another topic of reports, in the journal.
+
+        Raises Inconsistent for another topic without `moved`, or if the study cannot go on with it.
+        """
+
+        def kept() -> bool:
+            closes = journal.closes(entries)
+            return newest_files(closes, snapshots) is closes[-1]
+
+        found = self.log.describe(REPORTS)
+        entry = reading_entry(entries, found, moved=self.moved, kept=kept)
+        if entry is not None:
+            self._note(writer, entries, entry, "reading")
+            self.tell(events.reading(found.partitions))
 
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes changed files of both logs in the journal.

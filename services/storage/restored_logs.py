@@ -92,6 +92,22 @@ def log_identities(log: Log, public: Log) -> dict[str, str]:
     }
 
 
+def check_files(entries: Sequence[Entry], log: Log, public: Log, file: str) -> None:
+    """Raises Inconsistent if a file of the logs is gone, or another than the journal notes."""
+    noted = _noted_identities(entries)
+    for name, side in (("log", log), ("public", public)):
+        if not is_file_identity(noted[name]):
+            continue  # of a cluster
+        try:
+            current = side.file_identity
+        except OSError as error:
+            raise Inconsistent(
+                f"{_LOG_NAMES[name]}: its file is gone: {error.filename}; bring it back"
+            ) from None
+        if not same_identity(noted[name], current):
+            raise Inconsistent(advice(name, current, file))
+
+
 def check_identity(entries: Sequence[Entry], log: Log, file: str) -> None:
     """Checks that the confidential log has the identity in the journal, and the mark.
 

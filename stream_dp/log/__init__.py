@@ -43,6 +43,7 @@ def open_log(
     replication: int = 3,
     timed: Iterable[str] = (),
     latest: Iterable[str] = (),
+    kept: Mapping[str, float] | None = None,
     unsealed: Iterable[str] = (),
     keys: Keyring | None = None,
     study: str = "",
@@ -51,7 +52,7 @@ def open_log(
     `kafka://host:port,.../prefix`.
 
     kafka: settings of librdkafka.
-    timed, latest: see `KafkaLog` and `SqliteLog`.
+    timed, latest, kept: see `KafkaLog` and `SqliteLog`.
     keys: encrypt the records; on Kafka, topics in `unsealed` stay unencrypted.
     study: the name of the study, which encrypted records on Kafka are bound to.
 
@@ -68,7 +69,7 @@ def open_log(
     from .kafka import KafkaLog
     from .sealed import SealedLog
 
-    log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest)
+    log = KafkaLog(prefix, settings, replication=replication, timed=timed, latest=latest, kept=kept)
     return log if public else SealedLog(log, keys, unsealed, study)
 
 

@@ -23,6 +23,7 @@ class KafkaLog:
     replication: for topics that `create` makes.
     timed: names of topics whose records carry the broker's append time.
     latest: names of compacted topics: the broker keeps the last record of each key.
+    kept: by timed topic, the seconds after which records may be deleted; 0 if nothing is known.
     """
 
     def __init__(
@@ -33,8 +34,9 @@ class KafkaLog:
         replication: int = 3,
         timed: Iterable[str] = (),
         latest: Iterable[str] = (),
+        kept: Mapping[str, float] | None = None,
     ) -> None:
-        self._topics = Topics(prefix, settings, replication, timed, latest)
+        self._topics = Topics(prefix, settings, replication, timed, latest, kept)
         self._settings, self._group = settings, f"{prefix}.reader"
         self._reader = open_reader(self._topics, settings, self._group, SMALL_FETCH)
         self._readers = {SMALL_FETCH: self._reader}  # by the size of a fetch
@@ -63,8 +65,14 @@ class KafkaLog:
     def name(self, topic: str) -> str:
         return self._topics.name(topic)
 
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        return self._topics.hazards(topics)
+
     def describe(self, topic: str) -> TopicInfo:
         return self._topics.describe(topic)
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        return self._topics.describe_all(topics)
 
     def cut(self, topic: str, time: float) -> Positions:
         return self._topics.cut(topic, time)

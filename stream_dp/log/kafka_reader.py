@@ -178,6 +178,8 @@ class KafkaReader:
 
     def _assign(self, topic: str, positions: Positions) -> None:
         name, count = self._topics.name(topic), self._topics.partitions(topic)
+        if any(p >= count for p in positions):
+            count = self._topics.describe(topic).partitions  # some may have been added
         if outside := [p for p in positions if p >= count]:
             raise OutOfRange(f"kafka: {name} has no partition {outside[0]}")
         if name not in self._led:

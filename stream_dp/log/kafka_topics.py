@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time as clock_module
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import (
@@ -34,6 +35,7 @@ _COMPACTED = {
 _UNSEEN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE}
 _NO_ANSWER = "kafka: the cluster does not answer"
 _AT_LEAST = {"min.insync.replicas", "max.message.bytes"}
+_HAZARDS = {"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes"}
 
 
 class Topics:
@@ -41,6 +43,7 @@ class Topics:
 
     timed: names of topics whose records carry the broker's append time.
     latest: names of compacted topics.
+    kept: by timed topic, the seconds after which records may be deleted.
     """
 
     def __init__(
@@ -50,10 +53,13 @@ class Topics:
         replication: int,
         timed: Iterable[str],
         latest: Iterable[str] = (),
+        kept: Mapping[str, float] | None = None,
     ) -> None:
         self._prefix, self._replication = prefix, replication
         self._timed, self._latest = frozenset(timed), frozenset(latest)
+        self._kept = kept or {}
         self._admin = ClusterAdmin(settings)
+        self._cluster = ""  # its id, once it is known
         self._known: dict[str, int] = {}
         self._created: set[str] = set()
 
@@ -164,34 +170,64 @@ class Topics:
             return "producer"
         self.partitions(topic)
         try:
-            return self._current_settings(topic).get("compression.type") or "producer"
+            return self._settings_of([topic])[topic].get("compression.type") or "producer"
         except Unavailable:
             raise
         except LogError:
             return "producer"
 
-    def _current_settings(self, topic: str) -> dict[str, str]:
+    def _settings_of(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Looks up the present settings of existing topics."""
+        names, kind = {topic: self.name(topic) for topic in topics}, ConfigResource.Type.TOPIC
+        if not names:
+            return {}
+
+        def ask(client: Any, seconds: float) -> dict[str, dict[str, str]]:
+            resources = {topic: ConfigResource(kind, name) for topic, name in names.items()}
+            futures = client.describe_configs(list(resources.values()), request_timeout=seconds)
+            return {
+                topic: {
+                    key: entry.value for key, entry in answer_of(futures[asked], seconds).items()
+                }
+                for topic, asked in resources.items()
+            }
+
+        listed = list(names.values())
+        text = ", ".join(listed)
+        denied = forbidden("see the settings of", f"topic '{text}'", "DescribeConfigs")
+        return self._admin.ask(f"kafka: {text} cannot be checked", ask, listed, denied)
+
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        """Describes settings with which topics lose or refuse records, a line for each fault."""
+        return [
+            line
+            for topic, settings in self._settings_of(topics).items()
+            for key, line in self._other_settings(topic, settings)
+            if key in _HAZARDS
+        ]
+
+    def _other_settings(self, topic: str, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yields the keys and descriptions of settings that differ from the required ones."""
         name = self.name(topic)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-
-        def ask(client: Any, seconds: float) -> dict[str, str]:
-            future = client.describe_configs([resource], request_timeout=seconds)[resource]
-            return {key: entry.value for key, entry in answer_of(future, seconds).items()}
-
-        denied = forbidden("see the settings of", f"topic '{name}'", "DescribeConfigs")
-        return self._admin.ask(f"kafka: {name} cannot be checked", ask, [name], denied)
-
-    def _misconfigured(self, topic: str, copies: int) -> list[str]:
-        name, settings = self.name(topic), self._current_settings(topic)
-        problems = []
         for key, expected in self.config(topic).items():
             current = settings.get(key)
             enough = key in _AT_LEAST and int(current or 0) >= int(expected)
             # Reports may expire once a snapshot holds them; decisions must not.
             free = topic in self._timed and key.startswith("retention.")
-            if current != expected and not enough and not free:
+            kept = self._kept.get(topic, 0.0) if key == "retention.ms" else 0.0
+            if kept and current != "-1" and int(current or 0) < 1000 * kept:
+                yield (
+                    key,
+                    f"kafka: {name} has {key} = {current}, not -1 or at least"
+                    f" {math.ceil(1000 * kept)}: records are deleted before their period is closed",
+                )
+            elif current != expected and not enough and not free:
                 comparison = "at least " if key in _AT_LEAST else ""
-                problems.append(f"kafka: {name} has {key} = {current}, not {comparison}{expected}")
+                yield key, f"kafka: {name} has {key} = {current}, not {comparison}{expected}"
+
+    def _misconfigured(self, topic: str, copies: int) -> list[str]:
+        name, settings = self.name(topic), self._settings_of([topic])[topic]
+        problems = [line for _, line in self._other_settings(topic, settings)]
         if (needed := int(settings.get("min.insync.replicas") or 0)) > copies:
             problems.append(
                 f"kafka: {name} has min.insync.replicas = {needed} and {copies} replicas, so"
@@ -250,18 +286,31 @@ class Topics:
             clock_module.sleep(_SOON)
 
     def describe(self, topic: str) -> TopicInfo:
-        self._known.pop(topic, None)
-        seen = self._existing(topic)
-        cluster = self._admin.ask(
-            _NO_ANSWER,
-            lambda client, seconds: answer_of(
-                client.describe_cluster(request_timeout=seconds), seconds
-            ),
-            [self.name(topic)],
-        )
-        identity = f"{cluster.cluster_id}/{seen.topic_id}"
-        first = self._offsets(topic, OffsetSpec.earliest())
-        return TopicInfo(identity, self._known[topic], first)
+        return self._infos({topic: self._existing(topic)})[topic]
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        """Describes the topics that the cluster has and shows to this user."""
+        return self._infos(self._descriptions(topics))
+
+    def _infos(self, seen: Mapping[str, Any]) -> dict[str, TopicInfo]:
+        """Describes topics that were just looked up."""
+        if not seen:
+            return {}
+        if not self._cluster:
+            cluster = self._admin.ask(
+                _NO_ANSWER,
+                lambda client, seconds: answer_of(
+                    client.describe_cluster(request_timeout=seconds), seconds
+                ),
+                [self.name(topic) for topic in seen][:1],
+            )
+            self._cluster = cluster.cluster_id
+        self._known.update({topic: len(found.partitions) for topic, found in seen.items()})
+        first = self._offsets_of(seen, OffsetSpec.earliest())
+        return {
+            topic: TopicInfo(f"{self._cluster}/{found.topic_id}", self._known[topic], first[topic])
+            for topic, found in seen.items()
+        }
 
     def cut(self, topic: str, time: float) -> Positions:
         """Returns the first offset at or after a time, whether or not its transaction has ended."""
@@ -284,22 +333,36 @@ class Topics:
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Positions:
-        name = self.name(topic)
-        asked = {TopicPartition(name, p): spec for p in range(self.partitions(topic))}
+        return self._offsets_of([topic], spec, isolation)[topic]
 
-        def ask(client: Any, seconds: float) -> Positions:
+    def _offsets_of(
+        self,
+        topics: Iterable[str],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[str, Positions]:
+        """Looks up offsets by topic and partition."""
+        names = {self.name(topic): topic for topic in topics}
+        asked = {
+            TopicPartition(name, partition): spec
+            for name, topic in names.items()
+            for partition in range(self.partitions(topic))
+        }
+
+        def ask(client: Any, seconds: float) -> dict[str, Positions]:
             how = {"isolation_level": isolation, "request_timeout": seconds}
             futures = client.list_offsets(asked, **how)
+            offsets: dict[str, Positions] = {topic: {} for topic in names.values()}
             try:
-                positions = {
-                    tp.partition: int(answer_of(f, seconds).offset) for tp, f in futures.items()
-                }
-                if OFFSET_INVALID in positions.values():  # of a partition whose leader moves
-                    raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
-                return positions
+                for tp, future in futures.items():
+                    offset = int(answer_of(future, seconds).offset)
+                    if offset == OFFSET_INVALID:  # of a partition whose leader moves
+                        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+                    offsets[names[tp.topic]][tp.partition] = offset
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._NOENT:
-                    self._descriptions([topic])  # it has no leaders for a user without rights
+                    self._descriptions(names.values())  # no leaders for a user without rights
                 raise
+            return offsets
 
-        return self._admin.ask(f"kafka: no positions of {name}", ask, [name])
+        return self._admin.ask(f"kafka: no positions of {', '.join(names)}", ask, list(names))

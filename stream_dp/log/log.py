@@ -47,6 +47,10 @@ class Untrusted(Unavailable):
     """The log and this process trusted each other before: a new process may be trusted."""
 
 
+class TopicLost(Unavailable):
+    """A topic without decisions was deleted, so only a new process can use it."""
+
+
 class Damaged(LogError):
     """The log's file is not what was written: emptied, cut short or overwritten."""
 
@@ -220,11 +224,20 @@ class Log(Protocol):
     def faults(self, topics: Mapping[str, int]) -> list[str]:
         """Describes how topics differ from the result of `create`, a line for each fault."""
 
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        """Describes settings with which topics lose or refuse records, a line for each fault.
+
+        A single request. Other faults, such as too few replicas, may pass by themselves.
+        """
+
     def name(self, topic: str) -> str:
         """Returns a topic's name outside of the library, for example on the cluster."""
 
     def describe(self, topic: str) -> TopicInfo:
         """Describes a topic. Raises Missing if the topic does not exist."""
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        """Describes the topics that exist, with as few requests as for one topic."""
 
     def cut(self, topic: str, time: float) -> Positions:
         """Returns, by partition, the offset of the first record appended at or after `time`.

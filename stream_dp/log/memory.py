@@ -81,9 +81,15 @@ class MemoryLog:
             if counts[name] != count
         ]
 
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        return []
+
     def describe(self, topic: str) -> TopicInfo:
         count = len(self._partitions(topic))
         return TopicInfo(self._identity, count, dict.fromkeys(range(count), 0))
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        return {topic: self.describe(topic) for topic in topics if topic in self._topics}
 
     def stable(self, topic: str) -> Positions:
         return self.cut(topic, NEVER)

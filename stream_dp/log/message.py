@@ -18,7 +18,7 @@ from functools import cached_property
 from stream_dp.errors import Inconsistent
 from stream_dp.json_object import Json
 
-from .log import Headers, Log, Record, Stored
+from .log import Headers, Log, Record, Stored, TopicInfo
 from .signing import SigningKey
 
 # Room for headers and framing under the log's limit for a record.
@@ -178,7 +178,11 @@ def check_topic(log: Log, topic: str, label: str) -> None:
 
     Raises Inconsistent. label: the topic's name in error messages.
     """
-    info = log.describe(topic)
+    check_whole(log.describe(topic), label)
+
+
+def check_whole(info: TopicInfo, label: str) -> None:
+    """Raises Inconsistent unless a topic has a single partition with its first record."""
     if info.partitions != 1:
         raise Inconsistent(f"{label}: has {info.partitions} partitions and must have 1")
     if info.first[0] != 0:

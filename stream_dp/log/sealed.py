@@ -64,8 +64,14 @@ class SealedLog:
     def name(self, topic: str) -> str:
         return self._log.name(topic)
 
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        return self._log.hazards(topics)
+
     def describe(self, topic: str) -> TopicInfo:
         return self._log.describe(topic)
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        return self._log.describe_all(topics)
 
     def cut(self, topic: str, time: float) -> Positions:
         return self._log.cut(topic, time)

@@ -147,6 +147,12 @@ class SqliteLog:
             if self._partition_count(name) != count
         ]
 
+    def hazards(self, topics: Iterable[str]) -> list[str]:
+        return []
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, TopicInfo]:
+        return {topic: self.describe(topic) for topic in topics if self._partition_count(topic)}
+
     def describe(self, topic: str) -> TopicInfo:
         query = "SELECT min(offset) FROM records WHERE topic = ? AND partition = ?"
         first = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Literal, get_args
 from zoneinfo import ZoneInfo
 
@@ -159,6 +160,21 @@ class Periods(BaseModel):
         if self.every == "step":
             return None
         return self._start(number - 1), self._start(number) - timedelta(days=1)
+
+    @cached_property
+    def longest(self) -> float:
+        """The longest time from a period's first moment to its close, in seconds; 0 for steps.
+
+        With markers the grace is the operator's, and is not in it.
+        """
+        if self.every == "step":
+            return 0.0
+        starts = [self._start(number) for number in range(self.count + 1)]
+        days = max(after - before for before, after in pairwise(starts)).days
+        if not isinstance(self.close, Schedule):
+            return 86400.0 * days
+        at = timedelta(hours=self.close.at.hour, minutes=self.close.at.minute)
+        return 86400.0 * days + at.total_seconds() + duration_seconds(self.close.grace)
 
     def close_time(self, number: int) -> float | None:
         """The time of the close of period `number`, in Unix seconds; None with markers."""

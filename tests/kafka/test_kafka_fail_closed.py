@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from days import Days, everything
+from days import PEOPLE, Days, everything
 
-from stream_dp.log.kafka import KafkaLog
-from stream_dp.log.log import Log, Record, Stored
+from stream_dp.log.kafka_topics import Topics
+from stream_dp.log.log import Log, Record, Stored, TopicInfo
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
+from stream_dp.services.deployment import Deployment
+from stream_dp.services.journal import journal
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 CLOSED = 3
@@ -152,7 +154,10 @@ def test_public_topics_that_were_made_again(
     replace_topic(place, admin, RELEASES, [])
     assert refused().startswith("public log: it is empty, but the journal has decided releases")
     replace_topic(place, admin, RELEASES, records[:-1])
-    assert refused() == "public log: ends in the middle of message 5; restore a backup"
+    assert refused().startswith("public log: not the topic that the journal was written with")
+    assert refused("run", str(place.file), "--until-idle", "--moved") == (
+        "public log: ends in the middle of message 5; restore a backup"
+    )
     replace_topic(place, admin, RELEASES, ended(records, "3/manifest"))
     line = refused()
     assert line.startswith("public log: not the topic that the journal was written with")
@@ -228,7 +233,7 @@ def test_a_tampered_release(
     ]
     replace_topic(place, admin, RELEASES, changed)
     monkeypatch.setenv("STREAM_DP_INSECURE", "true")
-    assert refused() == f"public log: {line}"
+    assert refused("run", str(place.file), "--moved") == f"public log: {line}"
     assert refused("verify", place.public) == f"public log: {line}"
 
 
@@ -239,7 +244,8 @@ def test_a_last_release_that_the_journal_did_not_decide(
     *kept, last = read(place, RELEASES)
     changed = last._replace(value=last.value.replace(b'"unit":"person"', b'"unit":"planet"'))
     replace_topic(place, admin, RELEASES, [*kept, changed])
-    assert refused().startswith("public log: message 5 is not the one that the journal decided")
+    line = refused("run", str(place.file), "--moved")
+    assert line.startswith("public log: message 5 is not the one that the journal decided")
 
 
 def test_reports_of_another_topic(
@@ -252,17 +258,99 @@ def test_reports_of_another_topic(
     assert refused().startswith("reports: this is another log than the one that the journal was")
 
 
-def test_another_number_of_partitions(
+def declare_partitions(place: Days, count: int) -> None:
+    text = place.file.read_text().replace(
+        f"partitions = {place.partitions}", f"partitions = {count}"
+    )
+    place.file.write_text(text)
+    place.partitions, place.setting = count, Deployment.load(place.file)
+
+
+def table_of(place: Days, number: int) -> str:
+    table = place.folder / "table.csv"
+    rows = [f"{person},{place.labels[number - 1]},1,yes" for person in PEOPLE]
+    table.write_text("\n".join(["person,period,poverty,work", *rows]))
+    return str(table)
+
+
+def test_partitions_that_were_added_are_read_at_the_operators_word(
+    place: Days, admin: AdminClient, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """What another program has written to them meanwhile is read, too; a backup restores it all."""
+    more, table = name(place, REPORTS), table_of(place, CLOSED + 1)
+    admin.create_partitions([NewPartitions(more, 3)])[more].result(300)
+    commands = [
+        ("send", str(place.file), table),
+        ("close", str(place.file), place.labels[CLOSED], "--yes"),
+        ("run", str(place.file), "--until-idle"),
+        ("topics", str(place.file)),
+        ("status", str(place.file)),
+        ("verify", str(place.file)),
+    ]
+    for command in commands:
+        line = refused(*command)
+        assert "3 partitions" in line, command
+        assert "add partitions up to 4" in line, command
+    declare_partitions(place, 3)
+    assert "add partitions up to 4" in refused()
+    admin.create_partitions([NewPartitions(more, 4)])[more].result(300)
+    for command in commands:
+        assert "write partitions = 4" in refused(*command), command
+    declare_partitions(place, 4)
+    for command in commands[:2]:
+        assert "start stream-dp run, which reads them" in refused(*command), command
+    foreign = place.report(PEOPLE[0], place.labels[CLOSED], {"work": "yes"}, 3)
+    with place.opened() as log:
+        log.append([foreign])
+    assert not place.run(source=SystemNoise())
+    assert main([*commands[0]]) == 0
+    assert main([*commands[1]]) == 0
+    shutil.rmtree(place.snapshots)  # everything is read again
+    assert not place.run(source=SystemNoise())
+    place.send(place.day(CLOSED + 2))
+    assert place.run(source=SystemNoise())
+    closes = journal.closes(place.entries())
+    assert [sorted(entry.cut) for entry in closes] == [[0, 1]] * 4 + [[0, 1, 2, 3]] * 2
+    assert closes[-2].accounting.received - closes[-3].accounting.received >= 2 * len(PEOPLE) + 1
+    for command in ("status", "verify"):
+        assert main([command, str(place.file)]) == 0
+    assert main(["backup", str(place.file), str(tmp_path / "backup")]) == 0
+    elsewhere = tmp_path / "restored" / "days.toml"
+    elsewhere.parent.mkdir()
+    text = place.file.read_text().replace(place.log, "sqlite:log.db")
+    elsewhere.write_text(text.replace(place.public, "sqlite:public.db"))
+    head = closes[-1].published[-1]
+    assert main(["restore", str(elsewhere), str(tmp_path / "backup"), "--head", head]) == 0
+    assert main(["run", str(elsewhere), "--until-idle", "--moved"]) == 0
+    assert main(["verify", str(elsewhere), "--head", head]) == 0
+
+
+def test_a_topic_of_reports_that_was_made_again(
     place: Days, admin: AdminClient, refused: Callable[..., str]
 ) -> None:
-    more = name(place, REPORTS)
-    admin.create_partitions([NewPartitions(more, 3)])[more].result(300)
-    place.file.write_text(place.file.read_text().replace("partitions = 2", "partitions = 3"))
-    place.partitions = 3
-    assert refused() == (
-        "reports: the topic has 3 partitions, the journal was begun with 2; the number cannot"
-        " change during a study"
-    )
+    """At the operator's word it is read from its beginning; what is in it for closed periods."""
+    replace_topic(place=place, admin=admin, topic=REPORTS, records=[], partitions=2)
+    table = table_of(place, CLOSED + 1)
+    for command in (
+        ("run", str(place.file), "--until-idle"),
+        ("topics", str(place.file)),
+        ("send", str(place.file), table),
+        ("close", str(place.file), place.labels[CLOSED], "--yes"),
+    ):
+        line = refused(*command)
+        assert line.startswith("reports: this is another log than the one that the journal was")
+        assert "stream-dp run --moved reads this one from its beginning" in line
+    place.send([place.report(PEOPLE[0], place.labels[0], {"work": "yes"})])
+    assert not place.run(source=SystemNoise(), moved=True)
+    assert main(["send", str(place.file), table]) == 0
+    assert main(["close", str(place.file), place.labels[CLOSED], "--yes"]) == 0
+    assert not place.run(source=SystemNoise())
+    before, after = (entry.accounting for entry in journal.closes(place.entries())[-2:])
+    assert after.received - before.received == 1 + 2 * len(PEOPLE)
+    assert after.rejected["late"] - before.rejected["late"] == 1
+    shutil.rmtree(place.snapshots)
+    place.snapshots.mkdir(0o700)
+    assert "no snapshot is left" in refused()
 
 
 def test_reports_that_end_before_the_last_cut(
@@ -276,16 +364,16 @@ def test_reports_that_end_before_the_last_cut(
     replace_topic(
         place=place, admin=admin, topic=REPORTS, records=read(place, REPORTS)[:20], partitions=2
     )
-    describe = KafkaLog.describe
-    monkeypatch.setattr(
-        KafkaLog,
-        "describe",
-        lambda log, topic: (
-            replace(describe(log, topic), identity=identity)
-            if topic == REPORTS
-            else describe(log, topic)
-        ),
-    )
+    infos = Topics._infos
+
+    def with_the_identity(topics: Topics, seen: Mapping[str, Any]) -> dict[str, TopicInfo]:
+        found = infos(topics, seen)
+        return {
+            t: replace(info, identity=identity) if t == REPORTS else info
+            for t, info in found.items()
+        }
+
+    monkeypatch.setattr(Topics, "_infos", with_the_identity)
     assert "the topic ends before the last cut of the journal" in refused()
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir(0o700)

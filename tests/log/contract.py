@@ -77,6 +77,13 @@ class LogContract(ReadingContract, OwnersContract):
         assert set(after.first) == {0, 1, 2}
         assert values(log, name, after.first) == [b"a"]
 
+    def test_several_topics_are_described_together(self, log, topic):
+        names = [topic(1), topic(3)]
+        described = log.describe_all([*names, f"none-{uuid.uuid4().hex}"])
+        assert described == {name: log.describe(name) for name in names}
+        assert log.describe_all([]) == {}
+        assert log.hazards(names) == []
+
     # Records.
 
     def test_what_is_appended_is_seen_by_others_and_after_opening_again(self, opener, log, topic):

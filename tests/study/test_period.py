@@ -101,6 +101,14 @@ def test_other_lengths_of_time_are_refused(text):
         Schedule(zone="UTC", grace=text)
 
 
+def test_the_longest_time_from_a_periods_first_moment_to_its_close():
+    months = {"first": "2026-01", "every": "month", "count": 3}
+    assert Periods(**months).longest == 31 * 86400
+    late = Schedule(zone="UTC", at="06:30:00", grace="3d")
+    assert Periods(**months, close=late).longest == 34 * 86400 + 6.5 * 3600
+    assert Periods(first=1, every="step", count=3).longest == 0
+
+
 def test_a_marker_has_no_close_time_and_a_release_time_at_the_end_of_the_period():
     months = Periods(first="2021-11", every="month", count=3)
     assert [months.close_time(i) for i in (1, 2, 3)] == [None] * 3

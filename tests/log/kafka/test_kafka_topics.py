@@ -3,8 +3,15 @@
 import time
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
+from stream_dp.log.log import Record
 from stream_dp.services.cli import main
 
 
@@ -102,16 +109,38 @@ def test_reports_may_expire_but_not_be_compacted(opened, admin, prefix):
     assert any("message.timestamp.type = CreateTime, not LogAppendTime" in line for line in faults)
 
 
+def test_reports_may_not_expire_before_their_period_is_closed(opened, admin, prefix):
+    log = opened(prefix, timed=("reports",), kept={"reports": 86400.0})
+    log.create({"reports": 1})
+    for milliseconds, lines in [("86400000", []), ("-1", []), ("86399999", [
+        f"kafka: {prefix}.reports has retention.ms = 86399999, not -1 or at least 86400000:"
+        " records are deleted before their period is closed"
+    ])]:  # fmt: skip
+        change = ConfigEntry(
+            "retention.ms", milliseconds, incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource("topic", f"{prefix}.reports", incremental_configs=[change])
+        admin.incremental_alter_configs([resource])[resource].result(300)
+        assert log.faults({"reports": 1}) == log.hazards(["reports"]) == lines
+
+
+def test_a_reader_learns_of_partitions_that_were_added(opened, log, admin, prefix):
+    assert log.read("t", {0: 0}, 1, 0).records == []
+    admin.create_partitions([NewPartitions(f"{prefix}.t", 2)])[f"{prefix}.t"].result(300)
+    opened(prefix).append([Record("t", b"new", partition=1)])
+    assert [r.value for r in log.read("t", {0: 0, 1: 0}, 9, 10).records] == [b"new"]
+
+
 def test_the_command_makes_topics_and_names_faults(study, admin, prefix, capsys):
-    make_topic(admin, f"{prefix}.journal", partitions=2, cleanup_policy="compact", **SOUND)
-    for command in ("topics", "run"):
-        assert main([command, study()]) == 2
-        out, error = capsys.readouterr()
-        assert out == ""
-        assert error.splitlines() == [
-            f"stream-dp: kafka: {prefix}.journal has 2 partitions, not 1",
-            f"stream-dp: kafka: {prefix}.journal has cleanup.policy = compact, not delete",
-        ]
+    make_topic(admin, f"{prefix}.journal", cleanup_policy="compact", **SOUND)
+    fault = f"kafka: {prefix}.journal has cleanup.policy = compact, not delete"
+    for code, line in [(2, fault), (4, "journal: has 2 partitions and must have 1")]:
+        if code == 4:
+            more = f"{prefix}.journal"
+            admin.create_partitions([NewPartitions(more, 2)])[more].result(300)
+        for command in ("topics", "run"):
+            assert main([command, study()]) == code
+            assert capsys.readouterr() == ("", f"stream-dp: {line}\n")
     admin.delete_topics([f"{prefix}.journal"])[f"{prefix}.journal"].result(300)
     deadline = time.monotonic() + 120
     while main(["topics", study()]) != 0:

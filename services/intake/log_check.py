@@ -1,0 +1,58 @@
+"""The check of both logs by a process that sends reports or closes periods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from stream_dp.log.chain import read_chain
+from stream_dp.log.log import Log, LogError, Unavailable
+from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
+
+from ..deployment import Deployment
+from ..journal import journal, journal_checks
+from ..journal.journal import Entry
+from ..journal.log_guard import check_hazards, check_logs, check_partitions
+from ..journal.reading_entries import check_reports
+
+
+def check_readable(deployment: Deployment, log: Log) -> None:
+    """Checks that the releaser will read the reports and markers that are written now.
+
+    Of a log that the sender has no right to read, the number of partitions alone is checked.
+
+    Raises Inconsistent if the logs are not those of the journal, if partitions were added that the
+    releaser does not read yet, or if the cluster deletes records; Unavailable.
+    """
+    entries, declared = list[Entry](), {REPORTS: deployment.run.partitions}
+    with _if_permitted():
+        entries = journal.read_heads(log)
+    if entries:
+        check_reports(entries, log.describe(REPORTS))
+    check_partitions(log, declared, log.describe_all(declared))
+    if not entries:
+        deployment.check_unpublished()
+        return
+    with _if_permitted(), closing(deployment.public(readonly=True)) as public:
+        _check_public(deployment, entries, log, public)
+    with _if_permitted():
+        check_hazards((log, {**declared, JOURNAL: 1}))
+
+
+def _check_public(deployment: Deployment, entries: Sequence[Entry], log: Log, public: Log) -> None:
+    """Raises Inconsistent if the public log is not the one that the journal decided."""
+    sides = (log, dict[str, int]()), (public, {RELEASES: 1})
+    check_logs(entries, sides, str(deployment.path))
+    published = read_chain(public, RELEASES, "public log")
+    journal_checks.check_public(entries, [message.hash for message in published])
+
+
+@contextmanager
+def _if_permitted() -> Iterator[None]:
+    """Leaves out a check for which this user has no rights, or whose topics are not there yet."""
+    try:
+        yield
+    except Unavailable:
+        raise
+    except LogError:
+        pass
