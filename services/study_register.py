@@ -182,7 +182,8 @@ def _parsed(line: bytes) -> Any:
 def begin_register(path: Path, population: Registered) -> StudyRegister:
     """Writes a new register. Raises UserError where there is a file already."""
     try:
-        with path.open("xb") as file:
+        created = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(created, "wb") as file:
             file.write(_line(population))
             os.fsync(file.fileno())
     except FileExistsError:

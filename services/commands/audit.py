@@ -51,5 +51,6 @@ def run(options: argparse.Namespace) -> Output:
 
         result = audit(study, release, SystemNoise(), runs=options.runs, progress=progress)
     if signer is not None:
-        write_new_file(file, signer.attest(result.statement.payload(study)) + "\n")
+        statement = signer.attest(result.statement.payload(study))
+        write_new_file(file, statement + "\n", public=True)
     return Output(result.as_dict(), result.text(), VIOLATION if result.violation else 0)

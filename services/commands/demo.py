@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
+from stream_dp.log.mark import make_folder
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run
@@ -29,7 +30,7 @@ from ..intake.markers import send_close_markers
 from ..intake.sending import send_table
 from ..process.output import Output
 from ..releaser.setup import releaser_of
-from ..storage.atomic_files import atomic_file
+from ..storage.atomic_files import atomic_file, write_text_file
 
 SEED = 2021  # of the simulated households, never of the noise
 PERSON, ATTRIBUTE = "household", "poverty"
@@ -51,8 +52,7 @@ def run(options: argparse.Namespace) -> Output:
     _release(deployment, table)
     with closing(deployment.public(readonly=True)) as log:
         public = PublicLog(log)
-    with atomic_file(out / "index.html") as draft:
-        draft.write_text(page(public, months), encoding="utf-8")
+    write_text_file(out / "index.html", page(public, months), public=True)
     files = {
         "study": study_file,
         "reports": table,
@@ -69,10 +69,10 @@ def _begin(out: Path) -> tuple[Deployment, Path]:
     path = out / "poverty.toml"
     text = resources.files("stream_dp.services.demo").joinpath("demo.toml").read_text("utf-8")
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out, public=True)
         if any(out.iterdir()):
             raise UserError(f"{out}: is there and not empty; name a new folder with --out")
-        path.write_text(text, encoding="utf-8")
+        write_text_file(path, text, public=True)
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"{out}: is not a folder; name a new one with --out") from None
     except OSError as error:

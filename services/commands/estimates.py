@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> Output:
     if not public.published:
         raise UserError("public log: nothing is published yet")
     table = public.answer_table(options.release)
-    with atomic_file(out) as draft:
+    with atomic_file(out, public=True) as draft:
         if out.suffix == ".csv":
             pa.csv.write_csv(table, draft)
         else:

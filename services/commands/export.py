@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> Output:
     if is_data_set:
         names = tables_of(public, options.release)
         tables = {n: release_table(public, options.release, n, options.period) for n in names}
-        with atomic_file(out) as draft:
+        with atomic_file(out, public=True) as draft:
             write_tables(draft, {name: iter([table]) for name, table in tables.items()})
         rows = {name: table.num_rows for name, table in tables.items()}
         counted = ", ".join(f"{count} rows of {name}" for name, count in rows.items())
@@ -132,7 +132,7 @@ def _export_file(public: PublicLog, options: argparse.Namespace) -> Output:
 
 
 def _write(out: Path, tables: Mapping[str, Iterator[pa.Table]], form: CsvForm) -> None:
-    with atomic_file(out) as draft:
+    with atomic_file(out, public=True) as draft:
         write_tables(draft, tables, form)
 
 
@@ -169,7 +169,7 @@ def _export_folder(public: PublicLog, options: argparse.Namespace, family: Famil
     published, data, text = _FACTS[family](public, name, period, out, suffix)
     about = {b"stream-dp-release": published[-1].message.hash.encode()}
     tables = tables_of(public, name)
-    with atomic_folder(out) as draft:
+    with atomic_folder(out, public=True) as draft:
         for table in tables:
             rows = _rows(public, name, table, period)
             write_tables(draft / f"{table}{suffix}", {table: rows}, about=about)

@@ -87,7 +87,7 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
     )
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")
-    write_new_file(out, study_text(study))
+    write_new_file(out, study_text(study), public=True)
     name = shlex.quote(str(out))
     words = [str(out), str(file), *form_options(form), *answers.options]
     sent = shlex.join(["stream-dp", "send", *words])

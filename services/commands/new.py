@@ -18,5 +18,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     path: Path = options.study
     text = resources.files("stream_dp.services.commands").joinpath("study.toml").read_text("utf-8")
-    write_new_file(path, text)
+    write_new_file(path, text, public=True)
     return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")

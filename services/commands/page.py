@@ -11,7 +11,7 @@ from ..deployment import open_pinned
 from ..options import public_source
 from ..pages.study_page import study_page
 from ..process.output import Output
-from ..storage.atomic_files import atomic_file
+from ..storage.atomic_files import write_text_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,6 @@ def run(options: argparse.Namespace) -> Output:
         raise UserError(f"{out}: write it as .html")
     public, _ = open_pinned(options)
     text = study_page(public)
-    with atomic_file(out) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_text_file(out, text, public=True)
     data = {"out": str(out), "releases": len(public.published), "head": public.head}
     return Output(data, f"{out}: {len(public.published)} releases of study {public.study.name}")

@@ -13,7 +13,7 @@ from ..monitor.planner.plan_result import planned
 from ..options import study_file
 from ..pages.plan_figures import picture
 from ..process.output import Output
-from ..storage.atomic_files import atomic_file
+from ..storage.atomic_files import write_text_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,6 @@ def run(options: argparse.Namespace) -> Output:
     result = planned(Deployment.load(options.study).study, request)
     data, text = result.as_dict(), result.text()
     if out is not None:
-        with atomic_file(out) as draft:
-            draft.write_text(picture(data), encoding="utf-8")
+        write_text_file(out, picture(data), public=True)
         text += f"\n\n{out} written"
     return Output(data, text)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stream_dp.errors import write_error
+from stream_dp.log.mark import make_folder
 
 from ..contract.answer_records import answer_avro
 from ..contract.asyncapi import asyncapi
@@ -15,6 +16,7 @@ from ..contract.report_schemas import report_avro, report_schema
 from ..deployment import Deployment
 from ..options import study_file
 from ..process.output import Output
+from ..storage.atomic_files import write_text_file
 
 # By kind: the end of the file's name, and what makes the schema.
 _KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, object]]]] = {
@@ -50,10 +52,10 @@ def run(options: argparse.Namespace) -> Output:
         ending, make = _KINDS[kind]
         path = folder / f"{deployment.study.name}.{ending}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(_text(make(deployment)) + "\n", "utf-8")
+            make_folder(folder, public=True)
         except OSError as error:
             raise write_error(path, error) from None
+        write_text_file(path, _text(make(deployment)) + "\n", public=True)
         files.append(str(path))
     return Output({"files": files}, "\n".join(files))
 

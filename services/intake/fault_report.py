@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -11,6 +10,7 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study.formulas import is_formula
 
 from ..process.output import visible
+from ..storage.atomic_files import adopt_draft, open_draft
 
 SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder does not send it
 
@@ -28,7 +28,7 @@ class FaultReport:
         self.path: Path | None = None
         self.problem: str | None = None
         self._target = table.with_name(table.name + SUFFIX)
-        self._draft = table.with_name(f".{table.name}{SUFFIX}-part")
+        self._draft: Path | None = None
         self._file: TextIO | None = None
 
     def close(self) -> None:
@@ -36,6 +36,7 @@ class FaultReport:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
+        if self._draft is not None:
             with suppress(OSError):
                 self._draft.unlink(missing_ok=True)
 
@@ -45,9 +46,7 @@ class FaultReport:
             return
         try:
             if self._file is None:
-                self._draft.unlink(missing_ok=True)
-                number = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                self._file = os.fdopen(number, "w", encoding="utf-8")
+                self._draft, self._file = open_draft(self._target)
                 self._file.write("row\tcolumn\treason\ttext\n")
             cells = ("'" * is_formula(cell) + visible(cell) for cell in (column, reason, text))
             self._file.write("\t".join([str(row), *cells]) + "\n")
@@ -56,11 +55,11 @@ class FaultReport:
 
     def keep(self) -> None:
         """Puts the report in its place, if a cell is faulty."""
-        if self._file is None or self.problem is not None:
+        if self._file is None or self._draft is None or self.problem is not None:
             return
         try:
             self._file.close()
-            self._draft.replace(self._target)
+            adopt_draft(self._draft, self._target)
             self.path = self._target
         except OSError as error:
             self._give_up(error)

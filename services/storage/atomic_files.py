@@ -1,26 +1,36 @@
-"""Writes files under their final names only when complete."""
+"""Writes files under their final names only when complete and durable.
+
+Files are confidential unless a caller says that they are public. A confidential file has mode 0600
+and a confidential folder 0700. A public file has mode 0644 and a public folder 0755, less what the
+umask takes away. So no umask opens a confidential file, and none lets others write a public one.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
+from uuid import uuid4
 
 from stream_dp.errors import UserError, write_error
+from stream_dp.log.mark import make_folder, sync_folder
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path, *, public: bool = False) -> Iterator[Path]:
     """Yields a draft that replaces the file at `path` when the block ends without an error.
 
     Raises UserError for a faulty path, OSError with the path for a full disk.
     """
     target = path.resolve()
-    draft = target.with_name(f".{target.stem}-part{target.suffix}")
+    draft = _draft_path(target)
     try:
+        os.close(_created(draft, public))
         yield draft
-        draft.replace(target)
+        adopt_draft(draft, target)
     except OSError as error:
         raise write_error(path, error) from None
     finally:
@@ -28,20 +38,46 @@ def atomic_file(path: Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
-def write_new_file(path: Path, text: str) -> None:
+def write_text_file(path: Path, text: str, *, public: bool = False) -> None:
+    """Writes a file in place of an earlier one. Raises as `atomic_file`."""
+    with atomic_file(path, public=public) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def write_new_file(path: Path, text: str, *, public: bool = False) -> None:
     """Writes a new file. Raises UserError if the file exists, and OSError for a full disk.
 
     Nothing of an incomplete file stays.
     """
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        created = _created(path, public)
     except FileExistsError:
         raise UserError(f"{path}: is there already; nothing was written") from None
+    except OSError as error:
+        raise write_error(path, error) from None
+    try:
+        with os.fdopen(created, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):  # an incomplete file of this call
             path.unlink()
         raise write_error(path, error) from None
+
+
+def open_draft(target: Path) -> tuple[Path, TextIO]:
+    """Opens a draft of a confidential text beside its target. Raises OSError."""
+    draft = _draft_path(target)
+    return draft, os.fdopen(_created(draft, public=False), "w", encoding="utf-8")
+
+
+def adopt_draft(draft: Path, target: Path) -> None:
+    """Gives a complete draft its name. Both are durable on return. Raises OSError."""
+    _sync(draft)
+    draft.replace(target)
+    sync_folder(target.parent)
 
 
 # Suffixes of the files that describe the others of a folder.
@@ -49,7 +85,7 @@ _REPORTS = (".txt", ".json", ".jsonld", ".xml")
 
 
 @contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path, *, public: bool = False) -> Iterator[Path]:
     """Yields an empty draft folder; the files move to `folder` at the end of the block.
 
     A new folder appears at once, with all files. In a folder that is there already, files with
@@ -60,15 +96,21 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """
     target = folder.resolve()
     exists = target.is_dir()
-    draft = (target if exists else target.parent) / f".{target.name}-part"
+    draft = _draft_path(target / target.name if exists else target)
     try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
+        make_folder(draft.parent, public=public)
+        draft.mkdir(0o755 if public else 0o700)
         yield draft
+        for file in draft.iterdir():
+            mode = file.stat().st_mode & 0o644 if public else 0o600
+            file.chmod(mode)
+            _sync(file)
         if exists:
             _move_files(draft, target)
         else:
+            sync_folder(draft)
             draft.replace(target)
+            sync_folder(target.parent)
     except OSError as error:
         raise write_error(folder, error) from None
     finally:
@@ -82,3 +124,23 @@ def _move_files(draft: Path, target: Path) -> None:
             (target / file.name).unlink(missing_ok=True)
     for file in files:
         file.replace(target / file.name)
+    sync_folder(target)
+
+
+def _draft_path(target: Path) -> Path:
+    """A name that nobody can foresee, hidden, with the suffix of the target."""
+    return target.with_name(f".{target.stem}-{uuid4().hex}{target.suffix}")
+
+
+def _created(path: Path, public: bool) -> int:
+    """Creates a file, which must not exist, and opens it for writing. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return os.open(path, flags, 0o644 if public else 0o600)
+
+
+def _sync(file: Path) -> None:
+    opened = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

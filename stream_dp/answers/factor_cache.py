@@ -108,7 +108,7 @@ class FactorCache:
     def write(self, factor: Factor) -> None:
         """Replaces the stream's cached factor; does nothing if the folder cannot be written to."""
         with suppress(OSError):
-            self.folder.mkdir(exist_ok=True)
+            self.folder.mkdir(0o755, exist_ok=True)
             with NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
                 data = factor.numbers().astype("<f8").tobytes()
                 file.write(hashlib.sha256(data).digest() + data)

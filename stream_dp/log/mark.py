@@ -6,6 +6,7 @@ keeps the mark of the newer log, so the two contradict each other.
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -43,18 +44,26 @@ def write_mark(path: Path, content: bytes) -> None:
         raise write_error(path, error) from None
 
 
-def make_folder(folder: Path) -> None:
-    """Makes a folder with mode 0700 and the folders above it, durable on return. Raises OSError."""
+def make_folder(folder: Path, *, public: bool = False) -> None:
+    """Makes a folder and those above it, unless they are there, durable on return. Raises OSError.
+
+    public: whether others may read them; by default their mode is 0700.
+    """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
-        path.mkdir(mode=0o700 if path == folder else 0o777, exist_ok=True)
+        path.mkdir(mode=0o755 if public else 0o700, exist_ok=True)
         sync_folder(path.parent)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names of the files in a folder durable."""
+    """Makes the names of the files in a folder durable, if the file system can. Raises OSError."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # as a file system without such a call says
+            raise
     finally:
         os.close(opened)

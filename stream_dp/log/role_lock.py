@@ -20,6 +20,8 @@ from threading import Lock
 from time import monotonic, sleep
 from uuid import uuid4
 
+from stream_dp.errors import write_error
+
 # Seconds to wait for a process that has the role and may be ending.
 PATIENCE = 5.0
 _POLL = 0.05
@@ -56,23 +58,35 @@ class RoleLock:
 def role_lock(path: Path) -> Iterator[RoleLock]:
     """Takes the role; waits up to PATIENCE seconds for an owner to end.
 
-    Raises Taken.
+    Raises Taken; UserError for a faulty path, OSError with the path for a full disk.
     """
     with _taking:
         # The file of a role that this process has must not be opened again.
         with suppress(FileNotFoundError):
             if _owned.get(_identity(path.stat())) == os.getpid():
                 raise Taken
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        with _write_errors(path):
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         identity = _identity(os.fstat(descriptor))
         _owned[identity] = os.getpid()
     try:
-        _wait(descriptor)
-        yield RoleLock(path, descriptor)
+        with _write_errors(path):
+            _wait(descriptor)
+            lock = RoleLock(path, descriptor)
+        yield lock
     finally:
         with _taking:
             os.close(descriptor)
             del _owned[identity]
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    """Names the file in the errors of the operating system."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(path, error) from None
 
 
 def _wait(descriptor: int) -> None:

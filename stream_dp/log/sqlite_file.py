@@ -36,6 +36,7 @@ VERSION = 1
 SEALED_VERSION = 2  # of a file whose records are encrypted
 _ROWS = 64  # in a statement that inserts records
 _MOST_ROW = 4 * MAX_RECORD  # of a row with its headers' names
+_SMALLEST = 1 << 16  # bytes: of a log that is opened, with its files
 _MAGIC = b"SQLite format 3\0"  # how its files begin
 # Primary codes: no room, a read-only file system, a device that fails; and a file that was changed.
 _TRANSIENT = {
@@ -104,10 +105,24 @@ def sqlite_errors(path: Path, failure: str) -> Iterator[None]:
             raise LogError(f"{path}: not a log of stream-dp ({error})") from None
         if code & 0xFF in _DAMAGED:
             raise Damaged(f"{path}: is damaged ({error}); restore a backup") from None
-        kind = Unavailable if code & 0xFF in _TRANSIENT else LogError
-        raise kind(f"{path}: {failure} ({error})") from None
+        if code & 0xFF not in _TRANSIENT:
+            raise LogError(f"{path}: {failure} ({error})") from None
+        # SQLite says of a file beside the log, which has no room, only that it cannot be opened.
+        if code & 0xFF == sqlite3.SQLITE_FULL or _is_full(path.parent):
+            failure += ": the disk is full"
+        raise Unavailable(f"{path}: {failure} ({error})") from None
     except OverflowError as error:
         raise LogError(f"{path}: {failure} ({error})") from None
+
+
+def _is_full(folder: Path) -> bool:
+    """Tells whether a disk has no room for the smallest file of a log, or for a file's name."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    no_names = disk.f_files > 0 and disk.f_favail == 0
+    return no_names or disk.f_bavail * disk.f_frsize < _SMALLEST
 
 
 def _check_keys(path: Path, sealed: bool, identity: str, keys: Keyring | None) -> None:

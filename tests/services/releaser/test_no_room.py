@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -19,7 +20,9 @@ from kit.killed import in_memory
 from kit.panels import LABELS, StudyFolder, decided, script
 
 from stream_dp.errors import UserError
-from stream_dp.log.log import LogError
+from stream_dp.log.log import LogError, Unavailable
+from stream_dp.log.role_lock import role_lock
+from stream_dp.log.sqlite_file import sqlite_errors
 from stream_dp.services import cli
 from stream_dp.services.process import output
 
@@ -235,6 +238,25 @@ def test_each_file_without_room(disk: Path, capsys: pytest.CaptureFixture[str]) 
     room(disk)
     # The close may have been written: all of the month is late then.
     assert command("send", homes.file, table)[0] in {0, 2}
+
+
+def test_a_full_disk_is_named_where_a_service_begins(disk: Path) -> None:
+    place = sent(disk / "study")
+    fill(disk)
+    said = one_line(command("run", place.file, "--until-idle"), 5)
+    assert said.startswith(f"{place.db}"), said
+    assert "No space left on device" in said or "the disk is full" in said
+    with pytest.raises(OSError, match="cannot be written: No space left on device") as failed:
+        with role_lock(disk / "a.lock"):
+            pass
+    assert failed.value.filename == str(disk / "a.lock")
+    with pytest.raises(Unavailable, match=r"^.*: cannot be opened: the disk is full \("):
+        with sqlite_errors(place.db, "cannot be opened"):  # as a log is, whose files lie beside it
+            sqlite3.connect(disk / "no folder" / "x.db")
+    room(disk)
+    with pytest.raises(Unavailable, match=r"^.*: cannot be opened \("):
+        with sqlite_errors(place.db, "cannot be opened"):
+            sqlite3.connect(disk / "no folder" / "x.db")
 
 
 def test_exports_without_room(finished: StudyFolder, disk: Path) -> None:
