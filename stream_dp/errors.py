@@ -29,6 +29,11 @@ class Inconsistent(UserError):
     """The logs or the study contradict themselves: the service stops for an operator to decide."""
 
 
+def missing_extra(fault: str, extra: str) -> UserError:
+    """The error for a package that is not installed. fault: what lacks it. extra: that has it."""
+    return UserError(f"{fault}; in a clone of stream-dp: pip install '.[{extra}]'")
+
+
 def is_lasting(error: OSError) -> bool:
     """Whether the named path is at fault. A full disk, for example, may be temporary."""
     return isinstance(error, _LASTING) or error.errno in _LASTING_NUMBERS

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from stream_dp.batch import kinds
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
@@ -116,7 +116,7 @@ def _evaluated(
 ) -> dict[str, Report]:
     """The reports by name. Raises UserError."""
     if options.out is not None and find_spec("matplotlib") is None:
-        raise UserError("--out: figures need matplotlib; pip install 'stream-dp[plot]'")
+        raise missing_extra("--out: figures need matplotlib", "plot")
     members: Members | None = None
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 from stream_dp.log.log import Missing
 from stream_dp.log.open_public import public_log
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> Output:
     if options.operator and _of_one_log(options):
         raise UserError("monitor: --key, --head, --statement and --map are for a public log")
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise UserError("monitor: needs FastAPI and uvicorn; pip install 'stream-dp[monitor]'")
+        raise missing_extra("monitor: needs FastAPI and uvicorn", "monitor")
     from ..monitor.serving import serve
 
     with ExitStack() as stack:

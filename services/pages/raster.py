@@ -11,7 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import missing_extra
 
 from .figure_picture import Picture, light_rules
 from .marks import Box, Dot, Mark, Path, Text
@@ -23,7 +23,7 @@ _POINTS_PER_INCH = 72  # so that a unit is a point, as lengths of matplotlib are
 def png(picture: Picture) -> bytes:
     """The picture as PNG, twice as many pixels as units. Raises UserError without matplotlib."""
     if find_spec("matplotlib") is None:
-        raise UserError("PNG: needs matplotlib; pip install 'stream-dp[monitor]'")
+        raise missing_extra("PNG: needs matplotlib", "monitor")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeAlias, TypeVar
 
 import fsspec
 
-from stream_dp.errors import UserError, is_lasting
+from stream_dp.errors import UserError, is_lasting, missing_extra
 from stream_dp.log.log import LogError, Unavailable
 from stream_dp.log.mark import make_folder, sync_folder
 
@@ -118,10 +118,8 @@ class UrlStore:
             # Others write to the same folder: no list of its files is remembered.
             self.files = fsspec.filesystem(url.split("://")[0], use_listings_cache=False)
         except ImportError:
-            raise UserError(
-                f"{subject}: needs a package that is not installed; for s3:// it is"
-                " pip install 'stream-dp[s3]'"
-            ) from None
+            fault = f"{subject}: needs a package that is not installed; for s3:// the extra s3"
+            raise missing_extra(fault, "s3") from None
         except ValueError:
             raise UserError(f"{subject}: is of a kind that cannot be used") from None
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 
 MOST_ROWS = (1 << 20) - 1  # of a sheet, below its header
 
@@ -22,7 +22,7 @@ def write_sheets(file: IO[bytes], sheets: Mapping[str, Iterator[pa.Table]]) -> N
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
     except ImportError:
-        raise UserError("export: .xlsx needs openpyxl: pip install 'stream-dp[tables]'") from None
+        raise missing_extra("export: .xlsx needs openpyxl", "tables") from None
     book = Workbook(write_only=True)
 
     def append(sheet: Any, values: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from stream_dp.errors import UserError
+from stream_dp.errors import missing_extra
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # read when JAX starts a device
 
@@ -18,7 +18,7 @@ try:
     import jax
     import optax
 except ImportError:
-    raise UserError("this release needs JAX: pip install 'stream-dp[batch]'") from None
+    raise missing_extra("this release needs JAX", "batch") from None
 
 import jax.numpy as jnp
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Literal, cast
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 from stream_dp.study import DataSetRelease, Family, Kind, Study
 from stream_dp.study import families as declared
 from stream_dp.study.families import DATA_SET_FAMILIES, KINDS, Registry
@@ -43,7 +43,7 @@ def require_available(kinds: Iterable[str]) -> None:
         if find_spec(f"{__package__}.{module}") is None:
             raise UserError(f"kind '{kind}': this version of stream-dp cannot fit it")
         if entry.jax and find_spec("jax") is None:
-            raise UserError(f"kind '{kind}' needs JAX: pip install 'stream-dp[batch]'")
+            raise missing_extra(f"kind '{kind}' needs JAX", "batch")
 
 
 def planned_phases(study: Study, release: DataSetRelease) -> tuple[PlannedPhase, ...]:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import missing_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def styled() -> AbstractContextManager[None]:
     try:
         import matplotlib
     except ImportError:
-        raise UserError("figures need matplotlib: pip install 'stream-dp[plot]'") from None
+        raise missing_extra("figures need matplotlib", "plot") from None
     return matplotlib.rc_context(_STYLE)
 
 

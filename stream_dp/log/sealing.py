@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 from stream_dp.privacy.noise import system_entropy
 
 from .log import Headers, LogError
@@ -52,7 +52,7 @@ class Keyring:
         try:
             import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
         except ImportError:
-            raise UserError("cryptography: not installed; pip install 'stream-dp[trust]'") from None
+            raise missing_extra("cryptography: not installed", "trust") from None
         lines = text.split()
         if not 0 < len(lines) <= _MOST_KEYS or not all(map(_HEX_KEY.fullmatch, lines)):
             raise UserError(

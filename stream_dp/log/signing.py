@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 from stream_dp.json_object import Json
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def can_check() -> bool:
 def require_package() -> None:
     """Raises UserError with the name of the extra if the package is not installed."""
     if not can_check():
-        raise UserError("signatures: cryptography is not installed; pip install 'stream-dp[trust]'")
+        raise missing_extra("signatures: cryptography is not installed", "trust")
 
 
 def is_key(name: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from stream_dp.errors import Inconsistent, UserError
+from stream_dp.errors import Inconsistent, UserError, missing_extra
 from stream_dp.log.message import Message
 from stream_dp.log.signing import can_check, is_key, is_signed
 
@@ -46,10 +46,8 @@ class Signatures:
             raise refusal(message, "names a key in a log that is not signed")
         if self.keys:
             if not self._checks:
-                raise UserError(
-                    f"public log: it is signed by {self.keys[0]}, and nothing here can check"
-                    " signatures; pip install 'stream-dp[trust]'"
-                )
+                fault = f"public log: it is signed by {self.keys[0]}, and nothing here can check"
+                raise missing_extra(f"{fault} signatures", "trust")
             if not is_signed(self.keys[-1], message.manifest, message.signature):
                 raise refusal(message, f"has no signature of {self.keys[-1]}")
             self.signed += 1

@@ -1,9 +1,10 @@
-"""The README's two commands: what they ask apt for is had on any Debian 12, whatever is on it."""
+"""Lines that install: of the README from any Debian 12, of all pages never from an index."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ JAVA = installed(
 )
 R = installed("r-base-core", "99.5.1-1~bookwormcran.0", Provides="r-api-4.0")
 CHROME = installed("google-chrome-stable", "150.0", Provides="www-browser")
+# The project's names belong to nobody in an index of packages: who registers them runs code on the
+# machines of those who follow such a line. A path or a wheel's file name asks no index.
+FROM_INDEX = re.compile(
+    r"\b(?:pip[\d.]*|pipx|uvx?|poetry|conda|mamba|pixi|pdm)\s[^\n;&|#`]*?"
+    r"\b(?:install|add|download|wheel|run)\s+[^\n;&|#`]*?"
+    r"(?<![\w./-])stream[-_.]?dp(?:-native)?(?![\w.-]*\.(?:whl|tar\.gz))(?=[\s'\"`\[=<>~,;]|$)"
+    r"|\buvx\s+stream-dp"
+    r"|install\.packages\([^)]*[\"']stream"
+)
+TEXTS = {".md", ".py", ".toml", ".txt", ".html", ".yaml", ".yml", ".sh", ".service", ".conf", ".R"}
+TEXTS |= {".Rd", ".ipynb", ".cfg", ".lock", ".tpl", ""}
+PLACES = ("benchmarks", "deploy", "docs", "examples", "native", "r", "requirements", "services")
 MACHINES = {"bare": "", "of other vendors": NODE + JAVA + R + CHROME}
 
 
@@ -74,6 +87,58 @@ def test_both_commands_install_with_apt() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_is_asked_for_that_another_vendors_package_excludes(command: str) -> None:
     assert not {"npm", "nodejs"} & set(packages(command))
+
+
+def pages() -> Iterator[Path]:
+    """The texts of the project but its tests: pages, messages of programs, scripts, metadata."""
+    yield from (path for path in ROOT.glob("*") if path.is_file() and path.suffix in TEXTS)
+    for place in (*PLACES, "stream_dp"):
+        for path in (ROOT / place).rglob("*"):
+            inside = {"target", "node_modules", "__pycache__"} & set(path.parts)
+            if path.is_file() and path.suffix in TEXTS and not inside:
+                yield path
+
+
+def test_no_page_or_message_installs_stream_dp_from_an_index() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in pages()
+        for match in FROM_INDEX.finditer(path.read_text("utf-8", "replace"))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install stream-dp",
+        "pip install 'stream-dp[batch,plot]'",
+        "needs JAX: pip install\n'stream-dp[plot]'.",
+        "python -m pip install -U stream-dp==1.0.0",
+        "uv pip install stream_dp",
+        "uv add stream-dp",
+        "uvx stream-dp demo",
+        "pipx install stream-dp",
+        "pip install .[native] stream-dp-native",
+        "install.packages('streamdp')",
+    ],
+)
+def test_a_line_that_asks_an_index_is_seen(line: str) -> None:
+    assert FROM_INDEX.search(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "in a clone of stream-dp: pip install '.[batch]'",
+        "pip install ./native '.[kafka]'",
+        "pip install ./stream_dp-1.0.0-py3-none-any.whl",
+        "pip install -q --no-deps . && .venv/bin/stream-dp demo",
+        "pip install -r requirements/batch.lock\n    stream-dp worker STUDY.toml",
+    ],
+)
+def test_a_line_that_asks_no_index_is_not_seen(line: str) -> None:
+    assert not FROM_INDEX.search(line)
 
 
 @needs("apt-get")

@@ -323,7 +323,7 @@ def test_a_kind_that_needs_what_is_not_there(
     monkeypatch.setattr(kinds, "find_spec", lambda n: None if n == "jax" else find_spec(n))
     (folder / "homes.toml").write_text(ALONE.replace('"independent"', '"hpd-fixed"'))
     err = evaluate("homes.toml", code=2)
-    assert "kind 'hpd-fixed' needs JAX: pip install 'stream-dp[batch]'" in err
+    assert "kind 'hpd-fixed' needs JAX; in a clone of stream-dp: pip install '.[batch]'" in err
     assert len(err.splitlines()) == 1
 
 

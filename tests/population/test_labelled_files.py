@@ -97,7 +97,7 @@ def test_damaged_files_are_one_line(spss, tmp_path, kind):
 
 def test_a_reader_that_is_not_installed(spss, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyreadstat", None)
-    with pytest.raises(UserError, match=r"needs pyreadstat: pip install 'stream-dp\[tables\]'"):
+    with pytest.raises(UserError, match=r"needs pyreadstat; .*: pip install '.\[tables\]'"):
         read(spss, [1, 2])
 
 

@@ -286,7 +286,7 @@ def test_spreadsheets_that_are_none(read, tmp_path):
 
 def test_spreadsheets_need_an_extra(read, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
-    assert "pip install 'stream-dp[tables]'" in refused(read, b"x", "table.xlsx")
+    assert "pip install '.[tables]'" in refused(read, b"x", "table.xlsx")
 
 
 WIDE = "id,m{},m{},m{}\na,ja,no,ja\n"

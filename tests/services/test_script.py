@@ -92,7 +92,8 @@ def test_a_kind_without_its_extra_is_one_line_before_anything_is_drawn(monkeypat
     monkeypatch.setattr(stream_dp.SeededNoise, "draw", None)
     with pytest.raises(stream_dp.UserError) as error:
         run(declared("hpd-fixed"), groups=GROUPS, members=MEMBERS)
-    assert str(error.value) == "kind 'hpd-fixed' needs JAX: pip install 'stream-dp[batch]'"
+    remedy = "in a clone of stream-dp: pip install '.[batch]'"
+    assert str(error.value) == f"kind 'hpd-fixed' needs JAX; {remedy}"
 
 
 @pytest.mark.parametrize("tables", [{}, {"groups": GROUPS}, {"members": MEMBERS}])

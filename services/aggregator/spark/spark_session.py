@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 
 from ...deployment import Deployment
 
@@ -86,7 +86,7 @@ def open_session(processes: int) -> Any:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise UserError("spark: not installed; pip install 'stream-dp[spark]'") from None
+        raise missing_extra("spark: not installed", "spark") from None
     # Tasks run in this interpreter, which has this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stream_dp.errors import UserError
+from stream_dp.errors import missing_extra
 
 MOST_SCHEMA = 1_000_000  # characters of a schema with those that it refers to
 _DEEPEST = 64  # levels of a schema
@@ -26,9 +26,7 @@ def fastavro() -> ModuleType:
     try:
         import fastavro as package
     except ImportError:
-        raise UserError(
-            "run.input: format = 'avro' needs fastavro: pip install 'stream-dp[avro]'"
-        ) from None
+        raise missing_extra("run.input: format = 'avro' needs fastavro", "avro") from None
     module: ModuleType = package
     return module
 

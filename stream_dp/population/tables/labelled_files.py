@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 
 from .row_batches import no_rows
 from .sheet_rows import number_text
@@ -95,7 +95,7 @@ def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
     try:
         import pyreadstat
     except ImportError:
-        raise UserError(f"{path}: needs pyreadstat: pip install 'stream-dp[tables]'") from None
+        raise missing_extra(f"{path}: needs pyreadstat", "tables") from None
     reader = getattr(pyreadstat, _READERS[path.suffix.lower()])
 
     def read(**options: Any) -> Any:

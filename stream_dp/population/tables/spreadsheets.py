@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import IO, Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, missing_extra
 
 from .row_batches import TableRows
 from .sheet_rows import chosen_sheet, number_text, sound_id, text_batches_of_sheet
@@ -41,7 +41,7 @@ def sheet_batches(
     try:
         import openpyxl
     except ImportError:
-        raise UserError(f"{path}: needs openpyxl: pip install 'stream-dp[tables]'") from None
+        raise missing_extra(f"{path}: needs openpyxl", "tables") from None
     try:
         check_unpacked(path)
         with warnings.catch_warnings():
