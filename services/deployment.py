@@ -27,6 +27,7 @@ from .intake import binding
 from .journal import journal, journal_checks
 from .journal.witness import WitnessLog
 from .journal.witness_object import WitnessObject, in_bucket
+from .process.access import read_token
 from .storage.modes import protect
 from .storage.restored_logs import ROLE, check_marked
 from .storage.secrets import secret_text
@@ -57,6 +58,12 @@ class Deployment:
             except UserError as error:
                 bucket = ", or s3://BUCKET/OBJECT" if key == "witness" else ""
                 lines += [f"{path}: run.{key}: {line}{bucket}" for line in error.lines]
+        if run.listen is not None and run.listen_token is None:
+            lines.append(
+                f"{path}: run.listen: every user of a machine reaches it, and its /metrics count"
+                " reports; name a file with a token, 16 characters or more: listen_token ="
+                " \"FILE\"; 'openssl rand -hex 24 > FILE' makes one"
+            )
         if lines:
             raise UserError(lines)
         if run.log == run.public:
@@ -72,6 +79,13 @@ class Deployment:
     @property
     def base(self) -> Path:
         return self.path.parent
+
+    @property
+    def listen_token(self) -> str | None:
+        """The token of the confidential listener; None without a listener. Raises UserError."""
+        if self.run.listen is None or self.run.listen_token is None:
+            return None
+        return read_token(self.base / self.run.listen_token, "run.listen_token")
 
     @property
     def on_cluster(self) -> bool:

@@ -32,13 +32,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--map", type=Path, metavar="FILE", help=help_text)
     help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
     parser.add_argument("--operator", action="store_true", help=help_text)
-    help_text = "operator: a file with a token that clients give; needed beyond the loopback"
+    help_text = (
+        "operator: a file with a token that clients give; needed beyond the loopback. Without"
+    )
+    help_text += " it a link is printed, which works once"
     parser.add_argument("--token-file", type=Path, metavar="FILE", help=help_text)
-    help_text = "operator: the header in which a proxy names the user that it has let in"
+    help_text = "operator: the header in which a proxy, which sends the token, names the user"
     parser.add_argument("--proxy-header", metavar="NAME", help=help_text)
     help_text = "where the pages are public, such as https://poverty.example.org: previews of links"
     help_text += " and embedded figures name it"
     parser.add_argument("--url", metavar="URL", default="", help=help_text)
+    help_text = "further names of the host in clients' addresses, but for that of --url"
+    parser.add_argument("--hosts", metavar="NAME,...", default="", help=help_text)
     help_text = "where pages are served; 127.0.0.1:8080 by default"
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=help_text)
 
@@ -53,10 +58,16 @@ def run(options: argparse.Namespace) -> Output:
     from ..monitor.serving import serve
 
     with ExitStack() as stack:
-        application, title = (_operator if options.operator else _public)(options, stack)
+        begin = _operator if options.operator else _public
+        application, title, link = begin(options, stack)
         host, _ = listen_address(options.listen)
         shown = f"[{host}]" if ":" in host else host
-        serve(application, options.listen, lambda port: say(f"{title}: http://{shown}:{port}"))
+        serve(
+            application,
+            options.listen,
+            lambda port: say(f"{title}: http://{shown}:{port}{link}"),
+            _names(options),
+        )
     return Output({"ended": True}, "")
 
 
@@ -64,13 +75,22 @@ def _of_one_log(options: argparse.Namespace) -> bool:
     return bool(options.key or options.head or options.statement or options.map)
 
 
-def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str]:
+def _names(options: argparse.Namespace) -> list[str]:
+    """The declared names of the host. Raises UserError for an address that has none."""
+    url = options.url
+    host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
+    if url and host is None:
+        raise UserError(f"--url {url}: write it as https://HOST")
+    return [name for name in (host, *options.hosts.split(",")) if name]
+
+
+def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str, str]:
     from ..deployment import Deployment  # the public monitor must not load it
     from ..monitor.operator import operator_monitor
     from ..monitor.operator_facts import Watch
     from ..monitor.operator_overview import Overview
     from ..monitor.operator_studies import operator_studies, study_files
-    from ..process.access import access_for
+    from ..process.access import operator_access
 
     study = Path(options.sources[0])
     several = len(options.sources) > 1 or study.is_dir()
@@ -78,27 +98,23 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
     if not several:
         Deployment.load(study)
     host, _port = listen_address(options.listen)
-    access = access_for(host, _token(options.token_file), options.proxy_header)
+    access = operator_access(host, options.token_file, options.proxy_header)
+    once = "; the link works once" if access.once else ""
     if several:
         overview = Overview(studies)
         overview.start()
-        title = f"operator's monitor of {len(studies)} studies"
-        return operator_studies(studies, access, overview), title
+        title = f"operator's monitor of {len(studies)} studies{once}"
+        return operator_studies(studies, access, overview), title, access.link
     watch = Watch(study)
     watch.start()
-    return operator_monitor(study, access, watch), f"operator's monitor of {study}"
+    return (
+        operator_monitor(study, access, watch),
+        f"operator's monitor of {study}{once}",
+        access.link,
+    )
 
 
-def _token(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise UserError(f"--token-file: {path} cannot be read") from None
-
-
-def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str]:
+def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str, str]:
     """Follows public logs until the end of `stack`."""
     from ..monitor.catalogue import public_catalogue
     from ..monitor.follower import Follower
@@ -115,9 +131,8 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
     if options.map:
         read_outlines(options.map)  # so that a wrong file is refused at once
     listen_address(options.listen)
+    _names(options)
     url = options.url.rstrip("/")
-    if url and not url.startswith(("https://", "http://")):
-        raise UserError(f"--url {url}: write it as https://HOST")
     zygote = public_zygote()
     stack.callback(zygote.stop)
 
@@ -132,8 +147,8 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
 
     if several:
         followers = {n: followed(source, study_url(url, n)) for n, source in sources.items()}
-        return public_catalogue(followers, url), f"monitor of {len(followers)} studies"
+        return public_catalogue(followers, url), f"monitor of {len(followers)} studies", ""
     (source,) = sources.values()
     with suppress(Missing):  # nothing is published yet: the page says so, until something is
         public_log(source).close()
-    return public_monitor(followed(source, url), urlsplit(url).path), f"monitor of {source}"
+    return public_monitor(followed(source, url), urlsplit(url).path), f"monitor of {source}", ""

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 from ..deployment import Deployment
 from ..options import study_file
+from ..process.access import Access
 from ..process.events import tell_json, tell_text
 from ..process.output import JOB_FAILED, Output
 from ..process.stopping import stop_on_signals
@@ -35,6 +36,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
+    token = deployment.listen_token
+    listen_access = None if token is None else Access(token)
     stop = threading.Event()
     stop_on_signals(stop)
     tell = tell_json(deployment.study.name) if options.json else tell_text
@@ -49,14 +52,15 @@ def run(options: argparse.Namespace) -> Output:
             stack.callback(releaser.witness.close)
         if options.until_idle and not options.take_over and deployment.on_cluster:
             require_no_other(releaser.log, str(options.study))
-        for address, public in (
-            (deployment.run.listen, False),
-            (deployment.run.listen_public, True),
+        for address, access in (
+            (deployment.run.listen, listen_access),
+            (deployment.run.listen_public, None),
         ):
             if address is not None:
                 from ..releaser.listeners import listening
 
-                stack.enter_context(listening(address, releaser.facts, public=public))
+                names = deployment.run.listen_hosts
+                stack.enter_context(listening(address, releaser.facts, access, names))
         horizon_reached = releaser.run(until_idle=options.until_idle)
     failed = any(job.state == "failed" for job in releaser.facts.jobs.values())
     code = JOB_FAILED if failed and options.until_idle else 0

@@ -18,14 +18,13 @@ from types import TracebackType
 from urllib.parse import parse_qs, parse_qsl
 
 from stream_dp.errors import UserError
-from stream_dp.privacy.noise import system_entropy
 
 from ..pages.render import render, resource
-from ..process.access import COOKIE, Access, names_loopback
+from ..process.access import link_access
+from ..process.hosts import WRONG_HOST, Hosts
 from ..process.output import Output
 from .questions import Unanswered
 
-_COOKIE = "stream-dp-init"
 _MOST_BYTES = 1 << 17  # of a form
 _TIMEOUT = 10.0  # seconds for a request
 _LAST_STYLE = 3.0  # seconds that a browser has to load the style of the last page
@@ -71,8 +70,7 @@ class InterviewPage:
         self._notes: list[str] = []
         self._output: Output | None = None
         self._pending = self._next()
-        self._token, self._fresh = system_entropy(16).hex(), True
-        self._access = Access(self._token, None)
+        self._access, self._hosts = link_access(), Hosts("127.0.0.1:0")
         self._lock, self._done, self._styled = (
             threading.Lock(),
             threading.Event(),
@@ -83,7 +81,7 @@ class InterviewPage:
     @property
     def address(self) -> str:
         """The address that works once."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/?token={self._token}"
+        return f"http://127.0.0.1:{self._server.server_address[1]}{self._access.link}"
 
     def __enter__(self) -> InterviewPage:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -157,14 +155,13 @@ class InterviewPage:
                 path, _, query = self.path.partition("?")
                 token = parse_qs(query).get("token", [""])[0]
                 if not self._is_here():
-                    self._send(HTTPStatus.FORBIDDEN, b"ask this machine by a name of its own\n")
+                    self._send(HTTPStatus.MISDIRECTED_REQUEST, f"{WRONG_HOST}\n".encode())
                 elif path == "/style.css":
                     self._send(HTTPStatus.OK, resource("style.css").encode(), "text/css")
                     if page._done.is_set():
                         page._styled.set()
-                elif token and page._first(token):
-                    cookie = f"{_COOKIE}={page._access.session}; HttpOnly; SameSite=Strict; Path=/"
-                    more = {"Location": "/", "Set-Cookie": cookie}
+                elif token and page._access.takes(token):
+                    more = {"Location": "/", "Set-Cookie": page._access.set_cookie}
                     self._send(HTTPStatus.SEE_OTHER, b"", headers=more)
                 elif not self._is_known():
                     self._send(HTTPStatus.FORBIDDEN, b"the printed address works once\n")
@@ -200,13 +197,12 @@ class InterviewPage:
                     page._done.set()
 
             def _is_here(self) -> bool:
-                """Whether the host is this machine's: another site's name may lead here too."""
-                return names_loopback(self.headers.get("Host", ""))
+                return page._hosts.allow(*self.headers.get_all("Host", []))
 
             def _is_known(self) -> bool:
-                cookie = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)
-                known = {} if cookie is None else {COOKIE: cookie.value}
-                return page._access.user({}, known) is not None
+                sent = SimpleCookie(self.headers.get("Cookie", "")).items()
+                cookies = {name: cookie.value for name, cookie in sent}
+                return page._access.user({}, cookies) is not None
 
             def _send(
                 self,
@@ -226,9 +222,3 @@ class InterviewPage:
                 """Keeps the token out of the terminal."""
 
         return Handler
-
-    def _first(self, token: str) -> bool:
-        """Whether this is the token's one use."""
-        with self._lock:
-            used, self._fresh = self._fresh, self._fresh and not self._access.is_token(token)
-            return used and not self._fresh

@@ -19,16 +19,15 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
 from ..deployment import Deployment
-from ..pages.render import ASSETS, render, resource
-from ..process.access import COOKIE, Access
+from ..process.access import Access
 from ..process.events import head
 from .limits import Application, Limited
 from .live import Live
 from .operator_commands import COMMAND_TIMEOUT, CommandResult, command
+from .operator_entry import HTML, OperatorEntry, confidential_page, problem_page, user_of
 from .operator_facts import Watch
 from .planner_form import form_fields, plan_page
 
-_HTML = "text/html; charset=utf-8"
 _FIRST_FACTS_TIMEOUT = 5.0  # seconds until a page says that the first facts are being gathered
 _ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
 
@@ -44,13 +43,12 @@ def operator_monitor(
     """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handle_faults(application, root)
-    open_pages(application, access, root)
-    _shown(application, access, watch, root)
+    _shown(application, watch, root)
     _planner(application, access, study, root)
     _close(application, access, watch, study, root)
     _jobs(application, access, watch, study, root)
     return Limited(
-        application,
+        OperatorEntry(application, access, root),
         {"GET", "HEAD", "POST"},
         deadline=COMMAND_TIMEOUT + 30,  # an act is one command, and what the page shows of it
         endless={"/events"},
@@ -59,28 +57,14 @@ def operator_monitor(
     )
 
 
-def confidential_page(
-    template: str, status: int = 200, *, root: str = "", head: str = "", **values: object
-) -> Response:
-    text = render(template, root=root, head=head, **values)
-    headers = {"Cache-Control": "no-store"}
-    return Response(text, status_code=status, media_type=_HTML, headers=headers)
-
-
-def _problem(root: str, status: int, title: str, *lines: str) -> Response:
-    return confidential_page("operator_problem.html", status, root=root, title=title, lines=lines)
-
-
 def handle_faults(application: FastAPI, root: str) -> None:
     """Answers with a page whatever goes wrong."""
 
     def problem(status: int, title: str, *lines: str) -> Response:
-        return _problem(root, status, title, *lines)
+        return problem_page(root, status, title, *lines)
 
     @application.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
-        if error.status_code == 401:
-            return RedirectResponse(f"{root}/login", 303)
         return problem(error.status_code, "This cannot be done", str(error.detail))
 
     @application.exception_handler(UserError)
@@ -92,13 +76,6 @@ def handle_faults(application: FastAPI, root: str) -> None:
         return problem(500, "Something went wrong", type(error).__name__)
 
 
-def authenticated_user(request: Request, access: Access) -> str:
-    user = access.user(request.headers, request.cookies)
-    if user is None:
-        raise HTTPException(401 if access.token is not None else 403, "you are not let in")
-    return user
-
-
 async def _valid_form(request: Request, access: Access, user: str) -> dict[str, str]:
     """The fields of a valid form. Raises HTTPException for a form from elsewhere."""
     fields = form_fields(await request.body())
@@ -107,35 +84,7 @@ async def _valid_form(request: Request, access: Access, user: str) -> dict[str, 
     return fields
 
 
-def open_pages(application: FastAPI, access: Access, root: str) -> None:
-    """The pages that a stranger sees."""
-
-    @application.get("/login")
-    def login() -> Response:
-        return confidential_page("login.html", root=root, failed=False)
-
-    @application.post("/login")
-    async def logged_in(request: Request) -> Response:
-        if not access.is_token(form_fields(await request.body()).get("token", "")):
-            return confidential_page("login.html", 403, root=root, failed=True)
-        answer = RedirectResponse(f"{root}/", 303)
-        answer.set_cookie(COOKIE, access.session, httponly=True, samesite="strict")
-        return answer
-
-    @application.get("/healthz")
-    async def health() -> Response:
-        return Response("ok\n", media_type="text/plain")
-
-    for path, media in ASSETS.items():
-        _asset(application, path, media)
-
-
-def _asset(application: FastAPI, path: str, media: str) -> None:
-    body = resource(path.removeprefix("/"))
-    application.get(path)(lambda: Response(body, media_type=media))
-
-
-def _shown(application: FastAPI, access: Access, watch: Watch, root: str) -> None:
+def _shown(application: FastAPI, watch: Watch, root: str) -> None:
     def current() -> Json | None:
         return None if watch.facts is None else {"head": watch.facts.head}
 
@@ -143,7 +92,6 @@ def _shown(application: FastAPI, access: Access, watch: Watch, root: str) -> Non
 
     @application.get("/")
     def overview(request: Request) -> Response:
-        authenticated_user(request, access)
         facts = watch.soon(_FIRST_FACTS_TIMEOUT)
         if facts is None:  # the page asks for itself anew, as a new head arrives
             return confidential_page("operator_first.html", root=root, head="none")
@@ -153,8 +101,7 @@ def _shown(application: FastAPI, access: Access, watch: Watch, root: str) -> Non
         )
 
     @application.get("/events")
-    async def events(request: Request) -> Response:
-        authenticated_user(request, access)
+    async def events() -> Response:
         return live.viewer()
 
 
@@ -163,15 +110,15 @@ def _planner(application: FastAPI, access: Access, study: Path, root: str) -> No
         declared, key = Deployment.load(study).study, access.form_key(user)
         text, sound = plan_page(declared, "operator_base.html", fields, root=root, key=key)
         status = 200 if sound else 400
-        return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
+        return Response(text, status, media_type=HTML, headers={"Cache-Control": "no-store"})
 
     @application.get("/plan")
     def form(request: Request) -> Response:
-        return page(authenticated_user(request, access))
+        return page(user_of(request))
 
     @application.post("/plan")
     async def plan(request: Request) -> Response:
-        user = authenticated_user(request, access)
+        user = user_of(request)
         fields = await _valid_form(request, access, user)
         return await run_in_threadpool(page, user, fields)
 
@@ -181,7 +128,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root
 
     @application.get("/close")
     def ask(request: Request) -> Response:
-        user = authenticated_user(request, access)
+        user = user_of(request)
         period = watch.look().status.get("open_period")
         if period is None:
             raise HTTPException(400, "no period is open")
@@ -197,7 +144,7 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root
 
     @application.post("/close")
     async def close(request: Request) -> Response:
-        user = authenticated_user(request, access)
+        user = user_of(request)
         fields = await _valid_form(request, access, user)
         period = (await run_in_threadpool(watch.look)).status.get("open_period")
         if period is None or fields.get("period") != period:
@@ -225,7 +172,7 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path, root:
 
     @application.get("/job/{name}/{act}")
     def ask(request: Request, name: str, act: str) -> Response:
-        user = authenticated_user(request, access)
+        user = user_of(request)
         job, key = job_of(name, act), access.form_key(user)
         return confidential_page(
             "operator_job.html", root=root, job=job, act=act, words=_ACTS[act], key=key
@@ -233,7 +180,7 @@ def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path, root:
 
     @application.post("/job/{name}/{act}")
     async def do(request: Request, name: str, act: str) -> Response:
-        user = authenticated_user(request, access)
+        user = user_of(request)
         fields = await _valid_form(request, access, user)
         await run_in_threadpool(job_of, name, act)
         if fields.get("confirm") != "yes":
@@ -254,5 +201,5 @@ def _acted(
     print(json.dumps(line), file=sys.stderr, flush=True)
     watch.refresh()
     if not result.succeeded:
-        return _problem(root, 409, "This cannot be done", *result.lines)
+        return problem_page(root, 409, "This cannot be done", *result.lines)
     return RedirectResponse(f"{root}/?done={quote(f'{act} {subject}: done')}", 303)

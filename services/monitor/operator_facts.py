@@ -70,9 +70,9 @@ def gather(study: Path) -> Facts:
     lag: tuple[tuple[str, str], ...] = ()
     try:
         deployment = Deployment.load(study)
-        lag = _lag(deployment.run.listen)
         begun, entries = _journal(deployment)
         plan = _plan(begun, status.data.get("last_closed"))
+        lag = _lag(deployment)
     except UserError as error:
         faults += error.lines
     except (LogError, OSError) as error:
@@ -121,12 +121,16 @@ def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, s
     return plan, tuple(rows)
 
 
-def _lag(listen: str | None) -> tuple[tuple[str, str], ...]:
-    """The metrics of the releaser's input, from the releaser's listener."""
+def _lag(deployment: Deployment) -> tuple[tuple[str, str], ...]:
+    """The metrics of the releaser's input, from the releaser's listener. Raises UserError."""
+    listen, token = deployment.run.listen, deployment.listen_token
     if listen is None:
         return ()
+    headers = {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(f"http://{listen}/metrics", headers=headers)
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(f"http://{listen}/metrics", timeout=2) as answer:
+        with direct.open(request, timeout=2) as answer:
             text = answer.read(1 << 20).decode()
     except (OSError, ValueError):
         return (("the releaser", "does not answer at " + listen),)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import Response
 
 from stream_dp.errors import UserError
@@ -14,13 +14,8 @@ from stream_dp.errors import UserError
 from ..process.access import Access
 from .limits import Application, Limited
 from .live import Live
-from .operator import (
-    authenticated_user,
-    confidential_page,
-    handle_faults,
-    open_pages,
-    operator_monitor,
-)
+from .operator import handle_faults, operator_monitor
+from .operator_entry import OperatorEntry, confidential_page
 from .operator_facts import Watch
 from .operator_overview import Overview
 from .public_sources import named_once
@@ -60,19 +55,18 @@ def operator_studies(
         watch.start()
         root = study_url("", name)
         applications[name] = operator_monitor(study, access, watch, root=root, forms=forms)
-    front = Limited(_front(access, overview), {"GET", "HEAD", "POST"}, endless={"/events"})
+    entry = OperatorEntry(_front(overview), access, "")
+    front = Limited(entry, {"GET", "HEAD", "POST"}, endless={"/events"})
     return StudyAddresses(front, applications)
 
 
-def _front(access: Access, overview: Overview) -> FastAPI:
+def _front(overview: Overview) -> FastAPI:
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handle_faults(application, "")
-    open_pages(application, access, "")
     live = Live(lambda: {"head": overview.head})
 
     @application.get("/")
-    def studies(request: Request) -> Response:
-        authenticated_user(request, access)
+    def studies() -> Response:
         return confidential_page(
             "operator_studies.html",
             rows=overview.rows(),
@@ -83,8 +77,7 @@ def _front(access: Access, overview: Overview) -> FastAPI:
         )
 
     @application.get("/events")
-    async def events(request: Request) -> Response:
-        authenticated_user(request, access)
+    async def events() -> Response:
         return live.viewer()
 
     return application

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 
 from ..process.addresses import listener
-from .limits import REQUEST_TIMEOUT, Application, PatientProtocol
+from ..process.hosts import WRONG_HOST, Hosts
+from .limits import REQUEST_TIMEOUT, Application, Message, PatientProtocol, Receive, Send
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 
 
-def serve(application: Application, address: str, begun: Callable[[int], None]) -> None:
-    """Serves at HOST:PORT. begun: called with the port when listening. Raises UserError."""
+def serve(
+    application: Application, address: str, begun: Callable[[int], None], names: Iterable[str] = ()
+) -> None:
+    """Serves at HOST:PORT. Raises UserError.
+
+    begun: called with the port when listening.
+    names: of hosts by which clients reach the address.
+    """
+    hosts = Hosts(address, names)
     socket = listener(address)
     begun(int(socket.getsockname()[1]))
     server = uvicorn.Server(
         uvicorn.Config(
-            application,
+            _Named(application, hosts),
             http=PatientProtocol,
             ws="none",
             lifespan="off",
@@ -33,3 +42,18 @@ def serve(application: Application, address: str, begun: Callable[[int], None]) 
     )
     with socket:
         server.run(sockets=[socket])
+
+
+class _Named:
+    """An application that answers no request to the name of another site."""
+
+    def __init__(self, application: Application, hosts: Hosts) -> None:
+        self._application, self._hosts = application, hosts
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if self._hosts.allow(*named):
+            await self._application(scope, receive, send)
+        else:
+            headers = {"X-Content-Type-Options": "nosniff"}
+            await PlainTextResponse(f"{WRONG_HOST}\n", 421, headers)(scope, receive, send)

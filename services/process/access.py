@@ -1,55 +1,70 @@
-"""Access to an operator's pages, and protection of forms against other sites."""
+"""Access to confidential pages: a token, a cookie, and protection of forms against other sites.
+
+Every user of a machine can connect to its loopback, so the loopback lets nobody in by itself.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import system_entropy
 
 from .addresses import is_loopback
 
-COOKIE = "stream-dp-operator"
 _SHORTEST = 16  # characters of a token
 
 
-@dataclass(frozen=True)
 class Access:
     """The credentials required of a client.
 
-    token: a secret that clients send once; None if no token is required.
-    proxy_header: the header in which a proxy names an authenticated user; None without a proxy.
+    token: a secret that clients send. A session's cookie then takes the token's place.
+    once: whether the token is of a printed link, and is worth nothing after its first use.
+    proxy_header: the header in which a proxy, which sends the token, names an authenticated user;
+        None without a proxy.
     """
 
-    token: str | None
-    proxy_header: str | None
-    _key: bytes = field(default_factory=lambda: system_entropy(32), repr=False)
+    def __init__(self, token: str, *, once: bool = False, proxy_header: str | None = None) -> None:
+        self._token, self.once, self._proxy_header = token, once, proxy_header
+        self._fresh, self._lock = True, threading.Lock()
+        self._key = system_entropy(32)
+        # Servers at other ports of a host get the same cookies: each has a name of its own.
+        self.cookie = f"stream-dp-{self._signed('name')[:16]}"
 
     def user(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | None:
-        """The name of the requesting user, for the log of acts; None for a stranger.
+        """The name of the requesting user, for the log of acts; None for a stranger."""
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        has_token = not self.once and _equal(bearer, self._token)
+        if self._proxy_header is not None:
+            return headers.get(self._proxy_header) or None if has_token else None
+        has_session = _equal(cookies.get(self.cookie, ""), self._session)
+        return "operator" if has_token or has_session else None
 
-        On the loopback without a token, the request must name a loopback host. Otherwise a page of
-        another site whose name resolves to this address could read the response.
-        """
-        if self.proxy_header is not None:
-            return headers.get(self.proxy_header) or None
-        if self.token is None:
-            return "operator" if names_loopback(headers.get("host", "")) else None
-        token = headers.get("authorization", "").removeprefix("Bearer ")
-        session = cookies.get(COOKIE, "")
-        return "operator" if self.is_token(token) or _equal(session, self.session) else None
-
-    def is_token(self, candidate: str) -> bool:
-        return self.token is not None and _equal(candidate, self.token)
+    def takes(self, token: str) -> bool:
+        """Whether a client may have a session for a token. A token of a link is then spent."""
+        if self._proxy_header is not None or not _equal(token, self._token):
+            return False
+        with self._lock:
+            fresh, self._fresh = self._fresh, not self.once
+            return fresh
 
     @property
-    def session(self) -> str:
-        """The cookie of a client that has sent the token."""
-        return self._signed("session")
+    def link(self) -> str:
+        """The path and query of the link that works once; empty if clients know the token."""
+        return f"/?token={self._token}" if self.once else ""
+
+    @property
+    def is_behind_proxy(self) -> bool:
+        return self._proxy_header is not None
+
+    @property
+    def set_cookie(self) -> str:
+        """The header that begins a session."""
+        return f"{self.cookie}={self._session}; HttpOnly; SameSite=Strict; Path=/"
 
     def form_key(self, user: str) -> str:
         """The secret hidden field of a user's forms, unknown to other sites."""
@@ -64,6 +79,10 @@ class Access:
         site = headers.get("sec-fetch-site", "same-origin") == "same-origin"
         return same and site and _equal(fields.get("key", ""), self.form_key(user))
 
+    @property
+    def _session(self) -> str:
+        return self._signed("session")
+
     def _signed(self, purpose: str) -> str:
         return hmac.new(self._key, purpose.encode(), hashlib.sha256).hexdigest()
 
@@ -73,22 +92,37 @@ def _equal(text: str, expected: str) -> bool:
     return hmac.compare_digest(text.encode("utf-8", "replace"), expected.encode())
 
 
-def names_loopback(address: str) -> bool:
-    """Whether HOST:PORT names a loopback host; False for an invalid address."""
+def link_access() -> Access:
+    """Access by a new link, which works once."""
+    return Access(system_entropy(16).hex(), once=True)
+
+
+def read_token(path: Path, option: str) -> str:
+    """Reads a token from a file. option: names the file in messages. Raises UserError."""
     try:
-        host = urlsplit(f"//{address}").hostname
-    except ValueError:
-        return False
-    return host is not None and is_loopback(host)
+        token = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise UserError(f"{option}: {path} cannot be read") from None
+    if len(token) < _SHORTEST:
+        raise UserError(f"{option}: the token in {path} has less than {_SHORTEST} characters")
+    return token
 
 
-def access_for(host: str, token: str | None, proxy_header: str | None) -> Access:
-    """The access rule of a listener. Raises UserError if strangers would have access."""
-    if token is not None and len(token) < _SHORTEST:
-        raise UserError(f"--token-file: the token has less than {_SHORTEST} characters")
-    if token is None and proxy_header is None and not is_loopback(host):
+def operator_access(host: str, token_file: Path | None, proxy_header: str | None) -> Access:
+    """The access rule of an operator's monitor. Raises UserError for a door without a lock.
+
+    host: where the monitor listens.
+    """
+    if token_file is not None:
+        header = None if proxy_header is None else proxy_header.lower()
+        return Access(read_token(token_file, "--token-file"), proxy_header=header)
+    if proxy_header is not None:
         raise UserError(
-            f"monitor: '{host}' is reached by others than this machine; give --token-file, or"
-            " --proxy-header where a proxy lets operators in"
+            "--proxy-header: every user of this machine can send a header; give --token-file too,"
+            " and let the proxy send that token as 'Authorization: Bearer TOKEN'"
         )
-    return Access(token, None if proxy_header is None else proxy_header.lower())
+    if not is_loopback(host):
+        raise UserError(
+            f"monitor: '{host}' is reached by others than this machine; give --token-file"
+        )
+    return link_access()

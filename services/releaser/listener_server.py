@@ -12,26 +12,59 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from email.message import Message as HTTPMessage
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
+
+from ..process.access import Access
+from ..process.hosts import WRONG_HOST, Hosts
 
 PATIENCE = 10.0  # seconds from the beginning of a connection to its end
 MOST_CONNECTIONS = 256
 _LARGEST_HEAD = 16_384  # bytes of a request
 
 Page = tuple[HTTPStatus, bytes, str]  # status, body and content type
-Pages = Mapping[str, Callable[[], Page]]
+Pages = Mapping[str, Callable[[], Page]]  # by path
 TEXT = "text/plain; charset=utf-8"
 
 
-@contextmanager
-def serving(listener: socket.socket, pages: Pages) -> Iterator[None]:
-    """Serves pages, by their paths, on a listening socket until the block ends.
+@dataclass(frozen=True)
+class Site:
+    """What a listener serves.
 
-    pages: called in the thread of the server; they must take little time.
+    pages: for clients that `access` lets in; for all clients without it.
+    hosts: by which clients may name the listener.
+    open_pages: for all clients.
     """
-    server = _Server(listener, pages)
+
+    pages: Pages
+    hosts: Hosts
+    access: Access | None = None
+    open_pages: Pages = field(default_factory=dict)
+
+    def page(self, path: str, headers: HTTPMessage) -> Callable[[], Page]:
+        """The page that answers a request."""
+        if not self.hosts.allow(*headers.get_all("Host", [])):
+            return lambda: (HTTPStatus.MISDIRECTED_REQUEST, f"{WRONG_HOST}\n".encode(), TEXT)
+        if path in self.open_pages:
+            return self.open_pages[path]
+        if path not in self.pages:
+            return lambda: _error(HTTPStatus.NOT_FOUND)
+        named = {name.lower(): value for name, value in headers.items()}
+        if self.access is not None and self.access.user(named, {}) is None:
+            return lambda: _error(HTTPStatus.UNAUTHORIZED)
+        return self.pages[path]
+
+
+@contextmanager
+def serving(listener: socket.socket, site: Site) -> Iterator[None]:
+    """Serves a site on a listening socket until the block ends.
+
+    site: its pages are called in the thread of the server; they must take little time.
+    """
+    server = _Server(listener, site)
     thread = threading.Thread(target=asyncio.run, args=(server.run(),), daemon=True)
     thread.start()
     server.begun.wait()
@@ -43,8 +76,8 @@ def serving(listener: socket.socket, pages: Pages) -> Iterator[None]:
 
 
 class _Server:
-    def __init__(self, listener: socket.socket, pages: Pages) -> None:
-        self._listener, self._pages = listener, pages
+    def __init__(self, listener: socket.socket, site: Site) -> None:
+        self._listener, self._site = listener, site
         self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
         self.begun = threading.Event()
 
@@ -93,16 +126,16 @@ class _Server:
                 if has_target
                 else HTTPStatus.REQUEST_URI_TOO_LONG
             )
-        return _Request(head, self._pages).answer
+        return _Request(head, self._site).answer
 
 
 class _Request(BaseHTTPRequestHandler):
     """A complete request and its answer."""
 
-    def __init__(self, head: bytes, pages: Pages) -> None:
+    def __init__(self, head: bytes, site: Site) -> None:
         # The base class's own reads from a socket and has a deadline for each read alone.
         self.rfile, self.wfile = BytesIO(head), BytesIO()
-        self._pages = pages
+        self._site = site
         self.handle_one_request()
 
     @property
@@ -111,7 +144,7 @@ class _Request(BaseHTTPRequestHandler):
         return written
 
     def do_GET(self) -> None:
-        page = self._pages.get(self.path, lambda: _error(HTTPStatus.NOT_FOUND))
+        page = self._site.page(self.path, self.headers)
         try:
             content = page()
         except Exception:  # its text may contain values

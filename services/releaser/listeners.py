@@ -1,14 +1,14 @@
 """HTTP listeners of a running releaser.
 
-The confidential one serves /healthz, /readyz and /metrics. The public one serves /metrics only,
-with the metrics of an allow-list. Neither uses the default registry, which would add metrics of
-the process.
+The confidential one serves /healthz and /readyz, and /metrics to clients that have its token. The
+public one serves /metrics only, with the metrics of an allow-list. Neither uses the default
+registry, which would add metrics of the process.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -21,8 +21,10 @@ from prometheus_client.registry import Collector
 
 from stream_dp import __version__
 
+from ..process.access import Access
 from ..process.addresses import listener
-from .listener_server import TEXT, Page, Pages, serving
+from ..process.hosts import Hosts
+from .listener_server import TEXT, Page, Site, serving
 from .releaser_facts import Facts
 
 
@@ -149,22 +151,28 @@ def _gauge(study: str, name: str, text: str, value: float | Fraction) -> GaugeMe
 
 
 @contextmanager
-def listening(address: str, facts: Facts, *, public: bool) -> Iterator[int]:
-    """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError."""
-    with listener(address) as socket, serving(socket, _pages(facts, public)):
+def listening(
+    address: str, facts: Facts, access: Access | None, names: Iterable[str] = ()
+) -> Iterator[int]:
+    """Serves on HOST:PORT until the block ends, and gives the port. Raises UserError.
+
+    access: to the confidential metrics; None for the public listener.
+    names: of hosts by which clients reach the address.
+    """
+    site = _site(facts, access, Hosts(address, names))
+    with listener(address) as socket, serving(socket, site):
         yield int(socket.getsockname()[1])
 
 
-def _pages(facts: Facts, public: bool) -> Pages:
-    """The pages of a listener, by path."""
+def _site(facts: Facts, access: Access | None, hosts: Hosts) -> Site:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PublicMetrics(facts))
 
     def metrics() -> Page:
         return HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST
 
-    if public:
-        return {"/metrics": metrics}
+    if access is None:
+        return Site({"/metrics": metrics}, hosts)
     registry.register(ConfidentialMetrics(facts))
 
     def ready() -> Page:
@@ -172,8 +180,5 @@ def _pages(facts: Facts, public: bool) -> Pages:
             return HTTPStatus.OK, b"ready\n", TEXT
         return HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n", TEXT
 
-    return {
-        "/metrics": metrics,
-        "/readyz": ready,
-        "/healthz": lambda: (HTTPStatus.OK, b"ok\n", TEXT),
-    }
+    health = {"/readyz": ready, "/healthz": lambda: (HTTPStatus.OK, b"ok\n", TEXT)}
+    return Site({"/metrics": metrics}, hosts, access, health)

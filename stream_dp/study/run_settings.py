@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from .field_types import Declaration
 from .input_shapes import Input
@@ -18,6 +18,11 @@ def _power_of_two(value: int) -> int:
     if value & (value - 1):
         raise ValueError("write a power of two, such as 64")
     return value
+
+
+def _names(value: object) -> object:
+    """Names in a list, or in a text with commas between them, as a variable has them."""
+    return [name for name in value.split(",") if name] if isinstance(value, str) else value
 
 
 class Run(Declaration):
@@ -56,8 +61,14 @@ class Run(Declaration):
     budget."""
     listen: str | None = None
     """HOST:PORT of the confidential listener: `/healthz`, `/readyz` and `/metrics`."""
+    listen_token: str | None = None
+    """With `listen`: the file with the token that Prometheus sends for the confidential `/metrics`,
+    as `Authorization: Bearer`. 16 characters or more."""
     listen_public: str | None = None
     """HOST:PORT of the public listener: `/metrics` alone, an allow-list."""
+    listen_hosts: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    """The names by which clients reach the two listeners. Requests to other names are refused, but
+    for the listener's own name, for `localhost` and for addresses."""
     estimates: bool = False
     """`true`: each publication's answers are also written to the public topic `estimates`, one
     record for each answer. A sink of Kafka Connect can fill a table from this topic."""

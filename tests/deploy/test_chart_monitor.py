@@ -54,6 +54,10 @@ def test_its_command_is_the_programs_and_its_port_is_served(tmp_path: Path) -> N
     options = cli._parser().parse_args(container["args"])
     assert options.sources == [REQUIRED["public"]]
     assert not options.operator
+    name = deployment["metadata"]["name"]
+    assert options.hosts.split(",")[:2] == [name, f"{name}.default"]
+    more = monitor(tmp_path, **{"monitor.hosts": ["poverty.example.org"]})
+    assert "poverty.example.org" in more["spec"]["template"]["spec"]["containers"][0]["args"][-1]
     (port,) = container["ports"]
     assert options.listen.endswith(f":{port['containerPort']}")
     assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}

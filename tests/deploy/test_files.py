@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+import yaml
 from kit.households import TEXT as HOMES
 from kit.studies import SCHEDULE, toml_lines
 
@@ -206,6 +207,7 @@ def test_compose_overrides_what_a_study_file_has() -> None:
     text = (DEPLOY / "compose.yaml").read_text() + (DEPLOY / "stream-dp.service").read_text()
     named = {name.lower() for name in re.findall(r"STREAM_DP_([A-Z_]+)", text)}
     assert {"log", "public", "snapshots", "listen", "listen_public"} <= named
+    assert {"listen_token", "listen_hosts"} <= named
     # An analyst's process, as the monitor is, has no study file: its settings are in a file alone.
     assert named - {FILE_VARIABLE.removeprefix("STREAM_DP_").lower()} <= set(Run.model_fields)
 
@@ -245,6 +247,21 @@ def test_compose_has_a_secret_for_each_user_that_the_broker_makes() -> None:
     assert set(users.split()) == set(created.split()) == set(given.split(", "))
     for user in users.split():
         assert f"  {user}: {{file: ./secrets/{user}}}\n" in text
+
+
+def test_prometheus_has_the_token_of_the_releasers_listener() -> None:
+    scraped = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    (job,) = scraped["scrape_configs"]
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    path = services["releaser"]["environment"]["STREAM_DP_LISTEN_TOKEN"]
+    assert job["authorization"] == {"credentials_file": path}
+    assert path == "/run/secrets/listen-token"
+    assert {"source": "listen-token", "target": "listen-token"} in services["releaser"]["secrets"]
+    assert "listen-token" in services["prometheus"]["secrets"]
+    settings = unit(UNITS[0])
+    place = settings["Environment"].removeprefix("STREAM_DP_LISTEN_TOKEN=")
+    assert place == f"/run/credentials/{UNITS[0]}/listen-token"
+    assert "LoadCredential=listen-token:" in (DEPLOY / UNITS[0]).read_text()
 
 
 def test_images_install_extras_that_exist() -> None:

@@ -325,6 +325,13 @@ def test_a_service_monitor_finds_the_confidential_port_under_the_name_of_the_ale
         if wanted.items() <= d["metadata"]["labels"].items()
     )
     assert [port["name"] for port in service["spec"]["ports"]] == ["confidential"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (pod,) = (d["spec"]["template"]["spec"] for d in of_kind(documents, "StatefulSet"))
+    (secret,) = (v["secret"]["secretName"] for v in pod["volumes"] if v["name"] == "secrets")
+    given = environment(pod["containers"][0])
+    assert endpoint["authorization"]["credentials"] == {"name": secret, "key": "listen-token"}
+    assert given["STREAM_DP_LISTEN_TOKEN"] == "/run/secrets/listen-token"
+    assert service["metadata"]["name"] in given["STREAM_DP_LISTEN_HOSTS"].split(",")
     job = service["metadata"]["labels"][monitor["spec"]["jobLabel"]]
     assert f'up{{job="{job}"}}' in (DEPLOY / "prometheus" / "alerts.yml").read_text()
 

@@ -96,14 +96,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     addresses = {
         "STREAM_DP_LISTEN": f"127.0.0.1:{inside}",
         "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",
+        "STREAM_DP_LISTEN_TOKEN": str(folder / "token"),
     }
+    (folder / "token").write_text("a token of the tests alone")
     with (folder / "log").open("wb") as log:
         releaser = Popen(command, env=os.environ | addresses, stdout=log, stderr=log)
     # What an alert waits for before it fires is short here; its condition stays as it is.
     rules = re.sub(r"\bfor: \w+", "for: 1s", RULES.read_text())
     try:
         targets = {"releaser": inside, "public": public}
-        with scraping(folder, free_port(), targets, rules) as prometheus:
+        with scraping(folder, free_port(), targets, rules, token=folder / "token") as prometheus:
             world = World(releaser, prometheus, "live")
             # An increase starts at the first sample: one of 0 comes before the reports.
             until(lambda: prometheus.query(RECEIVED))

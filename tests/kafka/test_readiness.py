@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from broker import Broker
 from days import MARKER, SCHEDULE, Days
-from kit.listeners import ask, until
+from kit.listeners import ask, confidential_listener, until
 
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import SILENCE
@@ -74,8 +74,8 @@ def test_not_ready_while_the_broker_does_not_answer(
     with ExitStack() as stack:
         stack.enter_context(closing(process.log))
         stack.enter_context(closing(process.public))
-        inside = stack.enter_context(listening("127.0.0.1:0", process.facts, public=False))
-        public = stack.enter_context(listening("127.0.0.1:0", process.facts, public=True))
+        inside = stack.enter_context(confidential_listener(process.facts))
+        public = stack.enter_context(listening("127.0.0.1:0", process.facts, None))
         thread.start()
         stack.callback(thread.join, 300)
         stack.callback(process.stop.set)

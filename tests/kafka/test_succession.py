@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 from days import Days
-from kit.listeners import ask, metrics, until
+from kit.listeners import ask, confidential_listener, metrics, until
 
 from stream_dp.log.log import Fenced
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.setup import releaser_of
 
@@ -76,7 +75,7 @@ def serving(place: Days) -> Iterator[tuple[Service, int]]:
     """A service that waits for a close, and the port of its listener."""
     service = Service(place)
     with closing(service.process.log), closing(service.process.public):
-        with listening("127.0.0.1:0", service.process.facts, public=False) as port:
+        with confidential_listener(service.process.facts) as port:
             service.thread.start()
             try:
                 service.until("close-awaited")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import NamedTuple
 
 from kit.panels import StudyFolder
+from stream_dp.services.process.access import Access
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import Facts
 
@@ -21,6 +22,8 @@ ALLOWED = {
     "stream_dp_release_scheduled_seconds",
 }
 STUDY = '{study="small"}'
+TOKEN = "a token of the tests alone"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 class Answer(NamedTuple):
@@ -29,10 +32,10 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def ask(port: int, path: str, method: str = "GET") -> Answer:
+def ask(port: int, path: str, method: str = "GET", headers: Mapping[str, str] = BEARER) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        connection.request(method, path)
+        connection.request(method, path, headers=dict(headers))
         with connection.getresponse() as response:
             return Answer(response.status, dict(response.getheaders()), response.read())
     finally:
@@ -57,13 +60,18 @@ def until(port: int, status: int, seconds: float) -> None:
         time.sleep(0.02)
 
 
+def confidential_listener(facts: Facts) -> AbstractContextManager[int]:
+    """The listener that counts reports for clients with `TOKEN`, and its port."""
+    return listening("127.0.0.1:0", facts, Access(TOKEN))
+
+
 @contextmanager
 def both(facts: Facts) -> Iterator[tuple[int, int]]:
     """The ports of a confidential and a public listener."""
     with ExitStack() as stack:
         yield (
-            stack.enter_context(listening("127.0.0.1:0", facts, public=False)),
-            stack.enter_context(listening("127.0.0.1:0", facts, public=True)),
+            stack.enter_context(confidential_listener(facts)),
+            stack.enter_context(listening("127.0.0.1:0", facts, None)),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -48,10 +49,16 @@ def publish(path: Path, messages: Sequence[Message]) -> None:
 
 @dataclass(frozen=True)
 class Monitor:
-    """A monitor that serves at a port of this machine."""
+    """A monitor that serves at a port of this machine. line: what it printed."""
 
     port: int
     process: subprocess.Popen[str] | Forked
+    line: str = ""
+
+    @property
+    def link(self) -> str:
+        """The path and query of an operator's link."""
+        return self.line.partition(f":{self.port}")[2].strip()
 
     @property
     def url(self) -> str:
@@ -100,8 +107,9 @@ def monitor(
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
-        assert "http://127.0.0.1:" in line, line
-        one = Monitor(int(line.rpartition(":")[2]), process)
+        port = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        assert port, line
+        one = Monitor(int(port[1]), process, line)
         wait_until(lambda: one.get("/healthz")[0] == ready)
         yield one
     finally:

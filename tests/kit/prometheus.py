@@ -62,7 +62,7 @@ def until(holds: Callable[[], object], seconds: float = 600, what: str = "") -> 
 
 @contextmanager
 def scraping(
-    folder: Path, port: int, targets: dict[str, int], rules: str = ""
+    folder: Path, port: int, targets: dict[str, int], rules: str = "", token: Path | None = None
 ) -> Iterator[Prometheus]:
     """A Prometheus that scrapes loopback every second until the block ends.
 
@@ -70,13 +70,15 @@ def scraping(
     port: where it is to listen.
     targets: by job, the port that is scraped.
     rules: a file of rules, as text.
+    token: a file with the token that it sends.
     """
+    bearer = {} if token is None else {"authorization": {"credentials_file": str(token)}}
     (folder / "rules.yml").write_text(rules)
     configuration = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(folder / "rules.yml")] if rules else [],
         "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+            {"job_name": job, **bearer, "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
             for job, target in targets.items()
         ],
     }

@@ -87,10 +87,11 @@ def _configuration(heading: str, port: int, upstream: int) -> str:
 
 
 @contextmanager
-def proxy(folder: Path, heading: str, upstream: int) -> Iterator[int]:
+def proxy(folder: Path, heading: str, upstream: int, token: str = "") -> Iterator[int]:
     """nginx with TLS before a monitor, as the guide says, and its port.
 
     folder: gets `server.pem`, which clients trust.
+    token: that the proxy sends.
     """
     nginx = tool("nginx")
     assert nginx is not None
@@ -102,7 +103,7 @@ def proxy(folder: Path, heading: str, upstream: int) -> Iterator[int]:
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     paths = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
     own = f"pid {folder}/nginx.pid; daemon off; master_process off; error_log {folder}/error.log;"
-    server = _configuration(heading, port, upstream)
+    server = _configuration(heading, port, upstream).replace("Bearer TOKEN", f"Bearer {token}")
     text = f"{own}\nevents {{}}\nhttp {{ access_log off; {paths}\n{server}\n}}\n"
     (folder / "nginx.conf").write_text(text)
     start = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]

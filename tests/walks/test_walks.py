@@ -154,8 +154,10 @@ def test_an_engineer_puts_the_monitor_behind_tls(served: Monitor, tmp_path: Path
 @needs("nginx", "openssl")
 def test_an_engineer_lets_operators_in_by_name(agency: Agency, tmp_path: Path) -> None:
     (tmp_path / "operators").write_text("ada:{PLAIN}a word of this test\n")
+    (tmp_path / "operator-token").write_text(token := "a token of this test alone")
     arguments = (str(agency.study), "--operator", "--proxy-header", "X-User")
-    with monitor(*arguments) as one, proxy(tmp_path, OPERATOR, one.port) as port:
+    arguments += ("--token-file", str(tmp_path / "operator-token"))
+    with monitor(*arguments) as one, proxy(tmp_path, OPERATOR, one.port, token) as port:
         basic = "Basic YWRhOmEgd29yZCBvZiB0aGlzIHRlc3Q="  # ada and her word
         for headers, status in (
             ({}, 401),
@@ -167,7 +169,8 @@ def test_an_engineer_lets_operators_in_by_name(agency: Agency, tmp_path: Path) -
             with closing(trusted(tmp_path, port)) as connection:
                 connection.request("GET", "/plan", headers=headers)
                 assert connection.getresponse().status == status, headers
-        assert one.get("/plan")[0] == 403
+        for headers in ({}, {"X-User": "ada"}, {"Authorization": basic, "X-User": "ada"}):
+            assert one.get("/plan", headers)[0] == 403, "not by the proxy"
 
 
 @needs("nginx", "openssl")

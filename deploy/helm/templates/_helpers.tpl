@@ -100,6 +100,14 @@ capabilities: {drop: [ALL]}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
+{{- /* The names of a Service, and declared ones; the argument is a list of the root, its component and those. */ -}}
+{{- define "stream-dp.hosts" -}}
+{{- $root := index . 0 -}}
+{{- $name := printf "%s-%s" (include "stream-dp.fullname" $root) (index . 1) -}}
+{{- $space := printf "%s.%s" $name $root.Release.Namespace -}}
+{{- concat (list $name $space (printf "%s.svc" $space) (printf "%s.svc.cluster.local" $space)) (index . 2) | join "," -}}
+{{- end -}}
+
 {{- define "stream-dp.application" -}}
 {{- range $component := list "aggregator" "executor" }}
 - podSelector:

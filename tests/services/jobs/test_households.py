@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import urllib.request
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
@@ -16,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from kit.commands import json_output
 from kit.households import LABELS, PERIODS, TEXT, HouseholdFolder
+from kit.listeners import ask, confidential_listener
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.client import PublicLog
 from stream_dp.release.published_tables import DataSet
 from stream_dp.services.deployment import Deployment
-from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.setup import worker_command
 
 pytest.importorskip("jax")
@@ -101,10 +100,8 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     homes = HouseholdFolder(folder / "homes", HPD).prepare()
     with homes.releaser(worker=worker_command(homes.setting)) as releaser:
         assert releaser.run(until_idle=True)
-        with listening("127.0.0.1:0", releaser.facts, public=False) as port:
-            address = f"http://127.0.0.1:{port}/metrics"
-            with urllib.request.urlopen(address, timeout=60) as answer:
-                metrics = answer.read().decode()
+        with confidential_listener(releaser.facts) as port:
+            metrics = ask(port, "/metrics").body.decode()
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
     assert (job["state"], job["rounds_decided"]) == ("done", 1 + 1 + ROUNDS)
     for line in (

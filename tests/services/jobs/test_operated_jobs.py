@@ -20,7 +20,7 @@ from stream_dp.services.monitor import operator, operator_facts
 from stream_dp.services.monitor.operator import operator_monitor
 from stream_dp.services.monitor.operator_commands import CommandResult
 from stream_dp.services.monitor.operator_facts import Watch
-from stream_dp.services.process.access import access_for
+from stream_dp.services.process.access import Access
 
 
 def said(name: str, study: Path) -> CommandResult:
@@ -29,6 +29,10 @@ def said(name: str, study: Path) -> CommandResult:
     with redirect_stdout(out):
         assert cli.main([name, str(study), "--json"]) == 0
     return CommandResult(json.loads(out.getvalue()), ())
+
+
+TOKEN = "a token of this test alone"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 class Desk:
@@ -41,7 +45,7 @@ class Desk:
         self.content = self.snapshot.read_bytes()
         self.snapshot.unlink()
         homes.work()
-        access = access_for("127.0.0.1", None, None)
+        access = Access(TOKEN)
         self.application = operator_monitor(homes.file, access, Watch(homes.file))
 
     @property
@@ -50,7 +54,7 @@ class Desk:
         return dict(job)
 
     def get(self, path: str = "/") -> Answer:
-        return ask(self.application, path)
+        return ask(self.application, path, headers=BEARER)
 
     def ask_for(self, act: str, confirm: str = "yes") -> Answer:
         """What the operator does: open the page of an act, and send its form."""
@@ -58,7 +62,8 @@ class Desk:
         assert page.status == 200, page.text
         (key,) = re.findall(r'name="key" value="(\w+)"', page.text)
         body = urlencode({"key": key, "confirm": confirm}).encode()
-        return ask(self.application, f"/job/{self.job['id']}/{act}", method="POST", body=body)
+        path = f"/job/{self.job['id']}/{act}"
+        return ask(self.application, path, method="POST", headers=BEARER, body=body)
 
     def logged(self) -> list[dict[str, str]]:
         """The acts that the monitor has logged since the last look."""
@@ -107,7 +112,7 @@ def test_a_failed_job_is_given_up_once(desk: Desk) -> None:
     act = {"event": "operator-act", "by": "operator", "what": name}
     assert desk.logged() == [{**act, "act": "abandon", "outcome": "done"}]
     body = urlencode({"key": key, "confirm": "yes"}).encode()  # a page that was left open
-    late = ask(desk.application, f"/job/{name}/retry", method="POST", body=body)
+    late = ask(desk.application, f"/job/{name}/retry", method="POST", headers=BEARER, body=body)
     assert (late.status, "is abandoned" in late.text) == (409, True)
     (line,) = desk.logged()
     assert line["act"] == "retry"

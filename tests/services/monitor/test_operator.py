@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -16,10 +17,14 @@ from stream_dp.errors import UserError
 from stream_dp.services import cli
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.operator import operator_monitor
+from stream_dp.services.monitor.operator_entry import OPEN
 from stream_dp.services.monitor.operator_facts import Watch
-from stream_dp.services.process.access import Access, access_for
+from stream_dp.services.pages.render import ASSETS
+from stream_dp.services.process.access import Access, operator_access
 
 TOKEN = "a token of this test alone"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+STRANGER = {"authorization": ""}
 
 
 class Operated:
@@ -36,11 +41,11 @@ class Operated:
         self.application = operator_monitor(self.study, access, self.watch)
 
     def get(self, target: str, **headers: str) -> Answer:
-        return ask(self.application, target, headers=headers)
+        return ask(self.application, target, headers=BEARER | headers)
 
     def post(self, target: str, fields: dict[str, str], **headers: str) -> Answer:
         body = urlencode(fields).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = BEARER | {name.replace("_", "-"): value for name, value in headers.items()}
         return ask(self.application, target, method="POST", headers=named, body=body)
 
 
@@ -51,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def operated(folder: Path) -> Operated:
-    return Operated(folder, access_for("127.0.0.1", None, None))
+    return Operated(folder, Access(TOKEN))
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +89,7 @@ def test_facts_that_take_long_come_by_themselves(
         self.facts = known
 
     monkeypatch.setattr(Watch, "refresh", slow)
-    fresh = Operated(folder, access_for("127.0.0.1", None, None))
+    fresh = Operated(folder, Access(TOKEN))
     answer = fresh.get("/")
     assert (answer.status, "Its logs are being read" in answer.text) == (200, True)
     assert 'data-head="none"' in answer.text  # so that the page shows the first head that comes
@@ -129,7 +134,7 @@ def test_a_draft_is_planned_from_a_form_of_its_own(operated: Operated) -> None:
     assert (answer.status, "error: write a number" in answer.text) == (400, True)
 
 
-def test_strange_texts_are_refused_in_a_line(operated: Operated, folder: Path) -> None:
+def test_strange_texts_are_refused_in_a_line(operated: Operated) -> None:
     key = key_of(operated.get("/plan"))
     forms = (
         b"key=%C3%A9",
@@ -141,56 +146,102 @@ def test_strange_texts_are_refused_in_a_line(operated: Operated, folder: Path) -
     )
     for path in ("/plan", "/close", "/job/none/retry"):
         for body in forms:
-            answer = ask(operated.application, path, method="POST", body=body)
+            answer = ask(operated.application, path, method="POST", headers=BEARER, body=body)
             assert answer.status in {400, 403}, (path, body, answer.text)
     fields = {"key": key, "draft": "= 1"}
     for origin in ("http://[", "é", "http://[::z]", "null", ""):
         assert operated.post("/plan", fields, origin=origin).status == 403
-    for host in ("[", "[::z]", "é", "a\x00b"):
-        assert operated.get("/", host=host).status == 403
-    guarded = Operated(folder, access_for("0.0.0.0", TOKEN, None))
-    for headers in ({"cookie": "stream-dp-operator=é"}, {"authorization": "Bearer é"}):
-        assert guarded.get("/", **headers).status == 303
-    for body in (b"token=%C3%A9", b"token=\xff", b"token=%ff%00"):
-        answer = ask(guarded.application, "/login", method="POST", body=body)
+    for headers in ({"cookie": "stream-dp-0=é"}, {"authorization": "Bearer é"}):
+        assert operated.get("/", **(STRANGER | headers)).status == 303
+    for body in (b"token=%C3%A9", b"token=\xff", b"token=%ff%00", b"&".join([b"a=1"] * 30)):
+        answer = ask(operated.application, "/login", method="POST", body=body)
         assert answer.status in {400, 403}, answer.text
     for path in ("/job/%ff/retry", "/job/%00/retry", "/%ff%00", "/?done=%ff%00"):
         assert operated.get(path).status in {200, 404}
 
 
-def test_only_loopback_names_reach_a_page_without_a_token(operated: Operated) -> None:
-    assert operated.get("/", host="127.0.0.1:8080").status == 200
-    assert operated.get("/", host="localhost:8080").status == 200
-    for host in ("rebound.example", "127.0.0.1.example", ""):
-        assert operated.get("/", host=host).status == 403
-        assert operated.get("/events", host=host).status == 403
+def routes(application: Any) -> list[Any]:
+    """The routes of an application behind its limits and its entry."""
+    while not hasattr(application, "routes"):
+        application = application._application
+    return list(application.routes)
 
 
-def test_a_token_lets_in_once_it_is_given(folder: Path, operated: Operated) -> None:
-    guarded = Operated(folder, access_for("0.0.0.0", TOKEN, None))
-    assert guarded.get("/", host="monitor.example").headers["location"] == "/login"
-    assert guarded.get("/close", host="monitor.example").status == 303
-    assert guarded.post("/login", {"token": "wrong"}).status == 403
-    cookie = guarded.post("/login", {"token": TOKEN}).headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
+def test_a_stranger_reaches_no_route(operated: Operated) -> None:
+    """Every route that an application has, a new one too, with each of its methods."""
+    targets = {
+        (method, re.sub(r"\{\w+\}", "x", route.path))
+        for route in routes(operated.application)
+        for method in route.methods
+    }
+    assert {("GET", "/"), ("POST", "/close"), ("POST", "/job/x/x")} <= targets
+    targets |= {("GET", path) for path in ("/docs", "/openapi.json", "/none", "//", "/healthz/")}
+    for method, path in sorted(targets):
+        for header in ({}, {"authorization": "Bearer wrong"}, {"x-user": "ada"}):
+            body = b"key=1&period=2021-01&confirm=2021-01" if method == "POST" else b""
+            answer = ask(operated.application, path, method=method, headers=header, body=body)
+            assert (answer.status, answer.headers.get("location")) == (303, "/login"), (
+                method,
+                path,
+            )
+            assert answer.body == b""
+    seen = {path for path in OPEN if ask(operated.application, path).status == 200}
+    assert seen == {"/healthz", "/login", *ASSETS}
+
+
+def test_a_token_lets_in_once_it_is_given(operated: Operated) -> None:
+    assert operated.post("/login", {"token": "wrong"}, **STRANGER).status == 403
+    assert operated.post("/login", {}, **STRANGER).status == 403
+    cookie = operated.post("/login", {"token": TOKEN}, **STRANGER).headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
     session = cookie.partition(";")[0]
-    assert guarded.get("/", host="monitor.example", cookie=session).status == 200
-    assert guarded.get("/", authorization=f"Bearer {TOKEN}").status == 200
+    assert operated.get("/", **STRANGER, cookie=session).status == 200
+    assert operated.get("/", **BEARER).status == 200
     assert TOKEN not in session
 
 
+def test_a_link_works_once(folder: Path, operated: Operated) -> None:
+    access = operator_access("127.0.0.1", None, None)
+    linked = Operated(folder, access)
+    token = access.link.partition("=")[2]
+    assert len(token) == 32
+    assert linked.get("/", authorization=f"Bearer {token}").status == 303, "it is a link's alone"
+    assert "printed" in linked.get("/login").text
+    assert linked.get("/?token=wrong").headers["location"] == "/login"
+    begun = linked.get(access.link)
+    assert (begun.status, begun.headers["location"]) == (303, "/")
+    session = begun.headers["set-cookie"].partition(";")[0]
+    assert linked.get("/", cookie=session).status == 200
+    for again in (linked.get(access.link), linked.post("/login", {"token": token})):
+        assert "set-cookie" not in again.headers
+    assert linked.get("/", cookie=session).status == 200
+    other = operator_access("127.0.0.1", None, None)
+    assert (other.link, other.cookie) != (access.link, access.cookie)
+
+
 def test_a_proxys_header_names_who_acts(folder: Path, operated: Operated) -> None:
-    proxied = Operated(folder, access_for("0.0.0.0", None, "X-User"))
-    assert proxied.get("/").status == 403
+    proxied = Operated(folder, Access(TOKEN, proxy_header="x-user"))
     assert proxied.get("/", **{"x-user": "ada"}).status == 200
+    assert proxied.get("/").status == 403
+    assert proxied.get("/", **STRANGER, **{"x-user": "ada"}).status == 403, "no proxy sent it"
+    assert proxied.post("/login", {"token": TOKEN}).status == 403
 
 
-def test_strangers_are_never_let_in_unasked() -> None:
+def test_strangers_are_never_let_in_unasked(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--token-file"):
-        access_for("0.0.0.0", None, None)
+        operator_access("0.0.0.0", None, None)
+    with pytest.raises(UserError, match=r"--proxy-header: .* --token-file"):
+        operator_access("127.0.0.1", None, "X-User")
+    token = tmp_path / "token"
+    token.write_text("short")
     with pytest.raises(UserError, match="characters"):
-        access_for("127.0.0.1", "short", None)
-    assert not access_for("127.0.0.1", TOKEN, None).is_token("")
+        operator_access("127.0.0.1", token, None)
+    token.write_text(f"{TOKEN}\n")
+    access = operator_access("0.0.0.0", token, None)
+    assert access.link == ""
+    assert not access.takes("")
+    assert access.takes(TOKEN)
+    assert access.takes(TOKEN)
 
 
 def test_a_job_that_is_not_there_cannot_be_given_up(operated: Operated) -> None:

@@ -7,7 +7,19 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names, rejected_series, watched
+from kit.commands import refusal
+from kit.listeners import (
+    ALLOWED,
+    BEARER,
+    STUDY,
+    TOKEN,
+    ask,
+    both,
+    metrics,
+    names,
+    rejected_series,
+    watched,
+)
 from kit.panels import LABELS, PERIODS, StudyFolder, declaration, markers, script
 from kit.studies import SCHEDULE
 
@@ -127,6 +139,42 @@ def test_everything_else_is_missing_on_the_public_side(facts: Facts, path: str) 
         assert ask(public, path)[::2] == (404, b"not found\n")
         if path not in {"/healthz", "/readyz"}:
             assert ask(inside, path)[::2] == (404, b"not found\n")
+
+
+def test_counts_are_for_clients_with_the_token(facts: Facts) -> None:
+    with both(facts) as (inside, public):
+        for header in ("", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", f"{TOKEN} x"):
+            answer = ask(inside, "/metrics", headers={"Authorization": header})
+            assert answer[::2] == (401, b"unauthorized\n"), header
+        assert ask(inside, "/metrics", headers={})[::2] == (401, b"unauthorized\n")
+        assert ask(inside, "/metrics", "POST", headers={}).status == 501
+        assert ask(inside, "/metrics", headers=BEARER).status == 200
+        for port, path in ((inside, "/healthz"), (inside, "/readyz"), (public, "/metrics")):
+            assert ask(port, path, headers={}).status in {200, 503}
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ('listen = "127.0.0.1:0"', "run.listen: every user of a machine reaches it"),
+        ('listen = "127.0.0.1:0"\nlisten_token = "none"', "none cannot be read"),
+        ('listen = "127.0.0.1:0"\nlisten_token = "short"', "less than 16 characters"),
+    ],
+)
+def test_no_listener_counts_for_everybody(
+    place: StudyFolder, run: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place.folder / "short").write_text("short")
+    place.file.write_text(f"{place.file.read_text()}\n{run}\n")
+    assert said in refusal(capsys, 2, "run", place.file, "--until-idle")
+    assert not place.db.exists()
+
+
+def test_names_are_declared_in_the_file_or_in_the_environment(
+    place: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_DP_LISTEN_HOSTS", "releaser,metrics.example.org")
+    assert load_study(place.file)[1].listen_hosts == ("releaser", "metrics.example.org")
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/secret-path"])

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 from broker import free_port
 from kit.fork_server import Popen
-from kit.listeners import ALLOWED, STUDY, ask, both, metrics, names
+from kit.listeners import ALLOWED, STUDY, TOKEN, ask, both, metrics, names
 from kit.panels import StudyFolder, script
 
 from stream_dp.errors import UserError
@@ -105,7 +105,8 @@ def test_a_client_that_leaves_in_the_middle(
     with both(facts) as (inside, _):
         with socket.create_connection(("127.0.0.1", inside), timeout=60) as sent:
             sent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            token = f"Authorization: Bearer {TOKEN}".encode()
+            sent.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n" + token + b"\r\n\r\n")
         facts.cells = CellCounts()
         assert ask(inside, "/metrics").status == 200
         time.sleep(0.3)
@@ -156,7 +157,7 @@ def test_a_client_that_reads_nothing_is_hung_up_on(
     monkeypatch.setattr(listeners, "generate_latest", lambda registry: bytes(32 << 20))
     with both(facts) as (_, public):
         with socket.create_connection(("127.0.0.1", public), timeout=600) as client:
-            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             time.sleep(1)
             received = 0
             with suppress(ConnectionResetError):
@@ -184,7 +185,7 @@ def test_a_client_that_reads_nothing_is_hung_up_on(
     ],
 )
 def test_a_wrong_address(facts: Facts, address: str, said: str) -> None:
-    with pytest.raises(UserError) as caught, listening(address, facts, public=True):
+    with pytest.raises(UserError) as caught, listening(address, facts, None):
         pass
     (line,) = caught.value.lines
     assert line.startswith(f"listen address '{address}': {said}")
@@ -196,6 +197,7 @@ def test_an_address_that_is_in_use(
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setenv("STREAM_DP_LISTEN", address)
+        monkeypatch.setenv("STREAM_DP_LISTEN_TOKEN", token_file(place))
         kept = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
         try:
             assert main(["run", str(place.file), "--until-idle"]) == 2
@@ -210,13 +212,19 @@ def test_an_address_that_is_in_use(
 def test_ipv6(facts: Facts) -> None:
     if not socket.has_ipv6:
         return
-    with listening("[::1]:0", facts, public=True) as port:
+    with listening("[::1]:0", facts, None) as port:
         with socket.create_connection(("::1", port), timeout=60) as sent:
-            sent.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            sent.sendall(b"GET /metrics HTTP/1.0\r\nHost: [::1]\r\n\r\n")
             assert sent.recv(4096).startswith(b"HTTP/1.0 200 OK")
 
 
 # The command
+
+
+def token_file(place: StudyFolder) -> str:
+    """A file with the token, by a path that is relative to the study file."""
+    (place.folder / "token").write_text(f"{TOKEN}\n")
+    return "token"
 
 
 @contextmanager
@@ -226,6 +234,7 @@ def running(place: StudyFolder, *options: str) -> Iterator[tuple[Popen, int, int
     addresses = {
         "STREAM_DP_LISTEN": f"127.0.0.1:{inside}",
         "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",
+        "STREAM_DP_LISTEN_TOKEN": token_file(place),
     }
     with Popen(
         [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file), *options],
