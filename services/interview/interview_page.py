@@ -173,7 +173,10 @@ class InterviewPage:
             def do_POST(self) -> None:
                 length = self.headers.get("Content-Length", "")
                 size = int(length) if length.isdecimal() and len(length) < 9 else _MOST_BYTES + 1
-                if not self._is_here() or not self._is_known():
+                if not self._is_here():
+                    self._send(HTTPStatus.MISDIRECTED_REQUEST, f"{WRONG_HOST}\n".encode())
+                    return
+                if not self._is_known():
                     self._send(HTTPStatus.FORBIDDEN, b"the printed address works once\n")
                     return
                 if size > _MOST_BYTES:

@@ -60,6 +60,7 @@ def test_the_worker_is_hardened_like_the_releaser() -> None:
     releaser, worker = map(unit, UNITS[:2])
     differ = {k for k in {*releaser, *worker} if releaser.get(k) != worker.get(k)}
     assert differ == {
+        "Environment",
         "EnvironmentFile",
         "LoadCredential",
         "ExecStart",

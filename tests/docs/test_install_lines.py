@@ -131,7 +131,7 @@ def test_a_line_that_asks_an_index_is_seen(line: str) -> None:
     "line",
     [
         "in a clone of stream-dp: pip install '.[batch]'",
-        "pip install ./native '.[kafka]'",
+        "pip install ./native '.[spark]'",
         "pip install ./stream_dp-1.0.0-py3-none-any.whl",
         "pip install -q --no-deps . && .venv/bin/stream-dp demo",
         "pip install -r requirements/batch.lock\n    stream-dp worker STUDY.toml",

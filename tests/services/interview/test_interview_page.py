@@ -149,7 +149,7 @@ def test_nobody_else_is_let_in(init: Init) -> None:
     stranger, browser = Browser(init.address), Browser(init.address)
     assert stranger.ask("/")[0].status == 403
     assert stranger.ask("/?token=" + "0" * 32)[0].status == 403
-    assert stranger.ask(f"/?{token}", Host="evil.example")[0].status == 403
+    assert stranger.ask(f"/?{token}", Host="evil.example")[0].status == 421
     assert browser.ask(f"/?{token}")[0].status == 303
     assert stranger.ask(f"/?{token}")[0].status == 403  # it works once
     page = browser.page()
@@ -158,7 +158,7 @@ def test_nobody_else_is_let_in(init: Init) -> None:
     assert browser.ask("/", {**fields, "key": "0"})[0].status == 403
     assert browser.ask("/", fields, Origin="https://evil.example")[0].status == 403
     assert browser.ask("/", fields, **{"Content-Length": "9" * 8})[0].status == 413
-    assert browser.ask("/", fields, Host="evil.example")[0].status == 403
+    assert browser.ask("/", fields, Host="evil.example")[0].status == 421
     assert browser.page() == page
     headers = browser.ask("/")[0].headers
     assert headers["Cache-Control"] == "no-store"
@@ -179,7 +179,7 @@ def test_a_broken_request_is_answered_and_an_ended_one_ignored(
     monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", ended)
     browser = Browser(init.address)
     browser.ask("/?" + urlsplit(init.address).query)
-    assert browser.ask("/", Host="[")[0].status == 403
+    assert browser.ask("/", Host="[")[0].status == 421
     with socket.create_connection(("127.0.0.1", browser.port)) as broken:
         head = f"Host: localhost\r\nCookie: {browser.cookie}\r\n"
         broken.sendall(f"GET http://[ HTTP/1.1\r\n{head}\r\n".encode())
