@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Gauge, Info, write_to_textfile
+from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
@@ -25,6 +25,7 @@ from ..journal.witness import check_witness
 from ..options import public_source
 from ..process.output import INCONSISTENT, Output, failure
 from ..process.pin_options import statement_option
+from ..storage.atomic_files import write_text_file
 
 _KEY = "key: the one that was kept elsewhere"
 _HEAD = "head: the hash that was kept elsewhere is in the chain"
@@ -210,7 +211,4 @@ def _write_verdict(path: Path | None, code: int, public: PublicLog | None) -> No
     for name, (help_text, value) in gauges.items():
         gauge = Gauge(f"stream_dp_verify_{name}", help_text, list(check), registry=registry)
         gauge.labels(**check).set(value)
-    try:
-        write_to_textfile(str(path), registry)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    write_text_file(path, generate_latest(registry).decode(), public=True)

@@ -39,9 +39,22 @@ def atomic_file(path: Path, *, public: bool = False) -> Iterator[Path]:
 
 
 def write_text_file(path: Path, text: str, *, public: bool = False) -> None:
-    """Writes a file in place of an earlier one. Raises as `atomic_file`."""
-    with atomic_file(path, public=public) as draft:
-        draft.write_text(text, encoding="utf-8")
+    """Writes a file in place of an earlier one. Raises as `atomic_file`.
+
+    The draft has no suffix: a program that reads all files with a suffix does not read it.
+    """
+    target, draft = path.resolve(), None
+    try:
+        draft, file = open_draft(target, public=public)
+        with file:
+            file.write(text)
+        adopt_draft(draft, target)
+    except OSError as error:
+        raise write_error(path, error) from None
+    finally:
+        if draft is not None:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def write_new_file(path: Path, text: str, *, public: bool = False) -> None:
@@ -67,10 +80,10 @@ def write_new_file(path: Path, text: str, *, public: bool = False) -> None:
         raise write_error(path, error) from None
 
 
-def open_draft(target: Path) -> tuple[Path, TextIO]:
-    """Opens a draft of a confidential text beside its target. Raises OSError."""
-    draft = _draft_path(target)
-    return draft, os.fdopen(_created(draft, public=False), "w", encoding="utf-8")
+def open_draft(target: Path, *, public: bool = False) -> tuple[Path, TextIO]:
+    """Opens a draft of a text beside its target. Raises OSError."""
+    draft = target.with_name(f".{target.name}-{uuid4().hex}")
+    return draft, os.fdopen(_created(draft, public), "w", encoding="utf-8")
 
 
 def adopt_draft(draft: Path, target: Path) -> None:

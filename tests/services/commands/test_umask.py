@@ -68,7 +68,7 @@ CALLS: Sequence[tuple[str, str]] = (
     ("estimates", f"{SOURCE} shown/estimates.csv"),
     ("page", f"{SOURCE} shown/page.html"),
     ("monitor", SOURCE),
-    ("verify", "homes.toml"),
+    ("verify", "homes.toml --textfile shown/homes.prom"),
     ("evaluate", "panel.toml reports.csv --repetitions 2 --out kept/evaluated/new"),
 )  # fmt: skip
 ANSWERS = "\n\n\nwork\n\n2021-01\n2\n\nyes\n100\n0,1\n0\n2\n1\n5\n"

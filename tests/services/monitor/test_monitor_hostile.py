@@ -130,13 +130,13 @@ def test_a_restored_log_is_read_anew() -> None:
 
 
 REQUESTS = [
-    b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    b"GET /download/%2e%2e%2f%2e%2e/panel.csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    b"GET /style.css/../../services/cli.py HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
-    b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 40_000,
-    b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: localhost\r\nConnection: close\r\n\r\n0"
+    b"GET /../../etc/passwd HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+    b"GET /download/%2e%2e%2f%2e%2e/panel.csv HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+    b"GET /style.css/../../services/cli.py HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+    b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: [::1]\r\nX: " + b"y" * 40_000,
+    b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nHost: [::1]\r\nConnection: close\r\n\r\n0"
     b"\r\n\r\n",
     b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03",
     b"\r\n\r\nGARBAGE\r\n\r\n",
