@@ -1,6 +1,6 @@
 """Answers of 2,000 SIMULATED people in two months, one JSON report a line, each behind its key.
 
-python examples/kafka/answers.py | kcat -P -b BROKER -t survey.reports -K '\t'
+Its output goes to a producer such as `kcat -P -b BROKER -t office.reports -K '\t'`.
 """
 
 import json
