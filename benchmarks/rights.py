@@ -39,13 +39,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 # Of whose work no right is missing; what a study refuses for other reasons is right, too.
 WORK = {
-    "admin": set(COMMANDS),
-    "releaser": set(COMMANDS) - {"groups", "close"},
+    "releaser": set(COMMANDS) - {"groups", "close", "worker"},
     "producer": {"send", "close"},
     "analyst": {"releases", "estimate", "export"},  # verify of a study reads both logs
     "operator": {"releases", "estimate", "export", "verify", "status", "jobs", "groups", "send"},
-    "worker": {"worker", "send"},
     "monitor": set[str](),
+    "worker": {"worker", "send"},
+    "admin": set(COMMANDS),
 }
 
 

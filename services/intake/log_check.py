@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from stream_dp.log.chain import read_chain
-from stream_dp.log.log import Log, LogError, Unavailable
+from stream_dp.log.log import Forbidden, Log, LogError, Missing, Unavailable
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
 from ..deployment import Deployment
@@ -25,13 +25,21 @@ def check_readable(deployment: Deployment, log: Log) -> None:
     releaser does not read yet, or if the cluster deletes records; Unavailable.
     """
     entries, declared = list[Entry](), {REPORTS: deployment.run.partitions}
-    with _if_permitted():
+    hidden = False
+    try:
         entries = journal.read_heads(log)
+    except Forbidden:
+        hidden = True
+    except Missing:  # before the releaser's first start
+        pass
     if entries:
         check_reports(entries, log.describe(REPORTS))
     check_partitions(log, declared, log.describe_all(declared))
+    if hidden:
+        return
     if not entries:
-        deployment.check_unpublished()
+        with _if_permitted():
+            deployment.check_unpublished()
         return
     with _if_permitted(), closing(deployment.public(readonly=True)) as public:
         _check_public(deployment, entries, log, public)
