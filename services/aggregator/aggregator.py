@@ -26,7 +26,7 @@ from stream_dp.population.population_parts import (
     total,
 )
 from stream_dp.study import Study
-from stream_dp.study.topics import ORDERS
+from stream_dp.study.topics import ORDERS, REPORTS
 
 from ..intake.dead_letters import refuse_cells
 from ..jobs.job_records import SnapshotFile
@@ -97,7 +97,7 @@ class Aggregator:
                 with suppress(Missing):  # before the releaser's first start
                     board.refresh()
                 order = board.last
-                if order is not None and board.answer(order) is None and not board.lost(order):
+                if order is not None and self._is_open(order, board):
                     self._answer(board, order)
                     tidied = False
                     continue
@@ -114,6 +114,12 @@ class Aggregator:
         finally:
             self.engine.close()
             leave()
+
+    def _is_open(self, order: Order, board: OrderBoard) -> bool:
+        """Whether an order has no answer, and its topic of reports is still there."""
+        if board.answer(order) is not None or board.lost(order):
+            return False
+        return order.reports in {"", self.log.describe(REPORTS).identity}
 
     def _await(self, board: OrderBoard) -> None:
         """Waits for the next order, or until `stop` is set."""

@@ -46,6 +46,7 @@ class Order(msgspec.Struct, frozen=True, dict=True):
         journal's entry only. Another close may use any known schema; these are schemas of closed
         periods, as an id never changes its schema.
     gate: whether the people of the period's gate are counted, and nothing is closed.
+    reports: the identity of the topic of reports.
     """
 
     genesis: str
@@ -59,6 +60,7 @@ class Order(msgspec.Struct, frozen=True, dict=True):
     attempt: int = 0
     read_as: ReadAs | None = None
     gate: bool = False
+    reports: str = ""
 
     @property
     def repeats(self) -> bool:

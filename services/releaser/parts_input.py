@@ -92,6 +92,8 @@ class InParts:
         self._log, self._facts, self._at = ending.log, facts, at
         self._aggregation, self._genesis = aggregation, closes[0].message.hash
         last = closes[-1]
+        changes = [close.reading.reports for close in closes if close.reading is not None]
+        self._reports = [closes[0].genesis.reports, *changes][-1].identity
         self._begin_after_newest(closes)
         read_to = last.next_begin
         if gate is not None:
@@ -238,6 +240,7 @@ class InParts:
                 attempt=self._attempt,
                 read_as=self._read_as(closed),
                 gate=gate,
+                reports=self._reports,
             )
             self._ends = 0
             self._board.refresh()

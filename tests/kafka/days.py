@@ -129,6 +129,7 @@ class Days:
 
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do, without noise."""
+        tried = ""
         while True:
             done = self.release(**how)
             with self.opened() as log:
@@ -137,6 +138,9 @@ class Days:
                     board.refresh()
                 if done or board.last is None or board.answer(board.last) is not None:
                     return done
+                if board.last.id == tried:  # of a topic of reports that is gone
+                    return done
+                tried = board.last.id
             self.aggregate()
 
     def aggregate(self, **how: Any) -> None:

@@ -12,8 +12,10 @@ from kit.households import HouseholdFolder
 from kit.journals import contents
 from kit.panels import StudyFolder, markers, script
 
+from stream_dp.errors import Inconsistent
 from stream_dp.log import file_identity as module
 from stream_dp.log.file_identity import identity_of_file, same_identity
+from stream_dp.log.log import Record
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.cli import main
 from stream_dp.services.journal import journal
@@ -208,3 +210,49 @@ def test_a_number_that_is_used_again_is_another_place(
     path = tmp_path / "file"
     path.touch()
     assert identity_of_file(path) == f"{path.stat().st_ino}/0"
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize(
+    ("act", "said"), [("unlink", "its file is gone"), ("replace", "not the file that the journal")]
+)
+def test_files_that_change_under_a_running_releaser(
+    original: StudyFolder, public: bool, act: str, said: str
+) -> None:
+    """Between a decision and its publication: nothing is published, and a restart goes on."""
+    path = original.public_db if public else original.db
+    kept, published = path.with_name("kept"), original.published()
+
+    def at(name: str) -> None:
+        if name != "publish" or kept.exists():
+            return
+        shutil.copy(path, kept)
+        path.rename(path.with_name("original"))
+        if act == "replace":
+            kept.rename(path)
+        kept.touch()
+
+    original.send(script()[1])
+    with pytest.raises(Inconsistent, match=said):
+        original.run(source=SystemNoise(), at=at)
+    path.with_name("original").rename(path)
+    assert original.published() == published
+    assert not original.run(source=SystemNoise())
+    assert len(original.published()) > len(published)
+
+
+def test_a_record_in_the_journal_that_the_releaser_did_not_write(original: StudyFolder) -> None:
+    """Nothing is drawn after it."""
+
+    steps = list[str]()
+
+    def at(name: str) -> None:
+        steps.append(name)
+        if name == "cut":
+            with original.log() as log:
+                log.append([Record(JOURNAL, b"{}", partition=0)])
+
+    original.send(script()[1])
+    with pytest.raises(Inconsistent, match="a record that the releaser did not write"):
+        original.run(source=SystemNoise(), at=at)
+    assert steps[-1] == "cut"
