@@ -24,6 +24,9 @@ def run(options: argparse.Namespace) -> Output:
         deployment.study, run.partitions, run.engine != "here", run.estimates
     )
     with closing(deployment.log()) as log, closing(deployment.public()) as published:
+        existing = {*log.describe_all(private), *published.describe_all(public)}
         make_topics(log, published, (private, public), str(deployment.path))
-    lines = [f"{name}: as it must be" for name in (*private, *public)]
-    return Output({"topics": [*private, *public]}, "\n".join(lines))
+    names = [*private, *public]
+    created = [name for name in names if name not in existing]
+    lines = [f"{name}: {'created' if name in created else 'as it must be'}" for name in names]
+    return Output({"topics": names, "created": created}, "\n".join(lines))
