@@ -57,13 +57,13 @@ def run(options: argparse.Namespace) -> Output:
         public, checks = _checked(options)
     except Exception as error:
         # The fault of the log comes before a fault of the text file.
-        with suppress(OSError):
+        with suppress(OSError, UserError):
             _write_verdict(textfile, failure(error)[0], None)
         raise
     lines = [line for check in checks if check.holds for line in check.lines]
     holds = all(check.holds for check in checks)
     code = 0 if holds else INCONSISTENT
-    with nullcontext() if holds else suppress(OSError):
+    with nullcontext() if holds else suppress(OSError, UserError):
         _write_verdict(textfile, code, public)
     head = None if public is None else public.head
     data = {

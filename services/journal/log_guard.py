@@ -99,7 +99,7 @@ def check_logs(
 
 
 @dataclass
-class _Chain:
+class WatchedChain:
     """The end of a chain of messages that this process alone may write.
 
     head: the hash of the last message that was seen in the log.
@@ -114,7 +114,9 @@ class _Chain:
     written: list[str]
 
     @classmethod
-    def of(cls, log: Log, topic: str, read: Sequence[Message], written: Iterable[str]) -> _Chain:
+    def of(
+        cls, log: Log, topic: str, read: Sequence[Message], written: Iterable[str]
+    ) -> WatchedChain:
         """Begins behind the messages that were read. written: hashes of further ones."""
         if not read:
             return cls(log, topic, "", 0, list(written))
@@ -132,19 +134,22 @@ class _Chain:
                 f"{LABELS[self.topic]}: ends at position {end}, before its last message: records"
                 " are gone; restore it"
             )
+        part: Stored | None = None  # whose manifest was not read yet
         while self.position < end:
             batch = self.log.read(self.topic, {0: self.position}, _AT_ONCE, 0)
             for record in batch.records:
-                self._follow(record)
+                if part_name(record) == "manifest":
+                    self._follow(record)
+                    part = None
+                else:
+                    part = part or record
             self.position = batch.next[0]
             if batch.at_end:
-                return
+                break
+        if part is not None:
+            raise self._foreign(part)
 
     def _follow(self, record: Stored) -> None:
-        if part_name(record) != "manifest":
-            if not self.written:
-                raise self._foreign(record)
-            return
         digest = hashlib.sha256(record.value or b"").hexdigest()
         if self.written[:1] != [digest]:
             raise self._foreign(record)
@@ -180,7 +185,7 @@ class LogGuard:
     unread: Callable[[], Positions] = dict
     _entries: Sequence[Entry] = field(default=(), init=False)
     _known: list[dict[str, TopicInfo]] = field(default_factory=list, init=False)
-    _chains: tuple[_Chain, ...] = field(default=(), init=False)
+    _chains: tuple[WatchedChain, ...] = field(default=(), init=False)
     _asked: float = field(default=0.0, init=False)
 
     def begin(self, entries: Sequence[Entry], chain: Sequence[Message]) -> None:
@@ -188,8 +193,8 @@ class LogGuard:
         read = [entry.message for entry in entries if entry.log is not None]
         noted = [entry.message.hash for entry in entries[len(read) :]]
         self._chains = (
-            _Chain.of(self.log, JOURNAL, read, noted),
-            _Chain.of(self.public, RELEASES, chain, []),
+            WatchedChain.of(self.log, JOURNAL, read, noted),
+            WatchedChain.of(self.public, RELEASES, chain, []),
         )
         self._entries, self._known = list(entries), self._described()
         self.require()

@@ -23,7 +23,8 @@ def test_the_aggregator_is_hardened_like_the_releaser() -> None:
     releaser, aggregator = unit("stream-dp.service"), unit(UNIT)
     differ = {k for k in {*releaser, *aggregator} if releaser.get(k) != aggregator.get(k)}
     assert differ == {
-        *("EnvironmentFile", "LoadCredential", "ExecStart", "TimeoutStopSec", "ProcSubset")
+        *("Environment", "EnvironmentFile", "LoadCredential", "ExecStart", "TimeoutStopSec"),
+        "ProcSubset",
     }
     text = (DEPLOY / UNIT).read_text()
     assert f'snapshots = "/var/lib/{aggregator["StateDirectory"]}/snapshots"' in text

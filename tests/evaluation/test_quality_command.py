@@ -331,5 +331,5 @@ def test_figures_need_matplotlib_before_anything_runs(
     evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluating, "find_spec", lambda name: None)
-    assert "stream-dp[plot]" in evaluate("homes.toml", "--out", "out", code=2)
+    assert "pip install '.[plot]'" in evaluate("homes.toml", "--out", "out", code=2)
     assert not (folder / "out").exists()

@@ -115,7 +115,7 @@ def test_data_sets_are_rehearsed_or_said_to_be_left_out(
     monkeypatch.setitem(sys.modules, "jax", None)
     assert main(["rehearse", str(study), str(reports), *map(str, homes)]) == 0
     (line,) = [x for x in capsys.readouterr().out.splitlines() if "data sets of groups" in x]
-    assert "stream-dp[batch]" in line
+    assert "pip install '.[batch]'" in line
 
 
 def test_a_held_period_is_closed_and_shown(tmp_path, capsys, reports):

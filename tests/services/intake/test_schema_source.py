@@ -187,5 +187,5 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     (tmp_path / "schemas").mkdir()
     monkeypatch.setitem(__import__("sys").modules, "fastavro", None)
-    with pytest.raises(UserError, match=r"stream-dp\[avro\]"):
+    with pytest.raises(UserError, match=r"pip install '\.\[avro\]'"):
         decoder_maker(deployment(tmp_path, schemas="schemas"))

@@ -118,7 +118,7 @@ def test_a_stop_ends_the_wait(place: StudyFolder) -> None:
 
 def test_what_was_drawn_and_not_committed_is_never_drawn_again_here() -> None:
     writer = Mock(**{"commit.side_effect": Unavailable(AWAY)})
-    owned = OwnedJournal(Mock(), writer, Mock(), Mock())
+    owned = OwnedJournal(Mock(), writer, Mock(), Mock(), Mock())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "journal_records", lambda message, study: [])
         with pytest.raises(UnknownCommit, match="no broker leads it"):

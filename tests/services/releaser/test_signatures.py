@@ -313,7 +313,7 @@ def test_run_signs_and_verify_says_so(
     for module in (signing, __import__("stream_dp.release.signatures", fromlist=["x"])):
         monkeypatch.setattr(module, "can_check", lambda: False)
     for command in ("verify", "releases"):
-        assert "stream-dp[trust]" in refusal(capsys, 2, command, file)
+        assert "pip install '.[trust]'" in refusal(capsys, 2, command, file)
     with pytest.raises(UserError, match="is signed by ed25519"):
         stream_dp.open(f"sqlite:{file.parent / 'small-public.db'}")
 
