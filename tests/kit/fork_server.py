@@ -81,7 +81,9 @@ class Forked:
 
     def wait(self, timeout: float | None = PATIENCE) -> int:
         if self.returncode is None:
-            if not select.select([self._answers], [], [], timeout)[0]:
+            answers = select.poll()  # select() takes no descriptor above 1,023
+            answers.register(self._answers, select.POLLIN)
+            if not answers.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
             answer = json.loads(self._lines.readline())
             self.returncode = int(answer["code"])
