@@ -32,7 +32,11 @@ def answer_of(future: Future[_Answer], seconds: float) -> _Answer:
 
     The client ends a request that is out of time; a busy process learns of that later.
     """
-    return future.result(seconds + TIMEOUT)
+    error = future.exception(seconds + TIMEOUT)
+    if error is None:
+        return future.result()
+    # The future keeps its error: raised itself, that would keep the frames and their client alive.
+    raise type(error)(*error.args)
 
 
 class ClusterAdmin:

@@ -154,6 +154,7 @@ def test_a_closed_log_has_no_open_files(reader, kafka, prefix):
         log = KafkaLog(prefix, {"bootstrap.servers": kafka}, replication=1, timed=("t",))
         log.create({"t": 1})
         log.read("t", {0: 0}, 1, 0)
+        assert log.describe_all(["t", "none"]).keys() == {"t"}
         log.close()
 
     used_and_closed()
