@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from concurrent.futures import Future
 from unittest.mock import Mock
 
 import pytest
@@ -83,7 +84,8 @@ def test_a_fetch_from_a_topic_expands_to_64_megabytes_at_most():
 
 
 def answering(monkeypatch, topics, error):
-    future = Mock(**{"result.side_effect": KafkaException(KafkaError(error))})
+    future: Future[dict[str, object]] = Future()
+    future.set_exception(KafkaException(KafkaError(error)))
     describe = Mock(side_effect=lambda resources, **_: {resources[0]: future})
     monkeypatch.setattr(topics._admin, "_client", Mock(describe_configs=describe))
     monkeypatch.setattr("stream_dp.log.kafka_admin.TIMEOUT", 0.0)
