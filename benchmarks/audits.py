@@ -17,7 +17,7 @@ from kit.audited_studies import audited_study
 
 import stream_dp
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.audits.audit import RUNS, PreparedAudit
+from stream_dp.services.audit.audit import RUNS, PreparedAudit
 from stream_dp.study.families import Kind
 
 

@@ -37,7 +37,7 @@ from result_file import record
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import LogError
-from stream_dp.services.cli import main as command
+from stream_dp.services.commands.cli import main as command
 from stream_dp.study.topics import REPORTS
 
 BACKUPS = 5  # of one life of a study

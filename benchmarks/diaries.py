@@ -22,11 +22,11 @@ from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.groups.workload.candidates import default_marginals
 from stream_dp.batch.groups.workload.queries import Queries
 from stream_dp.batch.synthesizer import FitContext
-from stream_dp.evaluation.tables.baselines import measure_every_query
-from stream_dp.evaluation.tables.groups_judge import DataSetJudge
-from stream_dp.evaluation.tables.table_report import ClassErrors, qualities
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
+from stream_dp.services.evaluate.baselines import measure_every_query
+from stream_dp.services.evaluate.groups_trials import DataSetJudge
+from stream_dp.services.evaluate.table_report import ClassErrors, qualities
 from stream_dp.study.event_releases import EventsRelease
 
 PEOPLE, MOST = 20_000, 8

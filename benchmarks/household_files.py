@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
-from stream_dp.batch.data.hierarchy_files import column_names, read_table
 from stream_dp.batch.data.hierarchy_tables import from_tables, integer_column, text_column
 from stream_dp.errors import UserError
+from stream_dp.population.tables.hierarchy_files import column_names, read_table
 
 ROLE = "role"
 _SERIAL = "SERIALNO"

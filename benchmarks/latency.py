@@ -112,14 +112,14 @@ def measured(
 ) -> list[tuple[float, float]]:
     """Seconds and CPU seconds of each period. way: `read` or `unread`."""
     from stream_dp.log.log import NEVER
-    from stream_dp.services.deployment import Deployment
+    from stream_dp.services.storage.deployment import Deployment
 
     file, seconds = folder / "latency.toml", list[tuple[float, float]]()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     logs += f'\nlisten = "127.0.0.1:{port}"'
     file.write_text(STUDY.format(people=people, periods=periods, partitions=PARTITIONS, logs=logs))
-    words = [sys.executable, "-m", "stream_dp.services.cli"]
+    words = [sys.executable, "-m", "stream_dp.services.commands.cli"]
     subprocess.run([*words, "topics", str(file)], check=True, stdout=subprocess.DEVNULL)
     deployment = Deployment.load(file)
     process = subprocess.Popen([*words, "run", str(file)], stdout=subprocess.DEVNULL)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_dp.batch.people.compress.projections import Projection, declared_projections
 from stream_dp.batch.people.measure.targets import Targets
 from stream_dp.batch.people.model.block_mixture import Layout
-from stream_dp.batch.people.model.goal import mixture_goal
+from stream_dp.batch.people.model.mixture_model import mixture_goal
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.synthesizer import FitContext

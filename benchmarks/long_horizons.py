@@ -23,7 +23,7 @@ import memory
 import numpy as np
 from result_file import record
 
-from stream_dp.services.cli import main as command
+from stream_dp.services.commands.cli import main as command
 
 PERIODS, PEOPLE = (48, 96, 192, 384), 1000
 COMMANDS = {

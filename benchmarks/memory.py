@@ -65,7 +65,7 @@ rho = "{rho}"
 _CHILD = """
 import re, sys
 from pathlib import Path
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 code = main(sys.argv[1:])
 status = Path("/proc/self/status").read_text()
 print(code, int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]) // 1024, file=sys.stderr)
@@ -82,7 +82,7 @@ def study_text(people: int, periods: int, *, window: bool = True) -> str:
 def send(folder: Path, people: int) -> None:
     """Everybody's report for the first period."""
     from stream_dp.log.log import Record
-    from stream_dp.services.deployment import Deployment
+    from stream_dp.services.storage.deployment import Deployment
     from stream_dp.study.topics import topics_of
 
     deployment = Deployment.load(folder / "study.toml")
@@ -97,8 +97,8 @@ def send(folder: Path, people: int) -> None:
 
 def close(folder: Path, first: int, last: int) -> None:
     """Markers that close the periods `first` to `last`."""
-    from stream_dp.services.deployment import Deployment
     from stream_dp.services.intake.markers import close_marker
+    from stream_dp.services.storage.deployment import Deployment
 
     log = Deployment.load(folder / "study.toml").log()
     log.append(close_marker(number, 0) for number in range(first, last + 1))

@@ -31,8 +31,8 @@ from kit.studies import attribute, cumulative, study_toml, window
 from result_file import record
 
 from stream_dp.log.log import Record
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.markers import announce_markers, close_marker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import CLOSES, REPORTS
 
 PARTITIONS, AT_ONCE, PERIODS = 4, 50_000, 4  # the benchmark of Spark closes all of them
@@ -96,7 +96,7 @@ def children(pid: int) -> list[int]:
 def run(folder: Path) -> tuple[float, float, int, int]:
     """Seconds and CPU seconds of a run to the end, MiB of the releaser and of the others."""
     start, peaks, ticks = time.monotonic(), dict[int, int](), dict[int, int]()
-    arguments = [sys.executable, "-m", "stream_dp.services.cli", "run", "--until-idle"]
+    arguments = [sys.executable, "-m", "stream_dp.services.commands.cli", "run", "--until-idle"]
     process = subprocess.Popen(
         [*arguments, str(folder / "bench.toml")], stdout=subprocess.PIPE, text=True
     )

@@ -49,10 +49,10 @@ from stream_dp.batch.people.model.people_draw import drawn_numbers
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.synthesizer import FitContext
-from stream_dp.evaluation.tables.baselines import independent_people
-from stream_dp.evaluation.tables.table_judge import target_f1
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.privacy.zcdp import rho_within
+from stream_dp.services.evaluate.baselines import independent_people
+from stream_dp.services.evaluate.table_judge import target_f1
 from stream_dp.study import MatchRelease, Numbers, PeopleRelease, Scale
 from stream_dp.study.thresholds import Linear
 

@@ -37,8 +37,8 @@ from result_file import record
 
 from stream_dp.log.log import NEVER, Log, LogError, Record
 from stream_dp.log.message import part_name
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import RELEASES, REPORTS
 
 Process: TypeAlias = "subprocess.Popen[bytes]"
@@ -172,7 +172,7 @@ def services(folder: Path, log: str, public: str, people: int, periods: int) -> 
         for name, words in commands.items():
             output = stack.enter_context((folder / f"{name}.txt").open("w"))
             processes[name] = subprocess.Popen(
-                [sys.executable, "-P", "-m", "stream_dp.services.cli", *map(str, words)],
+                [sys.executable, "-P", "-m", "stream_dp.services.commands.cli", *map(str, words)],
                 cwd=folder,
                 stdout=output,
                 stderr=output,

@@ -32,15 +32,15 @@ from result_file import record
 
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.aggregator.aggregator import Aggregator
-from stream_dp.services.aggregator.close_tasks import first_entry
-from stream_dp.services.aggregator.engines import Engine, Processes
-from stream_dp.services.aggregator.manifests import Manifest, write_manifest
-from stream_dp.services.aggregator.orders import Order, OrderBoard, answer_record
-from stream_dp.services.aggregator.spark.spark_engine import Spark
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.following import collector_paused
+from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.close_tasks import first_entry
+from stream_dp.services.parts.engines import Engine, Processes
+from stream_dp.services.parts.manifests import Manifest, write_manifest
+from stream_dp.services.parts.orders import Order, OrderBoard, answer_record
+from stream_dp.services.parts.spark_engine import Spark
 from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS
 
 AT_ONCE = 10_000

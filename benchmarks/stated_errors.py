@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from kit.studies import attribute, cumulative, joint, small_study, window
 from result_file import record
 
-from stream_dp.evaluation import simulate
-from stream_dp.evaluation.panels.panel_report import root_mean_square
-from stream_dp.evaluation.panels.repeat import evaluate_panels
 from stream_dp.panel import Symbols
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
+from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate.panel_report import root_mean_square
+from stream_dp.services.evaluate.repeat import evaluate_panels
 from stream_dp.study import Study
 
 PERIODS, BOUND = 12, 30_000

@@ -39,7 +39,7 @@ def by_topic(path: Path) -> dict[str, int]:
 
 def measured(people: int) -> dict[str, float]:
     """Bytes by what they are for."""
-    from stream_dp.services.deployment import Deployment
+    from stream_dp.services.storage.deployment import Deployment
 
     with TemporaryDirectory() as name:
         folder, figures = Path(name), dict[str, float]()
@@ -56,7 +56,7 @@ def measured(people: int) -> dict[str, float]:
             with closing(sqlite3.connect(folder / "latency.db")) as db:
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             figures["report, in the file"] = (folder / "latency.db").stat().st_size - sent
-            words = [sys.executable, "-m", "stream_dp.services.cli", "run", "--until-idle"]
+            words = [sys.executable, "-m", "stream_dp.services.commands.cli", "run", "--until-idle"]
             subprocess.run([*words, str(file)], check=True, stdout=subprocess.DEVNULL)
             topics = by_topic(folder / "latency.db") | by_topic(folder / "latency-public.db")
             for topic in ("reports", "journal", "releases"):

@@ -26,7 +26,7 @@ from kit.weak_noise import WeakNoise
 
 import stream_dp
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.audits.audit import AuditResult, PreparedAudit
+from stream_dp.services.audit.audit import AuditResult, PreparedAudit
 from stream_dp.study.families import Kind
 
 AUDITS, RUNS = 100, 250  # and the runs of an audit in each world

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 STUDY = """
 [study]

@@ -62,10 +62,10 @@ if TYPE_CHECKING:
     from .release.published_tables import BatchCertificate as BatchCertificate
     from .release.published_tables import DataSet as DataSet
     from .release.sizes_certificate import SizesCertificate as SizesCertificate
-    from .services.notebook.fitted_table import FittedTable as FittedTable
-    from .services.notebook.fitted_table import fit as fit
-    from .services.notebook.window_panel import window as window
-    from .services.script import run_study as run_study
+    from .services.desk.fitted_table import FittedTable as FittedTable
+    from .services.desk.fitted_table import fit as fit
+    from .services.desk.window_panel import window as window
+    from .services.releaser.script import run_study as run_study
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
     from .studyfile import load_study as load_study
@@ -105,9 +105,9 @@ _MODULES = {
     "release.public_reader": ("PublishedRelease",),
     "release.published_sizes": ("PublishedSizes",),
     "release.sizes_certificate": ("SizesCertificate",),
-    "services.notebook.fitted_table": ("FittedTable", "fit"),
-    "services.notebook.window_panel": ("window",),
-    "services.script": ("run_study",),
+    "services.desk.fitted_table": ("FittedTable", "fit"),
+    "services.desk.window_panel": ("window",),
+    "services.releaser.script": ("run_study",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),
 }

@@ -18,7 +18,7 @@ from stream_dp.client import PublicLog
 from stream_dp.log.message import MAX_PART, message_records
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 100_000, 40

@@ -18,7 +18,7 @@ PROGRAMS = {
     "killed": ("-c", "import os; os.kill(os.getpid(), 9)"),
     "a thread": ("-c", "import threading as t; t.Timer(0.1, print, ['late']).start()"),
     "at exit": ("-c", "import atexit; atexit.register(print, 'last')"),
-    "a module": ("-m", "stream_dp.services.cli", "status", "none.toml"),
+    "a module": ("-m", "stream_dp.services.commands.cli", "status", "none.toml"),
     "a file": ("program.py", "1"),
 }
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from kit.frozen_logs import CLOSED, FROZEN, go_on, unpacked
 
 from stream_dp.client import PublicLog
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.journal.journal import closes, read
+from stream_dp.services.commands.cli import main
+from stream_dp.services.releaser.journal import closes, read
+from stream_dp.services.storage.deployment import Deployment
 
 VERSION = "1.0.0"
 

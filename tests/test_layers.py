@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_dp.services.commands import cli
+from stream_dp.services.commands.cli import command_module
+
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "stream_dp"
 SERVICES = ROOT / "services"
@@ -99,27 +102,18 @@ FOLDERS = {
     "errors": ([], False),
     "json_object": ([], False),
     "notebook_html": ([], False),
-    "arrow_tables": (["errors"], True),
-    "celltext": (["errors"], True),
-    "table_bounds": (["errors"], True),
     "compiled": ([], False),
     "privacy": (["privacy"], False),
     "panel": (["notebook_html"], False),
     "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
-    "population": (
-        [
-            *("population", "study", "errors", "celltext", "table_bounds", "compiled"),
-            *("log.log", "log.records"),
-        ],
-        True,
-    ),
+    "population": (["population", "study", "errors", "compiled", "log.log", "log.records"], True),
     "continual": (["continual", "privacy", "study", "panel", "errors"], True),
     "batch": (
         [
-            *("batch", "privacy", "arrow_tables", "celltext", "table_bounds", "study", "panel"),
-            "errors",
+            *("batch", "privacy", "population.arrow_tables", "population.celltext", "study"),
+            *("panel", "errors"),
             *("answers.answer", "answers.month_filters", "answers.size_answers"),
         ],
         True,
@@ -134,12 +128,12 @@ FOLDERS = {
     ),
     "answers": (["answers", "study", "panel", "continual", "errors", "notebook_html"], False),
     "answers.answer": (["notebook_html"], False),
+    "answers.answering": (["answers", "release", "study", "panel", "errors"], False),
     "answers.blocks": (["errors"], False),
     "answers.factor_cache": (["answers.blocks"], False),
     "answers.flat_answers": (["answers", "release", "study"], False),
     "answers.from_releases": (["answers", "release", "study"], False),
     "answers.panel_counts": (["panel"], False),
-    "answers.published_log": (["answers.panel_counts", "panel", "release", "study"], False),
     "answers.kalman_mixture": ([], False),
     "answers.month_filters": (["answers.kalman_mixture"], False),
     "answers.query": (["errors", "panel", "study.alphabet"], False),
@@ -160,13 +154,6 @@ FOLDERS = {
         False,
     ),
     "client": (["release", "answers", "study", "panel", "log", "errors", "privacy"], False),
-    "evaluation": (
-        [
-            *("evaluation", "batch", "continual", "answers", "panel", "study", "errors"),
-            *("json_object", "privacy"),
-        ],
-        True,
-    ),
 }
 
 
@@ -257,12 +244,7 @@ def test_only_noise_touches_entropy():
         assert "urandom" not in path.read_text("utf-8"), name
 
 
-CONFIDENTIAL = {
-    "stream_dp.evaluation",
-    "stream_dp.services",
-    "stream_dp.population",
-    "stream_dp.batch",
-}
+CONFIDENTIAL = {"stream_dp.services", "stream_dp.population", "stream_dp.batch"}
 
 
 def test_the_client_needs_nothing_confidential():
@@ -272,28 +254,11 @@ def test_the_client_needs_nothing_confidential():
         assert not foreign(name) & {"jax", "optax", "matplotlib"}, name
 
 
-JUDGES = {
-    "stream_dp.services.commands.evaluate",
-    "stream_dp.services.commands.demo",
-    "stream_dp.services.evaluations.table_evaluations",
-}
-
-
-def test_nothing_but_the_commands_imports_evaluation():
-    for name in FILES:
-        if name.startswith("stream_dp.evaluation") or name in JUDGES:
-            continue
-        assert not [f for f in ours(name) if f.startswith("stream_dp.evaluation")], name
-    # And only when it is asked to evaluate.
-    for name in JUDGES:
-        assert not [f for f in imports(name, top=True) if f.startswith("stream_dp.evaluation")]
-
-
 EXTRAS = {
     "matplotlib": (
-        "stream_dp.evaluation.drawing",
-        "stream_dp.evaluation.panels.panel_figures",
-        "stream_dp.evaluation.tables.table_figures",
+        "stream_dp.services.evaluate.drawing",
+        "stream_dp.services.evaluate.panel_figures",
+        "stream_dp.services.evaluate.table_figures",
         "stream_dp.services",
     ),
     "confluent_kafka": (
@@ -301,15 +266,15 @@ EXTRAS = {
         "stream_dp.log.kafka",
         "stream_dp.log.kafka_admin",
         "stream_dp.log.kafka_clients",
-        "stream_dp.log.role_signature",
+        "stream_dp.log.kafka_writer",
         "stream_dp.log.kafka_topics",
-        "stream_dp.log.unreadable",
+        "stream_dp.log.kafka_reader",
     ),
     "jax": ("stream_dp.batch", "stream_dp.services"),
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": (
         "stream_dp.population.tables.spreadsheets",
-        "stream_dp.services.storage.sheet_writer",
+        "stream_dp.services.storage.table_writer",
     ),
     "pyreadstat": ("stream_dp.population.tables.labelled_files",),
     "cryptography": (
@@ -332,8 +297,8 @@ def test_extras_are_imported_where_they_are_used(name):
             assert name.startswith(homes), name
 
 
-# services/cli.py imports them when they are called.
-COMMANDS = modules("stream_dp.services.commands")
+# services/commands/cli.py imports them when they are called.
+COMMANDS = [command_module(name) for name in cli.COMMANDS]
 
 
 def test_the_library_and_its_command_work_without_the_extras():
@@ -348,7 +313,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 for name in sys.argv[1:]:
     importlib.import_module(name)
-importlib.import_module("stream_dp.services.cli")._parser()
+importlib.import_module("stream_dp.services.commands.cli")._parser()
 for name in {COMMANDS}:
     importlib.import_module(name)
 """.replace("{COMMANDS}", repr(COMMANDS))
@@ -358,11 +323,7 @@ for name in {COMMANDS}:
         for n in FILES
         if not n.startswith("stream_dp.services") and not reached(n, top=True) & extra
     ]
-    assert {
-        "stream_dp.client",
-        "stream_dp.population",
-        "stream_dp.evaluation.panels.repeat",
-    } <= set(names)
+    assert {"stream_dp.client", "stream_dp.population"} <= set(names)
     assert set(modules("stream_dp.privacy") + modules("stream_dp.continual")) <= set(names)
     done = subprocess.run([sys.executable, "-c", without, *names], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -375,40 +336,46 @@ def test_the_command_does_not_load_plotting():
     loaded = set(done.stdout.split())
     assert "stream_dp.services.commands.run" in loaded
     assert not {n for n in loaded if n.split(".")[0] in EXTRAS}
-    assert "stream_dp.evaluation.panels.repeat" not in loaded
+    assert "stream_dp.services.evaluate.repeat" not in loaded
 
 
-# A process imports what stands in services/, and no other process.
-PROCESSES = [
-    f"stream_dp.services.{folder}" for folder in ("releaser", "jobs.worker", "demo", "monitor")
-]
+# What ties the core together: rooms of the services that others build on.
+CORE = {"commands", "contract", "intake", "process", "releaser", "storage"}
+# Rooms at the rim, and who imports them besides themselves.
+RIM = {
+    "audit": {"commands", "monitor"},
+    "desk": set(),
+    "evaluate": {"desk"},
+    "monitor": {"commands", "desk", "evaluate", "portals"},
+    "parts": {"contract", "releaser", "storage"},
+    "portals": {"commands", "monitor"},
+}
+SERVICE_MODULES = [name for name in FILES if name.startswith("stream_dp.services.")]
 
 
-@pytest.mark.parametrize("process", PROCESSES)
-def test_no_process_imports_another_or_a_command(process):
-    others = {"stream_dp.services.commands", *PROCESSES} - {process}
-    for name in modules(process):
-        assert not [f for f in ours(name) for o in others if f == o or f.startswith(f"{o}.")], name
+def room(name):
+    return name.split(".")[2]
 
 
-@pytest.mark.parametrize("module", ["front", "public_process", "public_program"])
+def test_every_room_of_the_services_is_core_or_rim():
+    assert {room(name) for name in SERVICE_MODULES} == CORE | RIM.keys()
+
+
+@pytest.mark.parametrize("name", SERVICE_MODULES)
+def test_a_room_of_the_rim_is_imported_by_few(name):
+    for other in {room(f) for f in ours(name) if f.startswith("stream_dp.services.")}:
+        assert other in CORE | {room(name)} or room(name) in RIM[other], other
+
+
+@pytest.mark.parametrize("module", ["front", "public_program"])
 def test_the_public_monitor_can_open_no_confidential_log(module):
     """It has no module that knows where such a log is, or how to read it."""
-    confidential = {f"stream_dp.{name}" for name in ("population", "evaluation", "batch")}
-    services = {"deployment", "journal", "storage", "intake", "jobs", "groups", "releaser"}
-    confidential |= {f"stream_dp.services.{name}" for name in services}
+    confidential = {f"stream_dp.{name}" for name in ("population", "batch")}
+    confidential |= {f"stream_dp.services.{name}" for name in ("storage", "intake", "releaser")}
     for name in reached(f"stream_dp.services.monitor.{module}"):
         assert not {c for c in confidential if name == c or name.startswith(f"{c}.")}, name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_imports_another_or_the_command_line(name):
-    others = {"stream_dp.services.cli", *COMMANDS} - {name, "stream_dp.services.commands"}
-    assert not ours(name) & others
-
-
-def test_only_a_command_or_a_script_imports_a_process():
-    may = ("stream_dp.services.commands", "stream_dp.services.script", *PROCESSES)
-    for name in modules("stream_dp.services"):
-        if not name.startswith(may):
-            assert not [f for f in ours(name) if f.startswith(tuple(PROCESSES))], name
+    assert not ours(name) & ({"stream_dp.services.commands.cli", *COMMANDS} - {name})

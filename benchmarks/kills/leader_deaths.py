@@ -28,7 +28,7 @@ from days import Days  # noqa: E402
 from kit.clusters import NODES, Cluster  # noqa: E402
 
 from stream_dp.log.log import Unavailable  # noqa: E402
-from stream_dp.services.cli import main as command  # noqa: E402
+from stream_dp.services.commands.cli import main as command  # noqa: E402
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS  # noqa: E402
 
 DEATHS, AWAY, LATE = 20, 40.0, 15.0
@@ -52,7 +52,14 @@ class Trial:
         self.said = folder / "said"
         with self.said.open("wb") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "stream_dp.services.cli", "run", self.days.file],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "stream_dp.services.commands.cli",
+                    "run",
+                    self.days.file,
+                ],
                 stdout=said,
                 stderr=said,
             )

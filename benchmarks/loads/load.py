@@ -38,7 +38,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.journal import journal
+from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study

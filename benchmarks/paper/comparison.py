@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from stream_dp.evaluation.text_tables import WARNING
 from stream_dp.json_object import Json
+from stream_dp.services.evaluate.text_tables import WARNING
 
 
 @dataclass(frozen=True)

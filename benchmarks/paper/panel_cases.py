@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_dp.evaluation import simulate
 from stream_dp.panel import Symbols
+from stream_dp.services.evaluate import simulate
 from stream_dp.study import Neighbours
 
 JUMP = 7

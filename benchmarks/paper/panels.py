@@ -25,7 +25,7 @@ from panel_cases import CASES, Case
 from paper_trees import Trees
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
-from stream_dp.continual.joint.window_share import best_window_share
+from stream_dp.continual.joint.joint import best_window_share
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import CounterKind

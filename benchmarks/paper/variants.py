@@ -24,14 +24,14 @@ from paper_trees import Trees
 from stream_dp.continual import AnyMechanism, Joint, mechanism, patterns_part, totals_part
 from stream_dp.continual.joint.reconciliation import Reconciliation
 from stream_dp.errors import UserError
-from stream_dp.evaluation.panels.trial_plans import (
+from stream_dp.panel import Symbols
+from stream_dp.services.evaluate.trial_plans import (
     TrialPlan,
     Truth,
     is_open,
     trial_plan,
     visible_symbols,
 )
-from stream_dp.panel import Symbols
 from stream_dp.study import (
     CounterKind,
     CumulativeRelease,

@@ -2,7 +2,7 @@
 
 import sys
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 if __name__ == "__main__":
     sys.exit(main(["aggregate", *sys.argv[1:]]))

@@ -6,7 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 
 def parsers() -> Mapping[str, argparse.ArgumentParser]:

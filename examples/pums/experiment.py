@@ -23,7 +23,7 @@ from pathlib import Path
 from tables import refuse
 
 from stream_dp.privacy.zcdp import rho_within
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 RELEASE = """

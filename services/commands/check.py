@@ -8,10 +8,10 @@ from pathlib import Path
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 
-from ..deployment import Deployment
-from ..options import study_file
 from ..process.output import Output
-from ..study_register import read_register
+from ..storage.deployment import Deployment
+from .options import study_file
+from .study_register import read_register
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -16,14 +16,14 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import LogError, Missing
 from stream_dp.study.periods import duration_seconds
 
-from ..deployment import Deployment
 from ..intake.markers import send_close_markers
 from ..intake.rejections import rejections_data, rejections_text, totals
-from ..journal import journal
-from ..journal.gate_entries import open_gate
-from ..options import study_file
 from ..process.output import Output, say
+from ..releaser import journal
+from ..releaser.gate_entries import open_gate
 from ..releaser.preview import PeriodPreview, Preview, preview
+from ..storage.deployment import Deployment
+from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -14,9 +14,9 @@ from stream_dp.errors import UserError
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..deployment import open_pinned
-from ..options import public_source
 from ..process.output import Output
+from ..storage.deployment import open_pinned
+from .options import public_source
 
 ERRORS = "errors are those of the privacy noise, not of sampling people"
 SAMPLED = "'estimate' has the errors of the privacy noise alone, 'with sampling' of {}"

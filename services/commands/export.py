@@ -18,21 +18,16 @@ from stream_dp.study import Family, Study
 from stream_dp.study.event_releases import is_of_events
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from ..deployment import open_pinned
-from ..metadata.covariances import COVARIANCE, covariance_table
-from ..metadata.description import DescribedFile, describe
-from ..metadata.documents import (
-    DOCUMENTS,
-    described_covariances,
-    described_series,
-    described_tables,
-)
-from ..metadata.release_tables import PANEL, release_table, tables_of
-from ..metadata.series import SERIES, SERIES_MEDIA, has_series, series_table
-from ..options import public_source
+from ..portals.covariances import COVARIANCE, covariance_table
+from ..portals.description import DescribedFile, describe
+from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
+from ..portals.release_tables import PANEL, release_table, tables_of
+from ..portals.series import SERIES, SERIES_MEDIA, has_series, series_table
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
+from ..storage.deployment import open_pinned
 from ..storage.table_writer import TABLE_MEDIA, CsvForm, write_tables
+from .options import public_source
 
 _SEPARATORS = {",": ",", ";": ";", "tab": "\t"}
 

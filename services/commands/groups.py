@@ -7,11 +7,11 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..deployment import Deployment
-from ..groups.roster_files import roster_from_files
-from ..groups.table_topic import send_table
-from ..options import group_columns, member_group_column, roster_files, study_file
+from ..intake.roster_files import roster_from_files
+from ..intake.table_topic import send_table
 from ..process.output import Output
+from ..storage.deployment import Deployment
+from .options import group_columns, member_group_column, roster_files, study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

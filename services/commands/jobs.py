@@ -8,13 +8,13 @@ from contextlib import closing
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 
-from ..deployment import Deployment
-from ..jobs.board import JobBoard
-from ..jobs.job_records import operator_word
-from ..jobs.job_states import job_states
-from ..journal import journal
-from ..options import study_file
 from ..process.output import Output
+from ..releaser import journal
+from ..releaser.board import JobBoard
+from ..releaser.job_records import operator_word
+from ..releaser.job_states import job_states
+from ..storage.deployment import Deployment
+from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

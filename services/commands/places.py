@@ -7,11 +7,11 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..deployment import Deployment
-from ..groups.place_files import places_from_file
-from ..groups.table_topic import send_table
-from ..options import study_file
+from ..intake.place_files import places_from_file
+from ..intake.table_topic import send_table
 from ..process.output import Output
+from ..storage.deployment import Deployment
+from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..deployment import Deployment
-from ..monitor.planner.plan_request import PlanRequest
-from ..monitor.planner.plan_result import planned
-from ..options import study_file
-from ..pages.plan_figures import picture
+from ..monitor.plan_figures import picture
+from ..monitor.plan_request import PlanRequest
+from ..monitor.plan_result import planned
 from ..process.output import Output
 from ..storage.atomic_files import write_text_file
+from ..storage.deployment import Deployment
+from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

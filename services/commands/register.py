@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from stream_dp.errors import UserError
 from stream_dp.log.message import START
 
-from ..deployment import Deployment
 from ..process.output import Output
 from ..process.pin_options import head_option
-from ..study_register import (
+from ..storage.deployment import Deployment
+from .study_register import (
     Registered,
     StudyCost,
     StudyRegister,

@@ -10,9 +10,9 @@ from stream_dp.answers.tables.regression import Coefficient, Regression
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..deployment import open_pinned
-from ..options import public_source
 from ..process.output import Output
+from ..storage.deployment import open_pinned
+from .options import public_source
 
 ERRORS = "errors are those of the privacy noise, not of sampling people; ask with --sampling"
 SAMPLED = "'with sampling' covers {}; the other intervals cover the privacy noise alone"

@@ -7,7 +7,6 @@ from contextlib import closing
 
 from stream_dp.log.log import Missing
 
-from ..deployment import Deployment
 from ..intake.rejections import (
     Placing,
     no_rejections,
@@ -17,8 +16,9 @@ from ..intake.rejections import (
     totals,
 )
 from ..intake.schema_source import shape_reader
-from ..options import study_file
 from ..process.output import Output
+from ..storage.deployment import Deployment
+from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

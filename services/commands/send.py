@@ -10,8 +10,6 @@ from typing import Any
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 
-from ..deployment import Deployment
-from ..groups.table_topic import study_with_places
 from ..intake.known_reports import known_reports
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
 from ..intake.shown_texts import ShownTexts
@@ -23,8 +21,10 @@ from ..intake.table_judging import (
     judge_tables,
 )
 from ..intake.table_notices import late_people, repeated_cells, table_notices
-from ..options import check_mapped_values, layout, study_file, table_columns
+from ..intake.table_topic import study_with_places
 from ..process.output import BAD_INPUT, Output
+from ..storage.deployment import Deployment
+from .options import check_mapped_values, layout, study_file, table_columns
 
 _NOT_COMPARED = (
     "this user may not read the log, as senders may not: ids and closed periods were not compared"

@@ -13,18 +13,18 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
-from ..deployment import Deployment
-from ..groups.table_topic import has_table
 from ..intake.markers import has_close_markers
-from ..jobs.job_states import job_states
-from ..journal import journal, journal_checks
-from ..journal.gate_entries import is_held
-from ..journal.journal import Entry
-from ..options import study_file
+from ..intake.table_topic import has_table
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
 from ..process.living_processes import close_waits, process_states
 from ..process.output import Output
+from ..releaser import journal, journal_checks
+from ..releaser.gate_entries import is_held
+from ..releaser.job_states import job_states
+from ..releaser.journal import Entry
 from ..storage import restored_logs
+from ..storage.deployment import Deployment
+from .options import study_file
 
 _MARKER_SEARCH_TIME = 5.0  # seconds to search unread records for a close
 

@@ -1,6 +1,8 @@
 """The messages of every topic of a study, as AsyncAPI 3 describes them.
 
 The schemas of journal entries, jobs and certificates are those of the types that write them.
+
+The pieces of JSON Schema that the descriptions of messages are built from.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import msgspec
 from pydantic.json_schema import models_json_schema
 
+from stream_dp.json_object import Json
 from stream_dp.log.log import SEALED
 from stream_dp.log.message import SIGNATURE
 from stream_dp.population.rejection_reasons import REASONS
@@ -18,13 +21,12 @@ from stream_dp.release.study_plan import PLAN
 from stream_dp.study import Run, Study, topics
 from stream_dp.study.input_shapes import Input
 
-from ..aggregator.orders import Answer, Order, Reading
 from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
-from ..jobs.job_records import Job, JobStudy
-from ..jobs.known_interactions import PUBLISHED, panels_of
-from ..jobs.leases import LEASE, Lease
-from ..journal.journal_heads import (
+from ..parts.orders import Answer, Order, Reading
+from ..process.heartbeats import Heartbeat
+from ..releaser.job_records import Job, JobStudy
+from ..releaser.journal_heads import (
     CloseHead,
     GenesisHead,
     KeyHead,
@@ -32,10 +34,40 @@ from ..journal.journal_heads import (
     ReadingHead,
     ResultHead,
 )
-from ..process.heartbeats import Heartbeat
+from ..releaser.known_interactions import PUBLISHED, panels_of
+from ..releaser.leases import LEASE, Lease
 from .answer_records import CONNECT_SCHEMA, answer_schema
-from .json_schema import SHARED, Schema, all_of, matching, object_of, shared, typed
 from .report_schemas import report_schema
+
+Schema = Json
+
+SHARED = "#/components/schemas/"  # the path of shared schemas in the document
+
+
+def object_of(properties: dict[str, Schema]) -> Schema:
+    """An object that has all these properties."""
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def matching(pattern: str) -> Schema:
+    """A text that matches a regular expression."""
+    return {"type": "string", "pattern": pattern}
+
+
+def typed(kind: str) -> Schema:
+    """An object with the constant property `type`. kind: the constant."""
+    return object_of({"type": {"const": kind}})
+
+
+def shared(name: str) -> Schema:
+    """A reference to the shared schema with this name."""
+    return {"$ref": f"{SHARED}{name}"}
+
+
+def all_of(*schemas: Schema) -> Schema:
+    """A schema that requires all of the schemas."""
+    return {"allOf": list(schemas)}
+
 
 Messages = dict[str, Schema]
 

@@ -16,8 +16,8 @@ from stream_dp.log.message import canonical
 from stream_dp.study import Study
 from stream_dp.study.topics import STUDY
 
-from ..journal import journal
-from ..journal.journal_checks import first_declared
+from ..releaser import journal
+from ..releaser.journal_checks import first_declared
 from .following import following, stop_following
 
 

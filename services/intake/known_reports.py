@@ -15,8 +15,8 @@ from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..deployment import Deployment
-from ..journal import journal
+from ..releaser import journal
+from ..storage.deployment import Deployment
 from .following import READ_AT_ONCE
 from .markers import has_close_markers
 

@@ -9,11 +9,11 @@ from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Forbidden, Log, LogError, Missing, Unavailable
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
-from ..deployment import Deployment
-from ..journal import journal, journal_checks
-from ..journal.journal import Entry
-from ..journal.log_guard import check_hazards, check_logs, check_partitions
-from ..journal.reading_entries import check_reports
+from ..releaser import journal, journal_checks
+from ..releaser.journal import Entry
+from ..releaser.log_guard import check_hazards, check_logs, check_partitions
+from ..releaser.reading_entries import check_reports
+from ..storage.deployment import Deployment
 
 
 def check_readable(deployment: Deployment, log: Log) -> None:

@@ -28,7 +28,7 @@ from stream_dp.population.shapes.decoder import ShapedDecoder, ShapeReader
 from stream_dp.population.shapes.schemas import Schemas, SchemaSource
 from stream_dp.study.input_shapes import Input
 
-from ..deployment import Deployment
+from ..storage.deployment import Deployment
 from ..storage.secrets import secret_text
 
 # The registry's codes for what it does not know: a schema id; a subject or a version of it.

@@ -11,23 +11,17 @@ from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.errors import UserError
 from stream_dp.release.public_reader import nothing_published
 
-from ..pages.comparison import (
-    Comparison,
-    compared,
-    comparison_chart,
-    comparison_numbers,
-    difference_chart,
-)
-from ..pages.feasible import for_people
-from ..pages.marks import Chart
-from ..pages.query_titles import query_title
-from ..pages.questions import Question
-from ..pages.reading import reading
-from ..pages.release_figures import about_release, side_by_side
+from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart
+from .feasible import for_people
 from .figure_links import FigureLinks, figure_citation
+from .marks import Chart
 from .public_api import region_path
 from .public_state import State
 from .query_forms import Asked, address, builder, comparable, siblings
+from .query_titles import query_title
+from .questions import Question
+from .reading import reading
+from .release_figures import about_release, side_by_side
 from .views import rendered
 
 _WIDE, _NARROW = 780.0, 340.0

@@ -14,13 +14,13 @@ from starlette.responses import JSONResponse, Response
 
 from stream_dp.json_object import Json
 
-from ..pages.render import ASSETS, render, resource
 from .answer_limits import AnswerLimits
 from .follower import Follower
 from .front import READY, public_monitor
 from .limits import Application, Limited, Message, Receive, Send
 from .live import Live
 from .refusals import refusal
+from .render import ASSETS, render, resource
 from .study_addresses import StudyAddresses, study_url
 
 _HTML = "text/html; charset=utf-8"

@@ -25,7 +25,7 @@ from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
-from ..metadata.release_tables import PANEL, release_table, tables_of
+from ..portals.release_tables import PANEL, release_table, tables_of
 from .public_state import State
 
 FORMATS = {

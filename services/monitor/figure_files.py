@@ -15,29 +15,23 @@ from stream_dp.errors import UserError
 from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import has_totals
 
-from ..pages.comparison import comparison_chart
-from ..pages.curves import Line, curves
-from ..pages.fan import LEVELS
-from ..pages.figure_picture import Draw, picture
-from ..pages.marginal_series import marginal_series
-from ..pages.query_titles import heading, query_title
-from ..pages.questions import Question, event_words
-from ..pages.raster import png
-from ..pages.reading import reading
-from ..pages.region_map import QUERY, region_map
-from ..pages.release_figures import (
-    line_of,
-    look_of,
-    shown_periods,
-    totals_lines,
-    totals_look,
-)
-from ..pages.study_page import any_figures
-from ..pages.two_way import FEWER, MORE, two_way
 from .answer_views import CompareForm, comparison_of
+from .comparison import comparison_chart
+from .curves import Line, curves
+from .fan import LEVELS
 from .figure_links import FigureLinks
+from .figure_picture import Draw, picture
+from .marginal_series import marginal_series
 from .public_state import State
 from .query_forms import Asked, comparable
+from .query_titles import heading, query_title
+from .questions import Question, event_words
+from .raster import png
+from .reading import reading
+from .region_map import QUERY, region_map
+from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
+from .study_page import any_figures
+from .two_way import FEWER, MORE, two_way
 from .views import rendered
 
 FIGURE_FORMATS = {

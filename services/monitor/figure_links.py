@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ..pages.record_rows import citation
 from .public_state import State
+from .record_rows import citation
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from stream_dp.json_object import Json
 
-from ..pages.render import ASSETS, resource
 from .answer_limits import AnswerLimits
 from .follower import Follower, Served
 from .forked_workers import Failed, Gone
@@ -23,6 +22,7 @@ from .forks import Work
 from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
 from .live import Live
 from .refusals import TOO_MUCH, refusal
+from .render import ASSETS, resource
 from .request_slots import Full
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show

@@ -9,9 +9,9 @@ from fastapi.responses import Response
 
 from stream_dp.errors import UserError
 
-from ..metadata.description import DescribedFile, Description, describe
-from ..metadata.documents import DOCUMENTS, described_series, described_tables
-from ..metadata.series import SERIES_MEDIA, has_series
+from ..portals.description import DescribedFile, Description, describe
+from ..portals.documents import DOCUMENTS, described_series, described_tables
+from ..portals.series import SERIES_MEDIA, has_series
 from .downloads import FORMATS
 from .public_api import state_response
 from .public_state import State

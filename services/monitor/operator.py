@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
-from ..deployment import Deployment
 from ..process.access import Access
 from ..process.events import head
+from ..storage.deployment import Deployment
 from .limits import Application, Limited
 from .live import Live
 from .operator_commands import COMMAND_TIMEOUT, CommandResult, command

@@ -29,7 +29,7 @@ def command(name: str, study: Path, *arguments: str) -> CommandResult:
     """Runs `stream-dp NAME STUDY ARGUMENTS --json`."""
     # -P: modules are never imported from the current folder.
     # `=` and `--` keep arguments from being options.
-    program = [sys.executable, "-P", "-m", "stream_dp.services.cli"]
+    program = [sys.executable, "-P", "-m", "stream_dp.services.commands.cli"]
     try:
         finished = subprocess.run(
             [*program, name, "--json", str(study), *arguments],

@@ -13,10 +13,10 @@ from starlette.responses import RedirectResponse, Response
 
 from stream_dp.errors import UserError
 
-from ..pages.render import ASSETS, render, resource
 from ..process.access import Access
 from .limits import Application, Message, Receive, Send
 from .planner_form import form_fields
+from .render import ASSETS, render, resource
 
 HTML = "text/html; charset=utf-8"
 OPEN = ("/healthz", "/login", *ASSETS)

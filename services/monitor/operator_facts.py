@@ -20,8 +20,8 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study.period_gate import GATE, period_gate
 
-from ..deployment import Deployment
-from ..journal import journal, journal_checks
+from ..releaser import journal, journal_checks
+from ..storage.deployment import Deployment
 from .operator_commands import command
 
 _INTERVAL = 10.0  # seconds between two looks

@@ -15,12 +15,6 @@ from stream_dp.json_object import Json
 from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 
-from ..pages.comparison import compared
-from ..pages.fan import LEVELS
-from ..pages.privacy_label import published_facts
-from ..pages.questions import Question
-from ..pages.record_rows import citation
-from ..pages.release_figures import line_of
 from .api_types import (
     CompareAnswer,
     CurveAnswer,
@@ -31,7 +25,13 @@ from .api_types import (
     StudyAnswer,
     VerifyAnswer,
 )
+from .comparison import compared
+from .fan import LEVELS
+from .privacy_label import published_facts
 from .public_state import State
+from .questions import Question
+from .record_rows import citation
+from .release_figures import line_of
 
 Text = Annotated[str, Query(max_length=500)]
 Optional = Annotated[str | None, Query(max_length=100)]

@@ -26,8 +26,7 @@ from stream_dp import __version__
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, LogError
 
-from ..metadata.series import SERIES_MEDIA, series_table
-from ..pages.render import render
+from ..portals.series import SERIES_MEDIA, series_table
 from . import answer_views, views
 from .downloads import FORMATS, write_download, write_log
 from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
@@ -48,6 +47,7 @@ from .public_api import (
 from .public_state import State
 from .query_forms import LONGEST_QUERY, Asked, query_of_form, within_length
 from .refusals import TOO_MUCH, refusal
+from .render import render
 
 _HTML = "text/html; charset=utf-8"
 _NOT_SHOWN, _NOT_ANSWERED = "This public log cannot be shown", "This cannot be answered"

@@ -7,34 +7,151 @@ HEAD are what the log must have, empty for anything. URL is where the study's pa
 is a file with outlines of regions, empty for none. A STATEMENT is a file with a signed statement of
 an audit. The fork writes a line of JSON with the state or the fault of the log, and then answers
 questions in forks (`forks.py`).
+
+Calls of an ASGI application without a server: a request in, a response out.
+
+What the list of studies shows of one study, and the words by which a search finds the study.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import pyarrow as pa
 
 from stream_dp.json_object import Json
 from stream_dp.log.open_public import public_log
+from stream_dp.study import Study
 
-from .answering import answer_of
 from .follower import fault_of
-from .forks import answer_in_forks
-from .limits import Application
+from .forks import Work, answer_in_forks
+from .limits import Application, Message
 from .public_pages import public_pages
-from .public_state import read_state
-from .study_summary import study_summary
+from .public_state import State, read_state
 from .views import prepare
 from .zygote import fork_for_orders
+
+# Characters and numbers at most: a log is written by anybody, and a list holds many of them.
+_DESCRIPTION, _UNIT, _WORDS, _RELEASES = 300, 60, 4000, 12
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """One study in a list.
+
+    releases: the names of published releases.
+    last: the period of the last publication; empty before the first.
+    epsilon: spent so far, in decimals.
+    simulated: whether the noise is seeded, so that nothing is private.
+    words: what a search looks through, casefolded.
+    """
+
+    study: str
+    description: str
+    unit: str
+    releases: tuple[str, ...]
+    last: str
+    epsilon: str
+    simulated: bool
+    words: str
+
+    def as_dict(self) -> Json:
+        return asdict(self)
+
+
+def study_summary(state: State) -> StudySummary:
+    """The summary of a state's study."""
+    public, study = state.public, state.public.study
+    certificates = [release.certificate for release in public.published]
+    names = tuple(dict.fromkeys(certificate.release for certificate in certificates))
+    spent = float(certificates[-1].epsilon_spent) if certificates else 0.0
+    return StudySummary(
+        study=study.name,
+        description=_cut(" ".join(study.description.split()), _DESCRIPTION),
+        unit=_cut(study.unit, _UNIT),
+        releases=names[:_RELEASES],
+        last=certificates[-1].period if certificates else "",
+        epsilon=f"{spent:.3f}",
+        simulated=state.simulated,
+        words=" ".join(_words(study)).casefold()[:_WORDS],
+    )
+
+
+def _words(study: Study) -> Iterator[str]:
+    """The declared texts of a study, and last the one without a limit."""
+    yield from (study.name, study.unit)
+    for name, attribute in study.attributes.items():
+        yield from (name, attribute.label or "")
+    yield from (release.name for release in (*study.releases, *(study.batches or ())))
+    yield study.description
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
+
+
+def answer_of(application: Application, question: Work) -> Work:
+    """Calls an application.
+
+    question: `method`, `path` and `query`, with the body of a form.
+
+    Returns `status` and `headers`, with the body or an open file with the body.
+    """
+    request = question.data
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request["method"],
+        "scheme": "http",
+        "path": request["path"],
+        "raw_path": b"",
+        "query_string": request["query"].encode("latin-1"),
+        "root_path": "",
+        "headers": [],
+        "extensions": {"http.response.pathsend": {}},
+    }
+    response: Json = {}
+    body: list[bytes] = []
+    files: list[IO[bytes]] = []
+    received = iter([{"type": "http.request", "body": question.body, "more_body": False}])
+
+    async def receive() -> Message:
+        for message in received:
+            return message
+        await asyncio.Event().wait()  # the client stays
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [[k.decode("latin-1"), v.decode("latin-1")] for k, v in message["headers"]]
+            response.update(status=message["status"], headers=headers)
+        elif message["type"] == "http.response.pathsend":
+            files.append(Path(message["path"]).open("rb"))  # noqa: SIM115
+        else:
+            body.append(message.get("body", b""))
+
+    async def run() -> None:
+        await application(scope, receive, send)
+
+    try:
+        asyncio.run(run())
+    except Exception:
+        if not response:
+            raise
+        traceback.print_exc()  # the application has answered that it failed
+    return Work(response, b"".join(body), files[0] if files else None)
 
 
 def _read(

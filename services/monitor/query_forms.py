@@ -12,7 +12,7 @@ from stream_dp.answers.examples import value_of_interest
 from stream_dp.errors import UserError
 from stream_dp.study import Release, Study, has_patterns, has_totals
 
-from ..pages.questions import known_values
+from .questions import known_values
 
 LONGEST_QUERY = 500
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from starlette.responses import JSONResponse, Response
 
-from ..pages.render import render
+from .render import render
 
 TOO_MUCH = "this needs more time or memory than it gets here; ask less of it"
 

@@ -1,15 +1,37 @@
-"""Serves an application over HTTP until SIGINT or SIGTERM."""
+"""Serves an application over HTTP until SIGINT or SIGTERM.
+
+An application of one state of a public log is a process of its own. The operator's application of
+several studies has a page of all, and the pages of each; it is confidential.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import Response
 from starlette.responses import PlainTextResponse
 
+from stream_dp.errors import UserError
+from stream_dp.json_object import Json
+
+from ..process.access import Access
 from ..process.addresses import listener
 from ..process.hosts import WRONG_HOST, Hosts
-from .limits import REQUEST_TIMEOUT, Application, Message, PatientProtocol, Receive, Send
+from .follower import FAILED, End, Fault
+from .forked_workers import Workers
+from .limits import REQUEST_TIMEOUT, Application, Limited, Message, PatientProtocol, Receive, Send
+from .live import Live
+from .operator import handle_faults, operator_monitor
+from .operator_entry import OperatorEntry, confidential_page
+from .operator_facts import Watch
+from .operator_overview import Overview
+from .public_sources import named_once
+from .study_addresses import StudyAddresses, study_url
+from .zygote import Lost, Zygote
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 
@@ -57,3 +79,106 @@ class _Named:
         else:
             headers = {"X-Content-Type-Options": "nosniff"}
             await PlainTextResponse(f"{WRONG_HOST}\n", 421, headers)(scope, receive, send)
+
+
+def public_zygote() -> Zygote:
+    """The process of which every process with a state of a public log is a fork."""
+    return Zygote("-m", "stream_dp.services.monitor.public_program")
+
+
+class PublicProcess(Workers):
+    """A process with one state of a public log.
+
+    key, head: what the log must have, kept elsewhere.
+    url: where the study's pages are public.
+    outlines: a file with the outlines of regions.
+    statements: files of signed statements of audits.
+
+    Raises Fault for an unusable log.
+    """
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        source: str,
+        *,
+        key: str | None = None,
+        head: str | None = None,
+        url: str = "",
+        outlines: Path | None = None,
+        statements: Sequence[Path] = (),
+    ) -> None:
+        try:
+            files = map(str, (outlines or "", *statements))
+            super().__init__(zygote, source, key or "", head or "", url, *files)
+        except Lost:
+            raise Fault([FAILED], refused=True) from None
+        message = self.first_line() or {"fault": [FAILED], "refused": True}
+        if "fault" in message:
+            self.stop()
+            raise Fault(message["fault"], refused=message["refused"])
+        self.end = End(**message["end"])
+        self.head: str = message["head"]
+        self.releases: int = message["releases"]
+        self.about: Json = message["about"]
+
+
+def study_files(arguments: Sequence[str]) -> dict[str, Path]:
+    """The study files of a command line by name; a folder stands for its files .toml.
+
+    Raises UserError.
+    """
+    return named_once((file.stem, file) for file in _files(arguments))
+
+
+def _files(arguments: Sequence[str]) -> Iterator[Path]:
+    for argument in map(Path, arguments):
+        if argument.is_dir():
+            files = sorted(argument.glob("*.toml"))
+            if not files:
+                raise UserError(f"{argument}: has no study file, whose name ends with .toml")
+            yield from files
+        else:
+            yield argument
+
+
+def operator_studies(
+    studies: Mapping[str, Path], access: Access, overview: Overview
+) -> Application:
+    """The operator's application of several studies, with limits.
+
+    A study whose state cannot be read is listed with the reason.
+    """
+    forms: set[str] = set()
+    applications: dict[str, Application] = {}
+    for name, study in studies.items():
+        watch = Watch(study)
+        watch.start()
+        root = study_url("", name)
+        applications[name] = operator_monitor(study, access, watch, root=root, forms=forms)
+    entry = OperatorEntry(_front(overview), access, "")
+    front = Limited(entry, {"GET", "HEAD", "POST"}, endless={"/events"})
+    return StudyAddresses(front, applications)
+
+
+def _front(overview: Overview) -> FastAPI:
+    application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    handle_faults(application, "")
+    live = Live(lambda: {"head": overview.head})
+
+    @application.get("/")
+    def studies() -> Response:
+        return confidential_page(
+            "operator_studies.html",
+            rows=overview.rows(),
+            awaited=overview.awaited,
+            now=time.time(),
+            address=lambda name: f"{study_url('', name)}/",
+            head=overview.head,
+        )
+
+    @application.get("/events")
+    async def events() -> Response:
+        return live.viewer()
+
+    return application

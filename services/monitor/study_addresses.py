@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..pages.render import STUDIES
 from .limits import Application, Message, Receive, Send
+from .render import STUDIES
 
 
 def study_url(url: str, name: str) -> str:

@@ -12,31 +12,24 @@ from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
-from ..metadata.release_tables import tables_of
-from ..pages.charts import wide_and_narrow
-from ..pages.feasible import for_people
-from ..pages.group_chart import group_figure
-from ..pages.groups_figures import Marginal
-from ..pages.marginal_series import series_of_columns
-from ..pages.record_rows import (
-    HASHES,
-    budget_charts,
-    budget_table,
-    certificate_rows,
-    citation,
-    facts,
-)
-from ..pages.region_map import QUERY, region_map
-from ..pages.release_figures import ReleaseFigures
-from ..pages.render import render
-from ..pages.study_page import any_figures
-from ..pages.two_way import two_way
+from ..portals.release_tables import tables_of
+from .charts import wide_and_narrow
 from .downloads import FORMATS
+from .feasible import for_people
 from .figure_links import FigureLinks, figure_citation
+from .group_chart import group_figure
+from .groups_figures import Marginal
+from .marginal_series import series_of_columns
 from .metadata_routes import metadata_links
 from .public_api import releases_data
 from .public_state import State
 from .query_forms import Asked, address, builder
+from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
+from .region_map import QUERY, region_map
+from .release_figures import ReleaseFigures
+from .render import render
+from .study_page import any_figures
+from .two_way import two_way
 
 
 def rendered(state: State, template: str, **values: object) -> bytes:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..deployment import Deployment
-from ..jobs.job_states import JobState
-from ..jobs.progress import duration
+from ..releaser.job_states import JobState
+from ..releaser.progress import duration
+from ..storage.deployment import Deployment
 from .heartbeats import Process, ReceivedHeartbeat
 
 _SILENT = 60.0  # seconds; clocks of two machines differ a little

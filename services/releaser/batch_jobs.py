@@ -15,12 +15,18 @@ from stream_dp.log.log import Log
 from stream_dp.population import Population
 from stream_dp.study import Study
 
-from ..groups.place_table import PlacesTable
-from ..groups.roster import Members
-from ..jobs.board import JobBoard
-from ..jobs.job_families import everybodys_tables
-from ..jobs.job_inputs import write_inputs
-from ..jobs.job_records import (
+from ..intake.place_table import PlacesTable
+from ..intake.roster import Members
+from ..process.events import Event, Tell
+from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
+from ..storage.snapshots import Snapshots
+from . import journal
+from .board import JobBoard
+from .child import Child
+from .decision import ChainEnd
+from .job_families import everybodys_tables
+from .job_inputs import write_inputs
+from .job_records import (
     Job,
     Result,
     SnapshotFile,
@@ -29,14 +35,8 @@ from ..jobs.job_records import (
     job_id,
     job_record,
 )
-from ..jobs.known_interactions import panels_of, published_records
-from ..journal import journal
-from ..journal.journal import Entry
-from ..process.events import Event, Tell
-from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
-from ..storage.snapshots import Snapshots
-from .child import Child
-from .decision import ChainEnd
+from .journal import Entry
+from .known_interactions import panels_of, published_records
 from .releaser_facts import Facts
 
 _EVERY = 0.5  # seconds between two reads of the topics

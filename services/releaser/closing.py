@@ -12,13 +12,13 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
-from ..journal.journal import ClosedInput, Entry
-from ..journal.journal_heads import CountedInput
 from ..process.events import Event
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
 from .clocks import Clocks
 from .input_reading import Inputs
+from .journal import ClosedInput, Entry
+from .journal_heads import CountedInput
 from .releaser_facts import Facts
 
 

@@ -28,14 +28,14 @@ from stream_dp.study.period_gate import GATE, period_gate
 from stream_dp.study.table_releases import is_fused
 from stream_dp.study.topics import RELEASES
 
-from ..jobs.job_families import JOB_FAMILIES
-from ..jobs.job_records import Job, Result
-from ..journal import journal
-from ..journal.certified_charges import certified, data_set_charges
-from ..journal.gate_entries import gate_entry
-from ..journal.journal import ClosedInput, Entry
-from ..journal.journal_heads import CountedInput, GateHead
-from ..journal.journal_parts import study_records
+from . import journal
+from .certified_charges import certified, data_set_charges
+from .gate_entries import gate_entry
+from .job_families import JOB_FAMILIES
+from .job_records import Job, Result
+from .journal import ClosedInput, Entry
+from .journal_heads import CountedInput, GateHead
+from .journal_parts import study_records
 
 _ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
 

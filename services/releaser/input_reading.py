@@ -24,7 +24,7 @@ from stream_dp.study.topics import REPORTS
 from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.following import READ_AT_ONCE, collector_paused
 from ..intake.markers import FoundMarkers, hides_records
-from ..journal.journal import Entry
+from .journal import Entry
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked

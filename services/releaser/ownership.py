@@ -17,14 +17,14 @@ from stream_dp.log.log import Fenced, Log, Unavailable, UnknownCommit, Writer
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
-from ..journal import journal
-from ..journal.log_guard import LogGuard
-from ..journal.witness import NoWitness, OwnedWitness
 from ..process.events import Event, Tell
 from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
 from ..storage.restored_logs import ROLE, Mark
+from . import journal
 from .decision import ChainEnd
+from .log_guard import LogGuard
 from .releaser_facts import Facts
+from .witness import NoWitness, OwnedWitness
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
 _FRESH = 86_400.0  # seconds

@@ -20,17 +20,17 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..deployment import Deployment
-from ..groups.table_topic import bound_table
 from ..intake.dead_letters import cells_of
 from ..intake.markers import FoundMarkers
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..intake.schema_source import decoder_maker, shape_reader
-from ..journal import journal
-from ..journal.gate_entries import open_gate
-from ..journal.genesis import genesis
-from ..journal.journal import Entry
+from ..intake.table_topic import bound_table
+from ..storage.deployment import Deployment
+from . import journal
+from .gate_entries import open_gate
+from .genesis import genesis
 from .input_reading import Inputs
+from .journal import Entry
 from .recovery import recovered_inputs
 from .releaser_facts import Facts
 

@@ -11,12 +11,12 @@ from stream_dp.log.message import Message
 from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.study import Study
 
-from ..journal.certified_charges import certified, certified_charges
-from ..journal.journal import Entry
-from ..journal.log_guard import LogGuard
 from ..process.events import KEY_CHANGED, Event, Tell
 from .answer_topic import AnswerTopic
+from .certified_charges import certified, certified_charges
 from .clocks import Clocks
+from .journal import Entry
+from .log_guard import LogGuard
 from .releaser_facts import Facts, delayed_release_time
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from stream_dp.privacy.ledger import Ledger
 
-from ..aggregator.manifests import keep_files
-from ..journal.journal_heads import GateHead
+from ..parts.manifests import keep_files
 from ..process.heartbeats import Pulse
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
 from .closing import PeriodInput
 from .decision import ReleaseState
+from .journal_heads import GateHead
 from .lookout import Lookout
 from .ownership import OwnedJournal
 from .publishing import Publisher

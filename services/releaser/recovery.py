@@ -17,20 +17,20 @@ from stream_dp.release.study_plan import study_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..aggregator.manifests import newest_files, read_population
-from ..groups.place_table import PlacesTable
-from ..groups.roster import Members, Roster
-from ..groups.table_topic import bound_table
 from ..intake.binding import bind
 from ..intake.markers import FoundMarkers
-from ..journal import journal
-from ..journal.genesis import genesis as genesis_entry
-from ..journal.journal import Entry
-from ..journal.journal_checks import check_public, check_unpublished
-from ..journal.log_guard import Topics, check_logs, check_unread
+from ..intake.place_table import PlacesTable
+from ..intake.roster import Members, Roster
+from ..intake.table_topic import bound_table
+from ..parts.manifests import newest_files, read_population
 from ..storage.restored_logs import check_mark, log_identities
 from ..storage.snapshots import Snapshots
+from . import journal
+from .genesis import genesis as genesis_entry
 from .input_reading import Inputs
+from .journal import Entry
+from .journal_checks import check_public, check_unpublished
+from .log_guard import Topics, check_logs, check_unread
 from .releaser_facts import Facts
 
 

@@ -16,7 +16,7 @@ from stream_dp.release.published_panels import RELEASE_TYPE, read_panel
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
-from ..journal.journal import Entry
+from .journal import Entry
 
 NewColumns = tuple[tuple[str, ...], Callable[[], pa.Table]]  # their labels, and how to read them
 

@@ -13,58 +13,114 @@ The steps of a period, by the numbers of docs/index.md:
 
 A crash before the commit decides nothing; after a later one, the committed bytes are published.
 Between the draw and the commit there is only arithmetic on values that the plan has bounded.
+
+The key of signatures, and the journal entry of a new key. Does no input or output.
 """
 
 from __future__ import annotations
 
 import threading
 import time as time_module
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stream_dp import __version__
+from stream_dp.errors import UserError
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Fenced, Log, TopicLost, Unavailable, Untrusted, Writer
-from stream_dp.log.message import Message
+from stream_dp.log.message import Message, build_message
 from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
 from stream_dp.release.certified_ledger import CertifiedLedger
+from stream_dp.release.signatures import KEY_TYPE
+from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
-from ..aggregator.manifests import newest_files
-from ..groups.place_table import PlacesTable
-from ..groups.roster import Members, Roster
-from ..jobs.job_records import Job, Result
-from ..journal import journal, journal_checks
-from ..journal.gate_entries import gates, open_gate
-from ..journal.journal import Entry
-from ..journal.log_guard import ASK, LogGuard
-from ..journal.reading_entries import reading_entry
-from ..journal.witness import Sight, WitnessLog, owned_witness
+from ..commands.study_register import add_study, read_register
+from ..intake.place_table import PlacesTable
+from ..intake.roster import Members, Roster
+from ..parts.manifests import newest_files
+from ..parts.parts_input import Aggregation, InParts
 from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
-from ..study_register import add_study, read_register
-from . import decision, recovery, signing_keys
+from . import decision, journal, journal_checks, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
 from .child import Child
 from .clocks import Clocks, steady
 from .closing import Ending, Here, PeriodInput
 from .decision import ChainEnd
+from .gate_entries import gates, open_gate
+from .job_records import Job, Result
+from .journal import Entry
+from .journal_heads import KeyHead
+from .journal_parts import entry_parts, study_records
+from .log_guard import ASK, LogGuard
 from .lookout import Lookout
 from .outage import Outage
 from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
-from .parts_input import Aggregation, InParts
 from .period_reading import POLL, SOON, PeriodReading
 from .publishing import Publisher
+from .reading_entries import reading_entry
 from .recovered import Recovered
 from .released import released_panels
 from .releaser_facts import Facts
+from .witness import Sight, WitnessLog, owned_witness
+
+
+def key_entry(
+    entries: Sequence[Entry],
+    study: Study,
+    signer: SigningKey | None,
+    replaced: SigningKey | None,
+) -> Message | None:
+    """The entry that names a new key; None if the journal's last key stays.
+
+    signer: the declared key.
+    replaced: the key before `signer`.
+
+    Raises UserError if the journal's key is neither of them.
+    """
+    named = next((e.signer for e in reversed(entries) if e.signer), None)
+    if named is None:
+        if signer is None:
+            return None
+        raise UserError(
+            "run.signing: this study began without signatures and goes on without; remove the key,"
+            " or begin a new study with new logs"
+        )
+    if signer is None:
+        raise UserError(f"run.signing: this study is signed with {named}; declare where it is")
+    if signer.public == named:
+        return None
+    if replaced is None or replaced.public != named:
+        raise UserError(
+            f"run.signing: the key is {signer.public}, but this study is signed with {named}; name"
+            " that one, or as run.signing_before if the other is to take over"
+        )
+    hashes = [digest for entry in entries for digest in entry.published]
+    manifest = {
+        "type": KEY_TYPE,
+        "study_hash": study.hash,
+        "signer": signer.public,
+        "code_version": __version__,
+    }
+    public = build_message(len(hashes), hashes[-1], manifest, [])
+    records = study_records(public, RELEASES, study, KEY_TYPE, signer=replaced)
+    head = KeyHead(
+        number=entries[-1].number,
+        signer=signer.public,
+        charges=[],
+        public=[public.hash],
+        code_version=__version__,
+    )
+    return journal.next_message(entries[-1].message, head, entry_parts(records, {}))
 
 
 @dataclass
@@ -273,7 +329,7 @@ class Releaser:
         published, waiting = recovery.split_published(chain, entries)
         witness.check(entries, published=bool(published), new=self.new_witness)
         self._note_identities(writer, entries, bool(published))
-        key = signing_keys.key_entry(entries, study, self.signer, self.signer_before)
+        key = key_entry(entries, study, self.signer, self.signer_before)
         if key is not None:
             self._note(writer, entries, key, "key-changed")
             waiting.append(entries[-1])

@@ -12,9 +12,9 @@ from stream_dp.population import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 
-from ..jobs.progress import Progress
 from ..process.events import Event
 from ..process.heartbeats import Process, Waiting
+from .progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
 MEASURE = 1.0  # seconds at least between two measurements of what is unread

@@ -6,15 +6,15 @@ import threading
 
 from stream_dp.planning.plan import Plan
 
-from ..aggregator.spark.spark_session import check_engine
-from ..deployment import Deployment
 from ..intake.schema_source import decoder_maker
+from ..parts.parts_input import Aggregation
+from ..parts.spark_session import check_engine
 from ..process.events import Tell, ignore
+from ..storage.deployment import Deployment
 from .batch_jobs import check_kinds
-from .parts_input import Aggregation
 from .releaser import Releaser
 
-_COMMAND = ["-m", "stream_dp.services.cli"]
+_COMMAND = ["-m", "stream_dp.services.commands.cli"]
 
 
 def releaser_of(

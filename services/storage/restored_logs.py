@@ -17,8 +17,8 @@ from stream_dp.log.log import Log
 from stream_dp.log.message import Message
 from stream_dp.study.topics import RELEASES
 
-from ..journal import journal
-from ..journal.journal import Entry
+from ..releaser import journal
+from ..releaser.journal import Entry
 from .snapshots import Snapshots
 
 ROLE = "releaser"  # of the journal's one writer

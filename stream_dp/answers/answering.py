@@ -1,6 +1,8 @@
 """The answers of every family of releases, for `PublicLog.answer`.
 
 `ANSWERING` is the only table of families that decides how a query is answered.
+
+The interface of a public log for answers about its releases.
 """
 
 from __future__ import annotations
@@ -8,11 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from stream_dp.errors import UserError
+from stream_dp.panel import Panel
+from stream_dp.release.public_reader import PublishedRelease
+from stream_dp.release.published_sizes import PublishedSizes
+from stream_dp.release.published_tables import DataSet
+from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
 from .answer import Answer, Region, ReleaseQuery
@@ -23,7 +32,7 @@ from .from_releases import published_tables, stream_measurements
 from .joint_answers import JointAnswers, joined
 from .measured_rows import ReleaseMeasurements
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
-from .published_log import PublishedLog
+from .panel_counts import PanelCounts
 from .query import TotalQuery, query_words
 from .size_answers import EXAMPLES
 from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
@@ -33,6 +42,29 @@ from .tables.regression_fit import regress
 from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables, Weights
 from .tidy_rows import panel_answers
+
+
+class PublishedLog(Protocol):
+    """A public log after reading and checking, such as `stream_dp.client.PublicLog`.
+
+    cache: a folder for factors that take long to compute, None for no cache
+    """
+
+    study: Study
+    cache: Path | None
+
+    @property
+    def head(self) -> str: ...
+
+    def periods_of(self, name: str) -> list[str]:
+        """The periods with a published release of a name, in order of publication."""
+
+    def releases_of(self, name: str) -> list[PublishedRelease]: ...
+    def release_at(self, name: str, period: str | None) -> PublishedRelease: ...
+    def grown_releases(self, name: str) -> list[PublishedRelease]: ...
+    def counted_panel(self, name: str, period: str) -> Panel | PanelCounts: ...
+    def data_set(self, name: str, period: str | None = None) -> DataSet: ...
+    def sizes(self, name: str, period: str | None = None) -> PublishedSizes: ...
 
 
 class Answering(ABC):

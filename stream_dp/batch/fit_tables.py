@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from stream_dp.arrow_tables import ArrowStream
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import ArrowStream
 from stream_dp.privacy.noise import noise_source
 from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.families import Family, kinds_of

@@ -1,19 +1,125 @@
-"""The checks of a public log against its study, after its hashes were checked on reading."""
+"""The checks of a public log against its study, after its hashes were checked on reading.
+
+Checks the statements of certificates against the plan of their study.
+
+The texts of a certificate are its guarantee in words. They are those of the plan in message 0,
+which is computed again from the study, so that an untrusted writer of a log can state no others.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from stream_dp.log.message import Message, canonical
+from stream_dp.privacy.ledger import BudgetExceeded, Charge
+from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
 
+from .certificate import SEEDED_NOISE, Certificate, GateStatement
+from .certified_ledger import CertifiedLedger
 from .public_reader import AnyPublished
 from .published import refusal
 from .signatures import Signatures
-from .statements import checked_certificates
-from .study_plan import checked_plan
+from .study_plan import ReleasePlan, StudyPlan, checked_plan
+
+
+def checked_certificates(
+    study: Study, plan: StudyPlan, published: Sequence[AnyPublished]
+) -> Fraction:
+    """The rho of all releases together.
+
+    plan: of the study, checked.
+
+    Raises Inconsistent where a certificate states another sum, or what is not in the plan.
+    """
+    spent = checked_spending(study, published)
+    simulated: bool | None = None
+    for release in published:
+        certificate = release.certificate
+        seeded = certificate.noise == SEEDED_NOISE
+        if simulated not in {None, seeded}:
+            raise release.refusal("seeded noise and other noise do not mix")
+        simulated = seeded
+        planned = plan[certificate.release]
+        if certificate.rho != planned.charges.get(certificate.period, 0):
+            raise release.refusal("its certificate's rho is not the charge of the plan")
+        if (fault := _planned_fault(study, certificate, planned)) is not None:
+            raise release.refusal(fault)
+        stated = certificate.model_dump(mode="json")
+        expected = {
+            **planned.states,
+            **({"noise": SEEDED_NOISE} if seeded else {}),
+            "epsilon_spent": str(epsilon(certificate.rho_spent, study.delta)),
+        }
+        faults = [name for name, value in expected.items() if stated.get(name) != value]
+        if certificate.mechanism not in planned.mechanisms:
+            faults.append("mechanism")
+        if faults:
+            raise release.refusal(
+                f"its certificate's {min(faults)} is not what follows from the study"
+            )
+    return spent
+
+
+def checked_spending(study: Study, published: Iterable[AnyPublished]) -> Fraction:
+    """The rho of all releases together, as the certificates state it.
+
+    Raises Inconsistent for a release of another study, over the budget, with another sum, or
+    without an ancestor.
+    """
+    ledger, gates = CertifiedLedger.of(study), dict[int, GateStatement | None]()
+    fused = dict[tuple[str, str], frozenset[str]]()  # by release and period
+    for release in published:
+        certificate = release.certificate
+        if gates.setdefault(certificate.number, certificate.gate) != certificate.gate:
+            raise release.refusal("its gate is not that of another certificate of its period")
+        if (fault := _fused_fault(study, certificate, fused)) is not None:
+            raise release.refusal(fault)
+        fused[certificate.release, certificate.period] = frozenset(certificate.ancestors)
+        charge = Charge(certificate.release, certificate.number, certificate.rho)
+        ancestors = [
+            Charge(certificate.release, study.periods.numbers[at], rho)
+            for at, rho in certificate.ancestors.items()
+        ]
+        try:
+            ledger = ledger.with_charges(charge, ancestors=ancestors, gates=certificate.number)
+        except (BudgetExceeded, ValueError):
+            raise release.refusal("over the budget") from None
+        if certificate.study_hash != study.hash:
+            raise release.refusal("of another study")
+        if ledger.spent != certificate.rho_spent:
+            raise release.refusal("its budget does not add up")
+    return ledger.spent
+
+
+def _fused_fault(
+    study: Study, certificate: Certificate, fused: Mapping[tuple[str, str], frozenset[str]]
+) -> str | None:
+    """The fault of a certificate's ancestors, or None.
+
+    fused: by release and period, the ancestors of all tables that are published before.
+    """
+    numbers, is_table = study.periods.numbers, study.batch(certificate.release) is not None
+    for period in sorted(certificate.ancestors):
+        if not is_table or numbers.get(period, certificate.number) >= certificate.number:
+            return "it is fused with a table that does not come before it"
+        if not fused.get((certificate.release, period), frozenset()) <= {*certificate.ancestors}:
+            return f"it is fused with {period}, and not with all that {period} is fused with"
+    return None
+
+
+def _planned_fault(study: Study, certificate: Certificate, planned: ReleasePlan) -> str | None:
+    """The fault of a certificate that does not list every table before it with its rho, or None."""
+    numbers, stated = study.periods.numbers, certificate.fused_with
+    before = {at: rho for at, rho in planned.charges.items() if numbers[at] < certificate.number}
+    if {*stated} != ({*before} if planned.fused else set()):
+        return "its certificate's fused_with is not the tables before it"
+    if any(rho not in {0, before[at]} for at, rho in stated.items()):
+        return "its certificate's fused_with is not the charges of the plan"
+    return None
 
 
 def verified_lines(

@@ -13,13 +13,13 @@ from kit.kinds_of_releases import LABELS, published
 from stream_dp.answers.answer import Answer
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.services.cli import main
 from stream_dp.services.commands import estimate
-from stream_dp.services.monitor.answering import answer_of
+from stream_dp.services.commands.cli import main
 from stream_dp.services.monitor.api_types import EstimateAnswer
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
+from stream_dp.services.monitor.public_program import answer_of
 from stream_dp.services.monitor.public_state import read_state
 from stream_dp.study.families import Kind
 

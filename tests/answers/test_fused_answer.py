@@ -13,8 +13,8 @@ import stream_dp
 from stream_dp.answers.answer import Fused, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services import script
 from stream_dp.services.commands.estimate import answer_lines
+from stream_dp.services.releaser import script
 
 PEOPLE, MONTHS = 2000, 6
 LABELS = [f"2026-0{month}" for month in range(1, MONTHS + 1)]

@@ -9,9 +9,8 @@ from kit.studies import attribute, small_study
 from scipy.stats import norm
 
 from stream_dp.answers.answer import Answer
-from stream_dp.answers.bands import simultaneous_quantiles
 from stream_dp.answers.estimator import StreamMeasurements
-from stream_dp.answers.joint_answers import JointAnswers, with_error
+from stream_dp.answers.joint_answers import JointAnswers, simultaneous_quantiles, with_error
 from stream_dp.answers.shares import Ratios
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise

@@ -10,7 +10,6 @@ import pyarrow.parquet
 import pytest
 
 from stream_dp.batch.data.domain import Column, Domain
-from stream_dp.batch.data.hierarchy_files import read_table
 from stream_dp.batch.groups.workload.exact_counts import exact_answers, marginal_counts
 from stream_dp.batch.groups.workload.queries import (
     GROUP,
@@ -23,6 +22,7 @@ from stream_dp.batch.groups.workload.queries import (
     all_marginals,
 )
 from stream_dp.errors import UserError
+from stream_dp.population.tables.hierarchy_files import read_table
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # as when one is run
 files_of_households = importlib.import_module("household_files")

@@ -10,8 +10,8 @@ from stream_dp.batch.data.domain import Column, Domain, Hierarchy
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, Queries, all_marginals
 from stream_dp.batch.synthesizer import FitContext
-from stream_dp.evaluation.tables.groups_trials import evaluate_data_sets
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.evaluate.groups_trials import evaluate_data_sets
 from stream_dp.study.event_releases import EventsRelease
 
 pytest.importorskip("jax")

@@ -7,9 +7,8 @@ import pytest
 from people_tables import paired
 
 from stream_dp.batch.people.measure.residual_counts import all_residuals, marginal_counts
-from stream_dp.batch.people.measure.shrinkage import shrunk
-from stream_dp.batch.people.measure.targets import CLEAR, Targets, on_simplex
-from stream_dp.batch.people.model import column_blocks
+from stream_dp.batch.people.measure.targets import CLEAR, Targets, on_simplex, shrunk
+from stream_dp.batch.people.model import mixture_model as column_blocks
 from stream_dp.batch.people.model.people_draw import drawn_cells
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 

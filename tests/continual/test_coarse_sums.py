@@ -9,8 +9,8 @@ import pytest
 from stream_dp.continual import FixedWindow
 from stream_dp.continual.window import coarse_sums as module
 from stream_dp.continual.window.coarse_sums import RARE_WEIGHT, RUN_WEIGHT, WEIGHT, CoarseSums
-from stream_dp.evaluation import simulate
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.evaluate import simulate
 
 
 def sets_of(q: int, width: int, rare: tuple[int, ...], usual: tuple[int, ...]):

@@ -10,7 +10,7 @@ import pytest
 from kit.counter_contract import exact_costs
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.cumulative import total_bounds
+from stream_dp.continual.cumulative import cumulative_design as total_bounds
 from stream_dp.continual.cumulative.coupled_budget import table_cost
 from stream_dp.continual.cumulative.coupled_cost_table import (
     PERIODS,
@@ -21,7 +21,7 @@ from stream_dp.continual.cumulative.coupled_cost_table import (
 from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
 from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_up
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
-from stream_dp.continual.cumulative.total_bounds import MOST_BOUNDED, least_rmse
+from stream_dp.continual.cumulative.cumulative_design import MOST_BOUNDED, least_rmse
 from stream_dp.continual.stored_design import NONE
 from stream_dp.study.panel_releases import MOST_TOTALS
 

@@ -11,7 +11,7 @@ from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
 from stream_dp.continual import Cumulative
-from stream_dp.continual.cumulative.cumulative_panel import in_order, monotone, random_rises
+from stream_dp.continual.cumulative.cumulative import in_order, monotone, random_rises
 from stream_dp.privacy.noise import Draw, SeededNoise, exact_variance
 from stream_dp.study import CounterKind
 

@@ -15,8 +15,7 @@ import pytest
 from kit.walks import counts_of, window_counts
 
 from stream_dp.continual import FixedWindow
-from stream_dp.continual.window.histogram_costs import prefix_costs
-from stream_dp.continual.window.window_design import WindowDesign
+from stream_dp.continual.window.window_design import WindowDesign, prefix_costs
 
 RHO = Fraction(1, 200)
 RELATIONS = ["add_remove", "replace_one"]

@@ -11,9 +11,9 @@ from kit.walks import when_present
 
 from stream_dp.continual import Cumulative, FixedWindow, Joint
 from stream_dp.errors import Inconsistent
-from stream_dp.evaluation import simulate
 from stream_dp.panel import Panel, window_codes
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.evaluate import simulate
 
 
 def counts_of(joint, truth, t, absent=None):

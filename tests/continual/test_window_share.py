@@ -8,7 +8,7 @@ import pytest
 
 from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.counters.tree import tree
-from stream_dp.continual.joint.window_share import best_window_share, rmse_of_trees
+from stream_dp.continual.joint.joint import best_window_share, rmse_of_trees
 
 RHO = Fraction(1, 100)
 

@@ -49,7 +49,7 @@ class Batches(Secured):
     def says(self, user: str, command: str, *more: str) -> tuple[int, str]:
         """Exit code and everything that a command says to a user."""
         done = fork_server.run(
-            *("-m", "stream_dp.services.cli", command, f"{user}.toml", *more),
+            *("-m", "stream_dp.services.commands.cli", command, f"{user}.toml", *more),
             env={k: v for k, v in os.environ.items() if "STREAM_DP" not in k},
             cwd=self.folder,
         )

@@ -15,7 +15,7 @@ from stream_dp.log.kafka_settings import (
     connection_settings,
     settings_from_environment,
 )
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 pytestmark = needs("helm")
 

@@ -19,7 +19,7 @@ from kit.charts import (
 )
 from kit.tools import needs
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 pytestmark = needs("helm")
 

@@ -28,7 +28,7 @@ from kit.charts import (
 from kit.tools import needs
 
 from stream_dp import __version__
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 EVERYTHING = {
     "worker.enabled": True,

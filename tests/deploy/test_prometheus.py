@@ -19,7 +19,7 @@ from kit.prometheus import Prometheus, scraping, until
 from kit.studies import attribute, study_toml, window
 from kit.tools import needs
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 pytestmark = needs("prometheus")
 
@@ -92,7 +92,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     tables = [str(folder / name) for name in ("groups.csv", "members.csv")]
     assert main(["groups", str(study), *tables]) == 0
     inside, public = free_port(), free_port()
-    command = [sys.executable, "-m", "stream_dp.services.cli", "run", "--json", str(study)]
+    command = [sys.executable, "-m", "stream_dp.services.commands.cli", "run", "--json", str(study)]
     addresses = {
         "STREAM_DP_LISTEN": f"127.0.0.1:{inside}",
         "STREAM_DP_LISTEN_PUBLIC": f"127.0.0.1:{public}",

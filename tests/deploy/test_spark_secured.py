@@ -57,7 +57,13 @@ def aggregated(world: World, study: str, name: str, said: Path) -> str:
     with settings(folder, **more), pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAFKA_USER", "releaser")
         patch.setenv("KAFKA_PASSWORD", password)
-        command = [sys.executable, "-m", "stream_dp.services.cli", "aggregate", "--until-idle"]
+        command = [
+            sys.executable,
+            "-m",
+            "stream_dp.services.commands.cli",
+            "aggregate",
+            "--until-idle",
+        ]
         with said.open("wb") as out:
             subprocess.run([*command, study], check=True, stdout=out, stderr=out, timeout=600)
     texts = [said.read_text(errors="replace")]

@@ -73,7 +73,7 @@ class World:
     def run(self, *arguments: str, **environment: str) -> Said:
         """A command; no secret is ever in what it says."""
         done = fork_server.run(
-            *("-m", "stream_dp.services.cli", *arguments),
+            *("-m", "stream_dp.services.commands.cli", *arguments),
             env={k: v for k, v in os.environ.items() if "STREAM_DP" not in k} | environment,
             cwd=self.folder,
         )

@@ -16,7 +16,7 @@ from stream_dp.client import PublicLog
 from stream_dp.log import open_log
 from stream_dp.log.log import Record, Stored
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.intake.markers import MARKER
 from stream_dp.studyfile.strata import EXPANDED_KEYS
 

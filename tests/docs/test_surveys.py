@@ -12,8 +12,8 @@ from kit.commands import json_output
 from kit.fork_server import run
 
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.commands.cli import main
+from stream_dp.services.storage.deployment import Deployment
 
 SIPP = Path(__file__).parents[2] / "examples" / "sipp"
 PUMS = SIPP.with_name("pums")

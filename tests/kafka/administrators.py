@@ -21,13 +21,13 @@ from confluent_kafka.admin import (
 from days import PEOPLE, Days, everything
 from kit.panels import Noiseless
 
-from stream_dp.services.aggregator.aggregator import Aggregator
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.dead_letters import SOURCE
-from stream_dp.services.journal import journal
+from stream_dp.services.parts.aggregator import Aggregator
 from stream_dp.services.process.output import failure
+from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import (
     DEAD_LETTERS,
     ESTIMATES,

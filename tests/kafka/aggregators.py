@@ -14,13 +14,13 @@ _BEGUN = b"closes "  # what an aggregator says when it begins an order
 # They are copies of a process that has imported what they need, and has no connection.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["stream_dp.services.commands.aggregate", "stream_dp.log.kafka", "aggregators"]
+    ["stream_dp.services.parts.aggregate", "stream_dp.log.kafka", "aggregators"]
 )
 
 
 def aggregate(study: Path, said: Path) -> None:
     """Runs an aggregator in this process. said: the file for what it prints."""
-    from stream_dp.services.cli import main
+    from stream_dp.services.commands.cli import main
 
     file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for stream in (1, 2):

@@ -34,7 +34,7 @@ from lives import PATIENCE, PAUSE, SHORT, Life, Nursery  # noqa: E402
 from matrix_report import ONCE, RANDOM, Report, judge, steps_of  # noqa: E402
 from watch import Watch  # noqa: E402
 
-from stream_dp.services.cli import main as command  # noqa: E402
+from stream_dp.services.commands.cli import main as command  # noqa: E402
 from stream_dp.study.topics import JOURNAL, RELEASES  # noqa: E402
 
 

@@ -12,7 +12,7 @@ from days import Days, everything
 from kit import steps
 from watch import Seen
 
-from stream_dp.services.cli import main as command
+from stream_dp.services.commands.cli import main as command
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES
 
 # Those on any log, and those within a transaction.

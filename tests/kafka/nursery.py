@@ -37,9 +37,9 @@ from kit.steps import OPEN_TRANSACTIONS
 
 import stream_dp.log.kafka_writer
 import stream_dp.services.commands.run
-import stream_dp.services.journal.journal
-from stream_dp.services.cli import main
-from stream_dp.services.journal.journal import Entry
+import stream_dp.services.releaser.journal
+from stream_dp.services.commands.cli import main
+from stream_dp.services.releaser.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
 
 MOST_SECONDS = 600
@@ -97,14 +97,14 @@ class Life:
 
 def _publish_first(process: Releaser) -> None:
     """Publish before the journal's commit: readers can see a draw that is then aborted."""
-    own, journal_records = process.log.own, stream_dp.services.journal.journal.journal_records
+    own, journal_records = process.log.own, stream_dp.services.releaser.journal.journal_records
     decided = []
 
     def noted(entry: Any, study: Any) -> Any:
         decided.append(Entry(entry))
         return journal_records(entry, study)
 
-    stream_dp.services.journal.journal.journal_records = noted
+    stream_dp.services.releaser.journal.journal_records = noted
 
     @contextmanager
     def both(name: str, topic: str | None = None) -> Iterator[Any]:

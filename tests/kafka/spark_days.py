@@ -17,13 +17,13 @@ from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, wi
 from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
 from stream_dp.release.published_panels import read_estimates
-from stream_dp.services.aggregator.aggregator import Aggregator
-from stream_dp.services.aggregator.engines import Engine, Processes
-from stream_dp.services.aggregator.manifests import Manifest, read_manifest
-from stream_dp.services.aggregator.orders import Order, OrderBoard
-from stream_dp.services.aggregator.spark.spark_engine import Spark
-from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.table_topic import send_table
+from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.engines import Engine, Processes
+from stream_dp.services.parts.manifests import Manifest, read_manifest
+from stream_dp.services.parts.orders import Order, OrderBoard
+from stream_dp.services.parts.spark_engine import Spark
 
 
 class SparkDays(Days):

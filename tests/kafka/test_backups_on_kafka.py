@@ -10,7 +10,7 @@ from days import Days
 from kit.brokers import add_partition
 from kit.live_backups import live_backups, published, restored, run_on
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import REPORTS
 
 FEW, MANY = 4, 20  # of one run

@@ -12,7 +12,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.kafka_settings import connection_settings
 from stream_dp.log.log import SEALED, LogError
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, REPORTS
 
 pytest.importorskip("cryptography")

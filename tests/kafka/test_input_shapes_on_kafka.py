@@ -12,10 +12,10 @@ from kit.panels import Noiseless, counts, script
 from kit.shapes import NUMBER, shapes
 from kit.studies import BINARY, MONTHS, attribute, cumulative, study_toml, toml_lines, window
 
-from stream_dp.services import cli
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.journal import journal
+from stream_dp.services.commands import cli
+from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.storage.deployment import Deployment
 
 SHAPES = shapes(["poverty", "work", "wealth"])
 PLAIN = "plain"

@@ -18,7 +18,7 @@ from kit.fork_server import Popen
 from lives import PAUSE, SHORT, Life, Nursery
 from watch import Watch
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 PERIODS = 3
 
@@ -31,7 +31,7 @@ def place(kafka: str, tmp_path: Path) -> Days:
 
 def started(place: Days) -> Popen:
     return Popen(
-        [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file)],
+        [sys.executable, "-m", "stream_dp.services.commands.cli", "run", str(place.file)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -16,7 +16,7 @@ from kit.tools import FETCHED, needs
 
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.release import arrow
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.intake.following import following
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]

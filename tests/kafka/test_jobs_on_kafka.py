@@ -16,14 +16,14 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.log import Fenced
 from stream_dp.planning.plan import Plan
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import Roster
-from stream_dp.services.groups.table_topic import read_table, send_table
 from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs.worker.worker import Worker
-from stream_dp.services.journal import journal
+from stream_dp.services.intake.roster import Roster
+from stream_dp.services.intake.table_topic import read_table, send_table
+from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
 

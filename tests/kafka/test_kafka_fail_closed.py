@@ -20,9 +20,9 @@ from days import PEOPLE, Days, everything
 from stream_dp.log.kafka_topics import Topics
 from stream_dp.log.log import Log, Record, Stored, TopicInfo
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.journal import journal
+from stream_dp.services.commands.cli import main
+from stream_dp.services.releaser import journal
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 
 CLOSED = 3

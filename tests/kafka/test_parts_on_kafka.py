@@ -17,10 +17,10 @@ from kit.closes import FAR, close_now
 from kit.events import lines_to
 
 from stream_dp.errors import Inconsistent
-from stream_dp.services.aggregator.close_tasks import Range, Source, decode, leave
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.journal import journal
-from stream_dp.services.journal.gate_entries import gates
+from stream_dp.services.parts.close_tasks import Range, Source, decode, leave
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser.gate_entries import gates
 from stream_dp.study.topics import REPORTS
 
 PARTITIONS, PERIODS = 3, 3

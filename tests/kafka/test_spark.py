@@ -27,8 +27,8 @@ from test_hostile import HEADERS
 from wire import Raw, batch, produce
 
 from stream_dp.errors import Inconsistent
-from stream_dp.services.aggregator.manifests import Manifest
-from stream_dp.services.aggregator.orders import Order
+from stream_dp.services.parts.manifests import Manifest
+from stream_dp.services.parts.orders import Order
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 PARTITIONS, PERIODS = 3, 3
@@ -297,7 +297,14 @@ def command(days: SparkDays, folder: Path, *words: str, **more: str) -> subproce
     folder.mkdir()
     with settings(folder, **more):
         return subprocess.Popen(
-            [sys.executable, "-m", "stream_dp.services.cli", "aggregate", *words, days.file],
+            [
+                sys.executable,
+                "-m",
+                "stream_dp.services.commands.cli",
+                "aggregate",
+                *words,
+                days.file,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

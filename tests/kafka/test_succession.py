@@ -16,7 +16,7 @@ from kit.listeners import ask, confidential_listener, metrics, until
 
 from stream_dp.log.log import Fenced
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.process.events import Event
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.setup import releaser_of

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from days import Days, everything
 from lives import Nursery
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import RELEASES
 
 PERIODS = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kit.hostile import RELEASES
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 ASKED = "release '", "query '", "share: ", "public log: nothing is published yet"
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from kit.tools import tool
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.studies import on_kafka
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 def json_output(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:

@@ -233,7 +233,7 @@ _PROGRAM = """#!{python} -SP
 import sys
 sys.path.insert(0, {tests!r})
 from kit.fork_server import Forked
-words = ("-m", "stream_dp.services.cli", *sys.argv[1:])
+words = ("-m", "stream_dp.services.commands.cli", *sys.argv[1:])
 sys.exit(Forked(words, streams=(0, 1, 2), server={server!r}).wait())
 """
 

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from stream_dp.log.log import Record
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS
 
 FROZEN = Path(__file__).parents[1] / "frozen"

@@ -28,15 +28,14 @@ from stream_dp.log.log import Record
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.release.certificate import Certificate
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs import people_jobs
-from stream_dp.services.jobs.board import JobBoard
-from stream_dp.services.jobs.job_records import Job, Result, operator_word
-from stream_dp.services.jobs.worker.worker import Worker
-from stream_dp.services.releaser import decision
+from stream_dp.services.releaser import decision, people_jobs
+from stream_dp.services.releaser.board import JobBoard
 from stream_dp.services.releaser.decision import ChainEnd
+from stream_dp.services.releaser.job_records import Job, Result, operator_word
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Study
 from stream_dp.study.method_titles import kind_title
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS

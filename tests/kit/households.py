@@ -33,15 +33,14 @@ from stream_dp.log.log import Log, Record
 from stream_dp.planning.plan import Plan, plan_study
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, SystemNoise, system_entropy
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.groups.roster import Roster
-from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs import household_jobs
-from stream_dp.services.jobs.worker.worker import Worker
-from stream_dp.services.journal import journal, journal_checks
-from stream_dp.services.journal.journal import Entry
+from stream_dp.services.intake.roster import Roster
+from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.releaser import household_jobs, journal, journal_checks
+from stream_dp.services.releaser.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS, RESULTS, TRANSCRIPTS
 
 PERIODS = 3

@@ -18,9 +18,9 @@ from kit.parts_of_tables import RUN, TablesInParts
 from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
-from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
 PERIODS, PEOPLE, LATE = 3, 40, 8  # LATE newcomers in each period

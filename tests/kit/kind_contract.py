@@ -28,12 +28,12 @@ from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.release.public_reader import READERS
-from stream_dp.services.evaluations.table_evaluations import TABLE_JUDGES
-from stream_dp.services.jobs.job_families import JOB_FAMILIES
-from stream_dp.services.jobs.worker import worker
-from stream_dp.services.pages.record_rows import certificate_rows
-from stream_dp.services.pages.release_figures import release_figures
-from stream_dp.services.pages.study_page import any_figures
+from stream_dp.services.evaluate.table_evaluations import TABLE_JUDGES
+from stream_dp.services.monitor.record_rows import certificate_rows
+from stream_dp.services.monitor.release_figures import release_figures
+from stream_dp.services.monitor.study_page import any_figures
+from stream_dp.services.releaser import worker
+from stream_dp.services.releaser.job_families import JOB_FAMILIES
 from stream_dp.study import Study
 from stream_dp.study.families import DATA_SET_FAMILIES, KINDS, PANEL_FAMILIES, Family, Kind
 from stream_dp.study.method_titles import possible_titles

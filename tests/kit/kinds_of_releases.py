@@ -11,7 +11,7 @@ import pytest
 
 import stream_dp
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services import script
+from stream_dp.services.releaser import script
 from stream_dp.study import Study
 from stream_dp.study.families import KINDS, Family, Kind
 

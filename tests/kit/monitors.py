@@ -22,13 +22,12 @@ from kit.public_logs import TopicInMemory
 from stream_dp.log import open_log
 from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records
-from stream_dp.services.monitor.answering import answer_of
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
+from stream_dp.services.monitor.public_program import answer_of, study_summary
 from stream_dp.services.monitor.public_state import read_state
-from stream_dp.services.monitor.study_summary import study_summary
 from stream_dp.services.monitor.views import prepare
 from stream_dp.study.topics import RELEASES
 
@@ -95,7 +94,14 @@ def monitor(
     variables: of its environment.
     ready: the status of /healthz that is waited for.
     """
-    command = ["-m", "stream_dp.services.cli", "monitor", *arguments, "--listen", "127.0.0.1:0"]
+    command = [
+        "-m",
+        "stream_dp.services.commands.cli",
+        "monitor",
+        *arguments,
+        "--listen",
+        "127.0.0.1:0",
+    ]
     env = {k: v for k, v in os.environ.items() if "STREAM_DP" not in k}
     env |= variables or {}
     process: subprocess.Popen[str] | Forked

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kit.studies import MARKER, study_toml
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 LABELS = ("2021-01", "2021-02", "2021-03")
 PEOPLE, PLACES, LARGEST = 700, 400, 8

@@ -16,16 +16,16 @@ from kit.panels import Noiseless
 from kit.parts import in_parts
 from kit.studies import MARKER, MONTHS, attribute, on_kafka, study_toml, window
 from stream_dp.log.log import Record
-from stream_dp.services.aggregator.aggregator import Aggregator
-from stream_dp.services.aggregator.engines import Processes
-from stream_dp.services.aggregator.orders import OrderBoard
-from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.roster import Roster
-from stream_dp.services.groups.table_topic import send_table
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
-from stream_dp.services.journal.journal import closes
-from stream_dp.services.releaser.parts_input import Aggregation
+from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.roster import Roster
+from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.engines import Processes
+from stream_dp.services.parts.orders import OrderBoard
+from stream_dp.services.parts.parts_input import Aggregation
+from stream_dp.services.releaser.journal import closes
 from stream_dp.study.topics import CLOSES, REPORTS
 
 RUN = {"log": "sqlite:homes.db", "public": "sqlite:homes-public.db", "worker": False}

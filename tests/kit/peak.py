@@ -9,7 +9,7 @@ from pathlib import Path
 _CHILD = """
 import re, sys
 from pathlib import Path
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 code = main(["run", sys.argv[1], "--until-idle"])
 # Not ru_maxrss, which begins with what the parent had.
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]

@@ -15,7 +15,7 @@ import threading
 from functools import partial
 from pathlib import Path
 
-from stream_dp.services.aggregator.task_pool import Pool
+from stream_dp.services.parts.task_pool import Pool
 
 COPIED: list[int] = []  # what a copy has from the process that began it
 

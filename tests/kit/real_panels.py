@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 Z = 8.0  # noise is the system's: no sound study is ever that many standard errors off

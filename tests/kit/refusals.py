@@ -11,7 +11,7 @@ import os
 import sys
 from collections import Counter
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 def codes(study: str, file: str, count: int) -> dict[str, int]:

@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 
 from stream_dp.privacy.noise import Draw, NoiseSource
-from stream_dp.services.audits.audit import AuditResult, PreparedAudit
-from stream_dp.services.audits.data_set_runs import DataSetRuns, Floats
-from stream_dp.services.audits.histories import History
-from stream_dp.services.audits.panel_runs import PanelRuns, _without_noise
-from stream_dp.services.audits.rho_bounds import TwoScores
-from stream_dp.services.audits.watched_fits import (
+from stream_dp.services.audit.audit import AuditResult, PreparedAudit
+from stream_dp.services.audit.data_set_runs import DataSetRuns, Floats
+from stream_dp.services.audit.histories import History
+from stream_dp.services.audit.panel_runs import PanelRuns, _without_noise
+from stream_dp.services.audit.rho_bounds import TwoScores
+from stream_dp.services.audit.watched_fits import (
     Ints,
     log_ratio,
     repeated_fit,

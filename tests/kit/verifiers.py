@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stream_dp.services.pages import render
+from stream_dp.services.monitor import render
 
 VERIFIER = Path(render.__file__).parent / "verifier.mjs"
 Asked = tuple[Path, dict[str, str]]  # a file, and the options `key` and `head`

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kit import fork_server
 from kit.households import NotedNoise, dying
-from stream_dp.services.deployment import Deployment
-from stream_dp.services.jobs.worker.worker import Worker
+from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage.deployment import Deployment
 
 
 def fit(file: Path, call: int) -> None:

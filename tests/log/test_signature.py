@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_dp.log import role_signature
+from stream_dp.log import kafka_writer as role_signature
+from stream_dp.log.kafka_writer import Signature
 from stream_dp.log.log import LogError, Unavailable
-from stream_dp.log.role_signature import Signature
 
 
 class Groups:

@@ -19,7 +19,7 @@ from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
 from stream_dp.log.log import Record
 from stream_dp.planning import panel_errors
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser import decision
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.study.period_gate import PeriodGate

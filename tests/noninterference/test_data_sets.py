@@ -14,11 +14,11 @@ from kit.panels import fix_secrets
 from stream_dp.batch.synthesizer import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.cli import main
-from stream_dp.services.groups.table_topic import send_table
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs.leases import Lease, lease_record
+from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.process.heartbeats import new_heartbeat
+from stream_dp.services.releaser.leases import Lease, lease_record
 from stream_dp.study.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[

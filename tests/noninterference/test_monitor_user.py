@@ -13,7 +13,7 @@ import pytest
 from kit.monitors import monitor
 from kit.studies import study_toml, window
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 pytest.importorskip("fastapi")
 if os.geteuid() != 0 or shutil.which("setpriv") is None:

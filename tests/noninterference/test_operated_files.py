@@ -22,8 +22,8 @@ from noninterference.coupled import Coupled, Vector, recorded, releasers_with
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services import cli
-from stream_dp.services.journal import journal
+from stream_dp.services.commands import cli
+from stream_dp.services.releaser import journal
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import load_study

@@ -16,10 +16,10 @@ from noninterference.test_data_sets import write
 
 from stream_dp.batch.sizes.sizes_fit import FORMAT
 from stream_dp.log.log import Record
-from stream_dp.services.cli import main
-from stream_dp.services.groups.place_files import places_from_file
-from stream_dp.services.groups.table_topic import send_table
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
 LABELS = ("2021-01", "2021-02")

@@ -17,7 +17,7 @@ from noninterference.coupled import Coupled, CoupledRun, Vector, coupled_run, of
 from stream_dp.continual import Cumulative, FixedWindow, Step
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.journal import journal
+from stream_dp.services.releaser import journal
 
 Batches = list[list[Record]]
 X = PEOPLE[3]

@@ -26,7 +26,7 @@ from kit.panels import LABELS, PERIODS, declaration
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.study.topics import REPORTS
 from stream_dp.studyfile import load_study
 

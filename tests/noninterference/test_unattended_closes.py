@@ -19,7 +19,7 @@ from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 from noninterference.coupled import Coupled, Vector, recorded_with_gates, releasers_with
 
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import RELEASES
 
 PEOPLE, LEAST = 8, 4

@@ -22,8 +22,8 @@ from stream_dp.planning.group_errors import (
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.planning.table_summary import planned_group_errors
-from stream_dp.services.pages.group_chart import group_figure, published_group_errors
-from stream_dp.services.pages.marks import Box, Text
+from stream_dp.services.monitor.group_chart import group_figure, published_group_errors
+from stream_dp.services.monitor.marks import Box, Text
 from stream_dp.study.families import KINDS, PANEL_FAMILIES, Family, Kind
 from stream_dp.studyfile import parse_study
 

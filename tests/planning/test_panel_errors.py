@@ -7,13 +7,13 @@ from kit.planned_errors import SIMULATED
 from kit.studies import attribute, cumulative, joint, small_study, window
 
 import stream_dp
-from stream_dp.evaluation.panels.panel_report import root_mean_square
-from stream_dp.evaluation.panels.panel_text import evaluation_text
-from stream_dp.evaluation.panels.repeat import evaluate_panels
 from stream_dp.planning import panel_errors as planned
 from stream_dp.planning.panel_errors import panel_errors, prior_people
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
+from stream_dp.services.evaluate.panel_report import root_mean_square
+from stream_dp.services.evaluate.panel_text import evaluation_text
+from stream_dp.services.evaluate.repeat import evaluate_panels
 from stream_dp.studyfile import load_study
 
 

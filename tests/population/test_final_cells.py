@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from stream_dp.population import cells as cells_module
 from stream_dp.population.cells import CLEARED, Cells, WaitingCells, latest_cells
-from stream_dp.population.final_cells import FinalCells
+from stream_dp.population.population import FinalCells
 
 # Halves of hashes that several people share.
 PEOPLE = [(1, 1), (1, 2), (2, 1), (2**63, 2), (2**64 - 1, 2**64 - 1), (2**64 - 1, 0)]

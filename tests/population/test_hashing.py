@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY
 
-from stream_dp.population import hashing, kept_hashes
-from stream_dp.population.hashing import Hasher
+from stream_dp.population import kept_hashes
+from stream_dp.population import report_decoding as hashing
 from stream_dp.population.kept_hashes import LONGEST, Fingerprints, KeptHashes
+from stream_dp.population.report_decoding import Hasher
 
 
 def array(ids):

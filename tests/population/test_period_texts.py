@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
+from stream_dp.population.celltext import DAMAGED
 from stream_dp.population.tables.period_texts import PeriodTexts, check_date_format, period_column
 from stream_dp.study.periods import Periods
 

@@ -5,7 +5,7 @@ import pyarrow.parquet
 import pytest
 from kit.tables import STUDY, refused
 
-from stream_dp.celltext import DAMAGED
+from stream_dp.population.celltext import DAMAGED
 from stream_dp.population.tables import (
     TableLayout,
     count_rows,

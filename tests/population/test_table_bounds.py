@@ -9,13 +9,13 @@ import pyarrow.parquet
 import pytest
 from kit.tables import STUDY
 
-from stream_dp import table_bounds
-from stream_dp.batch.data.hierarchy_files import column_names, read_table
-from stream_dp.celltext import cell_text
 from stream_dp.errors import UserError
+from stream_dp.population import table_bounds
+from stream_dp.population.celltext import cell_text
 from stream_dp.population.tables import TableLayout, judge_table, read_reports
+from stream_dp.population.tables.hierarchy_files import column_names, read_table
 from stream_dp.population.tables.text_records import TextRecords
-from stream_dp.services.interview.value_lists import codebook_values
+from stream_dp.services.desk.value_lists import codebook_values
 from stream_dp.services.process.output import BAD_INPUT, UNAVAILABLE, failure
 
 HEADER, ROW = "person,period,poverty\n", "ann,2021-01,1\n"

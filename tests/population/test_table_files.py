@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kit.examples import SHARED
 from kit.studies import attribute, small_study, window
 
-from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
+from stream_dp.population.celltext import DAMAGED
 from stream_dp.population.tables import FileForm, TableLayout, read_columns, read_reports
 
 STUDY = small_study(

@@ -21,7 +21,7 @@ import stream_dp
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
 from stream_dp.log.message import read_messages
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.families import Kind
 from stream_dp.study.topics import RELEASES
 

@@ -120,7 +120,9 @@ def test_a_worker_s_last_words_are_the_reason(
     homes = HouseholdFolder(tmp_path).prepare()
     says = "import sys; print('first\\nstream-dp: no\\x1b place', file=sys.stderr); sys.exit(2)"
     assert not homes.run(worker=["-c", says])
-    done = run(Path(sys.executable), tmp_path, "-m", "stream_dp.services.cli", "jobs", homes.file)
+    done = run(
+        Path(sys.executable), tmp_path, "-m", "stream_dp.services.commands.cli", "jobs", homes.file
+    )
     assert done.stdout.endswith("failed: the worker ended with exit code 2: no? place\n")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import stream_dp
 from stream_dp.batch import kinds
-from stream_dp.services.jobs import household_jobs
+from stream_dp.services.releaser import household_jobs
 
 PERIODS = ["2026-01", "2026-02"]
 REPORTS = pa.table({"person": ["a", "b"], "2026-01": ["yes", "no"], "2026-02": ["yes", "yes"]})

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from stream_dp.continual import Cumulative, FixedWindow
-from stream_dp.evaluation.panels.totals_judge import total_increments
-from stream_dp.evaluation.panels.window_queries import pattern_histograms
 from stream_dp.privacy.noise import Draw, SeededNoise
-from stream_dp.services.audits.rho_bounds import TwoScores, gaussian_bound
+from stream_dp.services.audit.rho_bounds import TwoScores, gaussian_bound
+from stream_dp.services.evaluate.totals_judge import total_increments
+from stream_dp.services.evaluate.window_queries import pattern_histograms
 
 RUNS = 500
 ALARM = 1e-4  # the chance that an honest mechanism is blamed

@@ -23,9 +23,9 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.certified_ledger import CertifiedLedger
-from stream_dp.services.journal.journal import Entry
-from stream_dp.services.journal.journal_heads import CountedInput
 from stream_dp.services.releaser.decision import ChainEnd, decide_gate
+from stream_dp.services.releaser.journal import Entry
+from stream_dp.services.releaser.journal_heads import CountedInput
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 

@@ -14,8 +14,8 @@ from kit.walks import window_releases
 from spread import RIGHT, SCALES, DrawnAhead, Scaled, spread_is, unbiased
 
 from stream_dp.continual import FixedWindow
-from stream_dp.evaluation.simulate import poverty
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.services.evaluate.simulate import poverty
 
 RHO = Fraction(1, 200)
 

@@ -11,8 +11,8 @@ from kit.studies import attribute, small_study, window
 import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.services.commands.export import _long
-from stream_dp.services.intake.fault_report import FaultReport
-from stream_dp.services.storage import sheet_writer
+from stream_dp.services.intake.table_judging import FaultReport
+from stream_dp.services.storage import table_writer as sheet_writer
 from stream_dp.services.storage.atomic_files import atomic_file
 from stream_dp.services.storage.table_writer import write_tables
 from stream_dp.study.formulas import is_formula

@@ -19,7 +19,7 @@ from kit.monitors import wait_until
 from kit.studies import study_toml
 from kit.tools import tool
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 MONTHS = [f"2026-0{m}" for m in range(1, 6)]
 STUDY = study_toml(

@@ -12,7 +12,7 @@ import pytest
 from agency import command
 from messy_files import MESSY, MessyFile
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 _USUAL = {
     "First period": "2021-01",

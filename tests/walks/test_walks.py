@@ -21,7 +21,7 @@ from kit.monitors import Monitor, monitor
 from kit.tools import needs
 
 import stream_dp
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 pytest.importorskip("fastapi")
 

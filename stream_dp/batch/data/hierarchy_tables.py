@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.arrow_tables import ArrowStream, arrow_table
-from stream_dp.celltext import cell_text, id_text
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
+from stream_dp.population.celltext import cell_text, id_text
 from stream_dp.study.group_releases import KEY_COLUMN
 
 from .domain import Column, Domain, Hierarchy, Int64Array, role_faults
@@ -136,18 +136,6 @@ def integer_column(table: pa.Table, name: str) -> pa.Array:
         return text_column(table, name).cast(pa.int64())
     except pa.ArrowException:
         raise UserError(f"column '{name}': holds something else than whole numbers") from None
-
-
-def missing_columns(table: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """A line for every needed column that is missing in a table or repeated."""
-    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return [
-        f"{table}: no column '{n}'; there are {listed}"
-        if n not in names
-        else f"{table}: more than one column '{n}'"
-        for n in needed
-        if list(names).count(n) != 1
-    ]
 
 
 def _codes(

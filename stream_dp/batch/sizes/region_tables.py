@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from stream_dp.answers.answer import Answer
 from stream_dp.answers.size_answers import MeasuredRegion
-from stream_dp.arrow_tables import ArrowStream, arrow_table
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
 from stream_dp.privacy.noise import noise_source
 from stream_dp.study.call_arguments import Number, exact_rho
 from stream_dp.study.size_changes import RELATIONS
 
-from ..data.hierarchy_tables import missing_columns, text_column
+from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext
 from .histogram import Sizes
 from .methods import METHODS

@@ -10,6 +10,14 @@ Number of rows. Under replacement the number of people is public. Under add_remo
 synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
 (`present`) the number of rows is a declared cap, and threshold 0 follows S_0, the people who have
 entered: S_0 rows enter, and only rows that have entered get the event.
+
+A cumulative release's panel from noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9).
+
+Only the column of the present period may be chosen, within S_b(t - 1) <= S_b(t) <= S_{b-1}(t - 1).
+These bounds imply that the new sums fall with b, and the noise of different b is independent. So
+the nearest possible sums in the metric of the noise are the paper's, each clamped by itself. But
+the bounds are noisy as well: sums that are made to fall with b together, before they are clamped,
+are nearer to the truth, unless most of them are 0 (docs/results/index.md).
 """
 
 from __future__ import annotations
@@ -21,6 +29,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Columns
@@ -30,14 +40,66 @@ from stream_dp.privacy.noise import Draw, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 from stream_dp.study.panel_releases import MOST_REFINED
 
-from ..base import Counts, Estimates, Step, check_panel_fits, event_totals
+from ..base import Counts, Estimates, Step, check_panel_fits, event_totals, shuffled_groups
 from ..mechanism_arguments import check_arguments
 from ..stored_design import NONE, StoredDesign
+from ..window.fitted_targets import LEAST
 from .coupled_budget import CoupledBudget
 from .cumulative_design import CumulativeDesign
-from .cumulative_panel import in_order, monotone, random_rises
 from .cumulative_state import CumulativeState, first_state, packed_totals, unpacked_totals
 from .placed_counters import Floats, Placed
+
+
+def in_order(sums: Floats, variances: Floats) -> Floats:
+    """The nearest sums that do not rise with b: isotonic regression.
+
+    sums: noisy S_1..S_t
+    variances: of their noise; a distance is weighted by the inverse
+
+    The largest error never rises. Isotonic regression never lowers a number when inputs rise, moves
+    with an added constant, and leaves the true sums as they are: between the true sums less the
+    largest error and the true sums plus it, inputs stay there.
+    """
+    if (np.diff(sums) <= 0).all():
+        return sums
+    weights = 1 / np.maximum(variances, LEAST)
+    fitted: Floats = isotonic_regression(sums, weights=weights, increasing=False).x
+    return fitted
+
+
+def monotone(estimates: Counts, before: Counts) -> Counts:
+    """S_0..S_T at t: each noisy sum clamped between the last S_b and the last S_{b-1}.
+
+    estimates: noisy S_1..S_t
+    before: S_0..S_T at t - 1; where people enter, S_0 at t, as they may have the event at once
+
+    Algorithm 2, line 7; Lemma 4.2.
+    """
+    after = before.copy()
+    t = estimates.shape[0]
+    after[1 : t + 1] = np.clip(estimates, before[1 : t + 1], before[:t])
+    return after
+
+
+def random_rises(
+    totals: NDArray[np.int64], rises: Counts, coins: np.random.Generator
+) -> NDArray[np.int64]:
+    """A column (rows,) with a 1 for `rises[b - 1]` uniformly random rows of total b - 1, else 0.
+
+    totals: (rows,) running totals; rows of a negative total have not entered and get a 0
+    rises: by how much S_1, S_2, .. rise
+    coins: for the choice of rows
+
+    Algorithm 2, lines 8 and 9.
+    """
+    groups = np.where(totals < 0, rises.shape[0], totals)
+    order, starts = shuffled_groups(groups, rises.shape[0] + 1, coins)
+    group = groups[order]
+    place = np.arange(order.shape[0]) - starts[group]
+    column = np.zeros(totals.shape[0], np.int64)
+    column[order] = place < np.append(rises, 0)[group]
+    return column
+
 
 ABSENT = 2  # the panel's code of a row that has not entered
 

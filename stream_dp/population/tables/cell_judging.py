@@ -1,6 +1,13 @@
 """Judges a table's cells by the rules of the decoder before the table is sent.
 
 Each cell is judged alone: no row affects the result of another.
+
+Finds the people of a table who may come too late for a closed cohort.
+
+A table alone cannot tell whether an earlier one has a value of theirs: the result is a notice and
+decides nothing. People are compared by a hash of 64 bits that holds for this process.
+
+Finds repeated cells of a table: only the last counts, and only this notice tells.
 """
 
 from __future__ import annotations
@@ -18,15 +25,135 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
+from ..kept_hashes import LONGEST, Fingerprints
 from ..rejection_reasons import Reason
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
-from .cohort_entries import CohortEntries, LatePeople
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
-from .repeats import Occurrences, Repeats
 from .report_records import id_rule, is_too_large, report_record
 from .table_reading import ReportColumns, read_columns, reports_of
+
+_SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
+
+
+@dataclass
+class Occurrences:
+    """Cells of a column with the same fault: the number of cells, and the first row, from 1."""
+
+    cells: int
+    first_row: int
+
+
+class Repeats:
+    """Finds cells of the same person and period in a column, at 16 bytes a cell.
+
+    Cells are compared by a hash of 64 bits that holds for this process; the result is a notice
+    and decides nothing.
+    """
+
+    def __init__(self) -> None:
+        key = str(hash("repeats")).encode()  # of this process
+        self._fingerprints = Fingerprints(key)
+        self._cells: dict[str, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
+
+    def add(
+        self,
+        persons: pa.Array,
+        periods: pa.Array | None,
+        rows: NDArray[np.int64],
+        usable: Mapping[str, NDArray[np.bool_]],
+    ) -> None:
+        """Adds rows of a table.
+
+        persons: ids without nulls.
+        periods: None if every column is a period's.
+        rows: their numbers.
+        usable: by column, which of the rows have a usable cell.
+        """
+        hashes = self._ids(persons.cast(pa.large_binary()))
+        if periods is not None:
+            coded = pc.fill_null(periods, "").dictionary_encode()
+            of_periods = [hash(period) for period in coded.dictionary.to_pylist()]
+            hashes += np.array(of_periods, np.int64)[coded.indices.to_numpy()] * _SPREAD
+        for column, mask in usable.items():
+            self._cells.setdefault(column, []).append((hashes[mask], rows[mask]))
+
+    def _ids(self, ids: pa.Array) -> NDArray[np.int64]:
+        """Returns a hash of each id. The length of an id alone decides the method."""
+        short = pc.binary_length(ids).to_numpy() <= LONGEST
+        if short.all():
+            return self._fingerprints.of(ids)[:, 0].view(np.int64).copy()
+        hashes = np.empty(len(ids), np.int64)
+        hashes[short] = self._fingerprints.of(ids.filter(pa.array(short)))[:, 0].view(np.int64)
+        hashes[~short] = [hash(text) for text in ids.filter(pa.array(~short)).to_pylist()]
+        return hashes
+
+    def places(self) -> dict[str, Occurrences]:
+        """Counts, by column, cells that repeat an earlier cell, and finds the first row."""
+        repeated_cells = {}
+        for column, chunks in self._cells.items():
+            hashes, rows = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
+            _, first = np.unique(hashes, return_index=True)
+            repeated = np.ones(len(hashes), bool)
+            repeated[first] = False
+            if repeated.any():
+                repeated_cells[column] = Occurrences(int(repeated.sum()), int(rows[repeated].min()))
+        return repeated_cells
+
+
+@dataclass(frozen=True)
+class LatePeople:
+    """The people of a table without a usable value in the periods of entry.
+
+    people: how many they are.
+    first_row: of them, from 1.
+    all_late: whether nobody in the table has a value in the periods of entry.
+    """
+
+    people: int
+    first_row: int
+    all_late: bool
+
+
+class CohortEntries:
+    """The people of a table by when they have values, at 16 bytes a cell.
+
+    last_entry: the number of the last period in which people may enter.
+    """
+
+    def __init__(self, last_entry: int) -> None:
+        self._last_entry = last_entry
+        self._entering: list[NDArray[np.int64]] = []
+        self._later: list[NDArray[np.int64]] = []
+        self._later_rows: list[NDArray[np.int64]] = []
+
+    def add(
+        self,
+        persons: pa.Array,
+        rows: NDArray[np.int64],
+        periods: NDArray[np.int64],
+        *,
+        usable: NDArray[np.bool_],
+    ) -> None:
+        """Adds the cells of a column: persons, rows and numbers of periods, (n,) each."""
+        hashes = np.fromiter(map(hash, persons.to_pylist()), np.int64, len(rows))
+        entering = usable & (periods <= self._last_entry)
+        self._entering.append(np.unique(hashes[entering]))
+        later = usable & ~entering
+        self._later.append(hashes[later])
+        self._later_rows.append(rows[later])
+
+    def late(self) -> LatePeople | None:
+        """The people with a first value after the periods of entry. None without such people."""
+        entering = np.concatenate([np.zeros(0, np.int64), *self._entering])
+        later = np.concatenate([np.zeros(0, np.int64), *self._later])
+        late = ~np.isin(later, entering)
+        if not late.any():
+            return None
+        rows = np.concatenate(self._later_rows)[late]
+        return LatePeople(np.unique(later[late]).size, int(rows.min()), not entering.size)
+
 
 WHOLE_ROW = ""  # the column of a fault that concerns all of a row
 Mask = NDArray[np.bool_]

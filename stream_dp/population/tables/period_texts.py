@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from stream_dp.celltext import DAMAGED, cell_text
 from stream_dp.errors import UserError
 from stream_dp.study.periods import Periods
+
+from ..celltext import DAMAGED, cell_text
 
 # Other spellings of a label, by the length of the study's periods; the groups are year and number.
 _SPELLINGS = {

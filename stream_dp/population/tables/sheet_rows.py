@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
 
+from ..celltext import DAMAGED
 from .row_batches import TableRows, UnreadableRow, no_rows, text_rows
 from .text_records import MOST_TEXT
 

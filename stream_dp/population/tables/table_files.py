@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from stream_dp.errors import UserError
-from stream_dp.table_bounds import bounded_batches, parquet_batches, readable
 
+from ..table_bounds import bounded_batches, parquet_batches, readable
 from .labelled_files import LABELLED, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stream_dp.celltext import DAMAGED, cell_text, id_text, paired_ids
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, Study
-from stream_dp.table_bounds import readable
 
+from ..celltext import DAMAGED, cell_text, id_text, paired_ids
+from ..table_bounds import readable
 from .column_layout import Header, TableLayout, read_header
 from .labelled_files import file_labels
 from .period_texts import PeriodTexts, period_column

@@ -20,10 +20,10 @@ from typing import IO, cast
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.celltext import DAMAGED
 from stream_dp.errors import UserError
-from stream_dp.table_bounds import MOST_RECORD, bounded, readable
 
+from ..celltext import DAMAGED
+from ..table_bounds import MOST_RECORD, bounded, readable
 from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_rows
 from .text_records import OpenQuoteError, TextRecords
 

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.table_bounds import MOST_RECORD
+from ..table_bounds import MOST_RECORD
 
 _LINE_END, _QUOTE = ord("\n"), ord('"')
 MOST_TEXT = 8000  # characters, at most, in the text of a record with too long a cell

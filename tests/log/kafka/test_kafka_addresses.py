@@ -5,7 +5,7 @@ from contents import sent, values
 
 from stream_dp.errors import UserError
 from stream_dp.log import open_log
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 SECRET = "hunter2.hunter2"
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
 )
 
 from stream_dp.log.log import Record
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 def test_a_topic_that_was_created_again_is_another(opened, log, admin, prefix):

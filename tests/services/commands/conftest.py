@@ -3,7 +3,7 @@
 import pytest
 from kit.agency_files import STUDY
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from kit.movers import moves_toml
 from kit.studies import MONTHS, attribute, study_toml, window
 
 from stream_dp.log.log import Record
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.binding import bound_to
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import JOBS, REPORTS, STUDY
 
 NEXT_YEAR = {**MONTHS, "first": "2022-01", "count": 12}

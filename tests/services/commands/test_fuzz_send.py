@@ -13,7 +13,7 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.cells import Cells
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.study.topics import REPORTS
 from stream_dp.studyfile import load_study
 

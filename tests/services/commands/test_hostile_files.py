@@ -21,7 +21,7 @@ from kit.hostile_arrow import encoded
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 SENT = sound()
 
@@ -30,7 +30,7 @@ SENT = sound()
 
 CHILD = """
 import resource, sys
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 import stream_dp.client, pyarrow.csv, pyarrow.parquet, scipy.sparse.linalg
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 code = main(sys.argv[1:])

@@ -19,8 +19,8 @@ from kit.matrices import chunks
 from kit.public_logs import TopicInMemory
 
 from stream_dp.log.log import Record
-from stream_dp.services.cli import main
-from stream_dp.services.pages.render import render
+from stream_dp.services.commands.cli import main
+from stream_dp.services.monitor.render import render
 
 SENT = sound()
 

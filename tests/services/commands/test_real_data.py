@@ -12,7 +12,7 @@ from kit.real_panels import PANELS, PanelStudy, Z
 from kit.signals import restored_handlers
 from kit.studies import attribute, cumulative, study_toml, window
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.study import Run
 
 pytestmark = pytest.mark.skipif(

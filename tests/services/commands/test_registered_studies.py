@@ -17,10 +17,10 @@ from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.errors import UserError
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
-from stream_dp.services.cli import main
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.commands.cli import main
+from stream_dp.services.commands.study_register import read_register
 from stream_dp.services.releaser.setup import releaser_of
-from stream_dp.services.study_register import read_register
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import RELEASES
 
 REGISTER = "people.register"

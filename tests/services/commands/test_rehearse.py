@@ -7,7 +7,7 @@ import pytest
 from kit.commands import json_output, refusal
 from kit.studies import SCHEDULE, attribute, study_toml, window
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 RELEASES = [window("now", "work", width=1, rho=1)]
 STUDY = {

@@ -7,7 +7,7 @@ from kit.studies import attribute, study_toml, window
 
 from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.study.topics import REPORTS
 

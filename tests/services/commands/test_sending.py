@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dp import table_bounds
+from stream_dp.population import table_bounds
 from stream_dp.population.tables import TableLayout, text_files
 from stream_dp.services.intake.sending import encoded_reports
 from stream_dp.studyfile import parse_study

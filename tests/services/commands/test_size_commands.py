@@ -9,7 +9,7 @@ import pytest
 from kit.commands import json_output, refusal
 from kit.movers import DUE, LABELS, LARGEST, PLACES, moves_public, moves_toml, region, write_moves
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 METHODS = ["before", "after", "plain averages", "paper's weights", "omniscient"]
 COUNTED = {"places": {"unit": "block", "regions": ["county", "tract"], "counted": True}}

@@ -13,9 +13,9 @@ from pkgutil import iter_modules
 
 import pytest
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
-PROGRAM = [sys.executable, "-P", "-m", "stream_dp.services.cli"]
+PROGRAM = [sys.executable, "-P", "-m", "stream_dp.services.commands.cli"]
 HEAVY = {"numpy", "scipy", "pyarrow", "opendp", "pydantic", "msgspec", "fsspec"}
 
 
@@ -32,7 +32,7 @@ except SystemExit:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
-        "stream_dp.services.cli",
+        "stream_dp.services.commands.cli",
         "stream_dp.services.process",
         "stream_dp.services.process.output",
     }

@@ -8,7 +8,7 @@ import pytest
 from kit.commands import json_output
 from kit.study_file import TEXT
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 def test_created_topics_are_told_from_those_that_were_there(

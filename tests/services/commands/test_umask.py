@@ -21,9 +21,9 @@ from kit.movers import moves_toml, write_moves
 from kit.studies import attribute, study_toml, window
 from tqdm import tqdm
 
-from stream_dp.evaluation import drawing
-from stream_dp.services.cli import COMMANDS, main
-from stream_dp.services.commands import demo
+from stream_dp.services.commands.cli import COMMANDS, main
+from stream_dp.services.desk import demo
+from stream_dp.services.evaluate import drawing
 
 PRIVATE, PUBLIC = {"file": 0o600, "folder": 0o700}, {"file": 0o644, "folder": 0o755}
 SOURCE = "sqlite:homes-public.db"

@@ -26,17 +26,17 @@ from stream_dp.log.sealed import SealedLog
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.contract.asyncapi import asyncapi
-from stream_dp.services.groups.table_topic import send_table
+from stream_dp.services.contract.schema import asyncapi
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.jobs.job_records import (
+from stream_dp.services.intake.table_topic import send_table
+from stream_dp.services.releaser.job_records import (
     failure_record,
     hold_record,
     interruption_record,
     operator_word,
 )
-from stream_dp.services.journal.journal import Entry, journal_records
-from stream_dp.services.releaser.signing_keys import key_entry
+from stream_dp.services.releaser.journal import Entry, journal_records
+from stream_dp.services.releaser.releaser import key_entry
 from stream_dp.study import Run
 from stream_dp.study.topics import (
     CLOCK,

@@ -13,8 +13,8 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 from stream_dp.population.shapes.avro import AvroSchema
 from stream_dp.population.shapes.decoder import ShapedDecoder
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.intake.schema_source import Registry, _source
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Input
 
 ANSWER = {"type": "enum", "name": "Answer", "namespace": "org.a", "symbols": ["no", "yes"]}

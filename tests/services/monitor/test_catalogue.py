@@ -18,7 +18,7 @@ from test_many_clients import Slow, asked_at_once
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.monitor import live
 from stream_dp.services.monitor.answer_limits import MOST_WAITING
 from stream_dp.services.monitor.catalogue import public_catalogue

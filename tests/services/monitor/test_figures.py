@@ -21,10 +21,10 @@ from kit.monitors import Monitor, monitor
 from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
-from stream_dp.services import cli
-from stream_dp.services.pages.curves import Line, Look, curves
-from stream_dp.services.pages.figure_picture import picture
-from stream_dp.services.pages.raster import png
+from stream_dp.services.commands import cli
+from stream_dp.services.monitor.curves import Line, Look, curves
+from stream_dp.services.monitor.figure_picture import picture
+from stream_dp.services.monitor.raster import png
 
 URL = "https://work.example.org"
 FIGURES = (

@@ -12,9 +12,9 @@ from kit.households import HouseholdFolder
 from kit.monitors import Monitor, monitor, publish
 from kit.public_logs import published
 
-from stream_dp.evaluation import simulate
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.commands import demo
+from stream_dp.services.desk import demo
+from stream_dp.services.evaluate import simulate
 from stream_dp.studyfile import load_study
 
 playwright = pytest.importorskip("playwright.sync_api")

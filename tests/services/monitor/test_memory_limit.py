@@ -7,8 +7,8 @@ import pytest
 import yaml
 from kit.charts import DEPLOY
 
+from stream_dp.services.monitor.answer_limits import answers_at_once, memory_limit
 from stream_dp.services.monitor.forks import MEMORY
-from stream_dp.services.monitor.memory_limit import answers_at_once, memory_limit
 
 GIB = 1 << 30
 OWN = GIB // 2

@@ -14,7 +14,7 @@ from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_o
 
 from stream_dp.log.log import Record
 from stream_dp.log.open_public import public_log
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.monitor import limits
 from stream_dp.services.monitor.answer_limits import AnswerCache
 from stream_dp.services.monitor.follower import Follower
@@ -132,7 +132,7 @@ def test_a_restored_log_is_read_anew() -> None:
 REQUESTS = [
     b"GET /../../etc/passwd HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
     b"GET /download/%2e%2e%2f%2e%2e/panel.csv HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
-    b"GET /style.css/../../services/cli.py HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
+    b"GET /style.css/../../commands/cli.py HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
     b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: [::1]\r\nX: " + b"y" * 40_000,

@@ -14,12 +14,12 @@ from kit.monitors import Answer, ask
 from kit.studies import study_toml
 
 from stream_dp.errors import UserError
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.operator import operator_monitor
 from stream_dp.services.monitor.operator_entry import OPEN
 from stream_dp.services.monitor.operator_facts import Watch
-from stream_dp.services.pages.render import ASSETS
+from stream_dp.services.monitor.render import ASSETS
 from stream_dp.services.process.access import Access, operator_access
 
 TOKEN = "a token of this test alone"

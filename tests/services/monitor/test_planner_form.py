@@ -17,11 +17,11 @@ from kit.hostile import sealed, sound
 from kit.monitors import Answer, ask, follower_of
 
 from stream_dp.client import PublicLog
-from stream_dp.services.monitor import drafts
+from stream_dp.services.monitor import draft as program
+from stream_dp.services.monitor import planner_form as drafts
 from stream_dp.services.monitor.front import public_monitor
-from stream_dp.services.monitor.planner import draft as program
-from stream_dp.services.monitor.planner.plan_request import PlanRequest
-from stream_dp.services.monitor.planner.plan_result import planned
+from stream_dp.services.monitor.plan_request import PlanRequest
+from stream_dp.services.monitor.plan_result import planned
 from stream_dp.study.study_text import study_text
 
 RECORDS = sealed(log_drafts(sound()))

@@ -19,8 +19,8 @@ from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
-from stream_dp.services import cli
-from stream_dp.services.pages.region_map import _rings, read_outlines, region_map
+from stream_dp.services.commands import cli
+from stream_dp.services.monitor.region_map import _rings, read_outlines, region_map
 
 
 def _triangle(number: str) -> str:

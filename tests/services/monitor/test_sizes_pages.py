@@ -19,7 +19,7 @@ from kit.tools import axe_core
 
 from stream_dp.client import PublicLog
 from stream_dp.client import open as open_public
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 WHERE = ["all regions", "c0", "c1", *("/".join(region(i)) for i in range(6))]
 

@@ -13,13 +13,13 @@ from kit.studies import attribute, small_study, window
 
 from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.cli import main
 from stream_dp.services.commands import estimate
-from stream_dp.services.monitor.answering import answer_of
+from stream_dp.services.commands.cli import main
 from stream_dp.services.monitor.api_types import CurveAnswer, EstimateAnswer
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
+from stream_dp.services.monitor.public_program import answer_of
 from stream_dp.services.monitor.public_state import read_state
 
 WEIGHTED, AMONG = "weighted poor=yes", "poor=yes among respondents"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kit.households import EVERY, LABELS, HouseholdFolder
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.process import events
 from stream_dp.services.process.events import KINDS, Event
 

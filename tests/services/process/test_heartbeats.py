@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from stream_dp.log.log import Log
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services.commands import status
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.process.events import Event
 from stream_dp.services.process.heartbeats import (
     Heartbeat,
@@ -35,6 +34,7 @@ from stream_dp.services.releaser.clocks import Clocks
 from stream_dp.services.releaser.listeners import ConfidentialMetrics
 from stream_dp.services.releaser.lookout import Lookout
 from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 from stream_dp.studyfile import load_study
 

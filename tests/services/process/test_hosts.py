@@ -13,7 +13,7 @@ from kit.monitors import monitor
 from kit.panels import StudyFolder
 from kit.studies import study_toml
 
-from stream_dp.services.interview.interview_page import InterviewPage
+from stream_dp.services.desk.interview_page import InterviewPage
 from stream_dp.services.process.access import Access
 from stream_dp.services.process.hosts import Hosts
 from stream_dp.services.process.output import Output

@@ -11,7 +11,7 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.journal.journal import read as read_journal
+from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS

@@ -12,10 +12,10 @@ from kit.calendar import CLOSES, moment
 from kit.panels import LABELS, Clock, StudyFolder, declaration, report
 from kit.studies import SCHEDULE
 
-from stream_dp.services.deployment import Deployment
 from stream_dp.services.process.events import Event
 from stream_dp.services.releaser.clocks import TOLERANCE, Clocks
 from stream_dp.services.releaser.clocks import steady as machine
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import RELEASES
 
 DAY = 86_400.0

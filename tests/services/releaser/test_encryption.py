@@ -10,7 +10,7 @@ import pytest
 from kit.commands import refusal
 from kit.households import PERIODS, TEXT, HouseholdFolder, roster, use_fit_in_rounds
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 pytest.importorskip("cryptography")
 

@@ -10,9 +10,9 @@ from stream_dp.log.log import TopicInfo
 from stream_dp.planning.plan import Plan
 from stream_dp.population import CellCounts
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.journal.genesis import genesis
-from stream_dp.services.journal.journal import ClosedInput, Entry, journal_records
 from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
+from stream_dp.services.releaser.genesis import genesis
+from stream_dp.services.releaser.journal import ClosedInput, Entry, journal_records
 
 PERIODS, PEOPLE = 500, 1000
 

@@ -21,10 +21,10 @@ from kit.shapes import AVRO_REPORT, NUMBER, avro_bytes, row, shapes
 from kit.studies import toml_lines
 
 from stream_dp.log.log import Record
-from stream_dp.services import cli
-from stream_dp.services.deployment import Deployment
+from stream_dp.services.commands import cli
 from stream_dp.services.intake.schema_source import decoder_maker
-from stream_dp.services.journal import journal
+from stream_dp.services.releaser import journal
+from stream_dp.services.storage.deployment import Deployment
 
 # Rows of Avro have every column, and so say more than reports do.
 SHAPES = {k: v for k, v in shapes(["poverty", "work", "wealth"]).items() if k != "avro"}

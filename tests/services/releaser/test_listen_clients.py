@@ -20,7 +20,7 @@ from kit.listeners import ALLOWED, STUDY, TOKEN, ask, both, metrics, names
 from kit.panels import StudyFolder, script
 
 from stream_dp.errors import UserError
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.releaser import listener_server, listeners
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import CellCounts, Facts
@@ -237,7 +237,7 @@ def running(place: StudyFolder, *options: str) -> Iterator[tuple[Popen, int, int
         "STREAM_DP_LISTEN_TOKEN": token_file(place),
     }
     with Popen(
-        [sys.executable, "-m", "stream_dp.services.cli", "run", str(place.file), *options],
+        [sys.executable, "-m", "stream_dp.services.commands.cli", "run", str(place.file), *options],
         env=os.environ | addresses,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

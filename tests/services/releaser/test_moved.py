@@ -17,9 +17,9 @@ from stream_dp.log import file_identity as module
 from stream_dp.log.file_identity import identity_of_file, same_identity
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
-from stream_dp.services.journal import journal
-from stream_dp.services.journal.journal_heads import PLACED
+from stream_dp.services.commands.cli import main
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser.journal_heads import PLACED
 from stream_dp.study.topics import JOURNAL, RELEASES
 
 Refused = Callable[..., str]

@@ -23,7 +23,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import LogError, Unavailable
 from stream_dp.log.role_lock import role_lock
 from stream_dp.log.sqlite_file import sqlite_errors
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.services.process import output
 
 SIZE = "6m"

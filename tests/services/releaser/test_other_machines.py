@@ -17,7 +17,7 @@ from kit.panels import StudyFolder, rows, script
 from stream_dp.continual.counters.methods import counter_method
 from stream_dp.continual.cumulative import budgets, coupled_strategy
 from stream_dp.continual.window import presence
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import RELEASES
 
 # Kernels of the linear algebra library and of NumPy, as the processors of two machines have them.

@@ -13,9 +13,8 @@ from kit.panels import PARTITIONS, Noiseless, StudyFolder, decided, fix_secrets,
 from stream_dp.log.log import Unavailable, UnknownCommit, Untrusted
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import Plan
-from stream_dp.services.journal import journal
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser import outage
+from stream_dp.services.releaser import journal, outage
 from stream_dp.services.releaser.ownership import OwnedJournal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.storage.snapshots import Snapshots

@@ -188,7 +188,7 @@ def process(place: StudyFolder, *command: str) -> Popen:
     """A command on the study, as a process of its own."""
     name, *options = command
     return Popen(
-        [sys.executable, "-m", "stream_dp.services.cli", name, str(place.file), *options],
+        [sys.executable, "-m", "stream_dp.services.commands.cli", name, str(place.file), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

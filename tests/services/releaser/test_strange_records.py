@@ -16,8 +16,8 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population import Population
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
-from stream_dp.services.journal.journal import read as read_journal
 from stream_dp.services.releaser.input_reading import Inputs
+from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 

@@ -15,9 +15,9 @@ from kit.panels import StudyFolder, script
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
 from stream_dp.release.published_tables import DataSet
-from stream_dp.services.cli import main
-from stream_dp.services.groups.table_topic import send_table
+from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
+from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
 from stream_dp.studyfile import load_study, parse_study

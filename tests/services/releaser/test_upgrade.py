@@ -10,7 +10,7 @@ from kit.journals import contents, rewrite
 from kit.panels import LABELS, StudyFolder, decided, fix_secrets, script
 
 from stream_dp.log.message import Message
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.study.topics import RELEASES
 
 OPERATIONS = Path(__file__).parents[3] / "deploy" / "OPERATIONS.md"

@@ -11,7 +11,7 @@ import pytest
 from kit.commands import json_output, refusal
 from kit.panels import StudyFolder, script
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.storage import modes
 
 

@@ -40,7 +40,7 @@ def place_of(folder: Path, bucket: str = "kept") -> PartsFolder:
 
 def begun(place: StudyFolder, store: ObjectStore, *words: str) -> Popen:
     return Popen(
-        [sys.executable, "-m", "stream_dp.services.cli", *words],
+        [sys.executable, "-m", "stream_dp.services.commands.cli", *words],
         env=store.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

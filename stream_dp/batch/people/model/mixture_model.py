@@ -3,6 +3,14 @@
 The defaults were chosen on three tables (a survey of 60,000, 3,000 of it, and six pairs of columns
 that determine each other) and tried on others: `benchmarks/people.py`. Needs JAX, the `batch`
 extra.
+
+Blocks of strongly dependent columns, modelled jointly by every row of the mixture.
+
+The goal of a mixture of blocks: the shares of pairs and triples, and their weights.
+
+A triple's shares are those that its pairs imply, plus its measured interaction. The interaction is
+not shrunk: the model has far fewer parameters than the triples have cells, so the fit averages
+their noise. Weights are in proportion to the inverse variance of a cell's noise.
 """
 
 from __future__ import annotations
@@ -10,6 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +28,109 @@ from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
 from ..known import Known
 from ..measure.month_fusion import Past, fused
-from ..measure.residual_counts import Residuals, centred
-from ..measure.targets import Targets, reduced_chi_squared
+from ..measure.residual_counts import Columns, Residuals, centred
+from ..measure.targets import Table, Targets, reduced_chi_squared
 from ..people_table import People
-from .block_mixture import Layout, Params, fitted, pair_shares, row_blocks, starting_params
-from .column_blocks import column_blocks
-from .goal import FINEST, mixture_goal
+from .block_mixture import (
+    Goal,
+    Layout,
+    Params,
+    fitted,
+    name_of,
+    pair_shares,
+    row_blocks,
+    starting_params,
+)
 from .people_draw import drawn_cells, drawn_people
+
+FINEST = 0.5  # people: noise below it is as good as none, and weighs no more
+
+
+def mixture_goal(layout: Layout, targets: Targets) -> Goal:
+    """The goal of one-ways, pairs and the measured triples."""
+    values, offsets = layout.offsets[-1], layout.offsets
+    finest = (FINEST / targets.people) ** 2
+    smallest = max(finest, min(targets.interactions[pair].variance for pair in targets.dependence))
+
+    def weight(columns: Columns) -> np.float32:
+        return np.float32(smallest / max(targets.interactions[columns].variance, finest))
+
+    def cells(column: int) -> slice:
+        return slice(offsets[column], offsets[column + 1])
+
+    ones = np.concatenate(targets.one_ways).astype(np.float32)
+    ones_weight = np.repeat([weight((c,)) for c in range(len(layout.sizes))], layout.sizes)
+    outer, outer_weight = (np.zeros((values, values), np.float32) for _ in range(2))
+    product, product_weight = (np.zeros((layout.pair_cells, values), np.float32) for _ in range(2))
+    inner, inner_weight = {}, {}
+    for columns in layout.inner:
+        if columns not in targets.interactions:  # a pair that nobody asked for
+            shape = [layout.sizes[c] for c in columns]
+            inner[name_of(columns)] = np.zeros(shape, np.float32)
+            inner_weight[name_of(columns)] = np.float32(0)
+            continue
+        shares = targets.pair(columns) if len(columns) == 2 else triple_shares(targets, columns)
+        inner[name_of(columns)] = shares.astype(np.float32)
+        inner_weight[name_of(columns)] = weight(columns)
+    for columns in targets.dependence:
+        if not layout.inside(columns):
+            block = cells(columns[0]), cells(columns[1])
+            outer[block], outer_weight[block] = targets.pair(columns), weight(columns)
+    for columns, (pair, single) in layout.split.items():
+        order = [columns.index(c) for c in (*pair, single)]
+        shares = np.transpose(triple_shares(targets, columns), order)
+        rows = layout.pairs[pair]
+        product[rows, cells(single)] = shares.reshape(-1, shares.shape[2])
+        product_weight[rows, cells(single)] = weight(columns)
+    return Goal(
+        ones=ones,
+        ones_weight=ones_weight,
+        outer=outer,
+        outer_weight=outer_weight,
+        product=product,
+        product_weight=product_weight,
+        inner=inner,
+        inner_weight=inner_weight,
+    )
+
+
+def triple_shares(targets: Targets, columns: Columns) -> Table:
+    """The shares of three columns: their pairs' shares, and the measured interaction."""
+    sizes = targets.sizes
+    shares = targets.interactions[columns].values + 1 / prod(sizes[c] for c in columns)
+    for ways, sign in ((1, -1), (2, 1)):
+        for subset in combinations(columns, ways):
+            marginal = targets.one_ways[subset[0]] if ways == 1 else targets.pair(subset)
+            shape = [sizes[c] if c in subset else 1 for c in columns]
+            spread_over = prod(sizes[c] for c in columns if c not in subset)
+            shares = shares + sign * marginal.reshape(shape) / spread_over
+    return shares
+
+
+MOST_CELLS = 1_000  # of a block, where triples are measured
+MOST_CELLS_OF_PAIRS = 4_000  # where they are not: rows are then few, and blocks hold what matters
+DEPENDENT = 0.15  # total variation of a pair from independence
+
+
+def column_blocks(targets: Targets) -> tuple[Columns, ...]:
+    """The blocks, with columns in increasing order; every column is in a block.
+
+    Blocks are merged greedily by the noisy total variation of their most dependent pair, as far as
+    it is above DEPENDENT and the merged block has no more cells than is set.
+    """
+    largest = MOST_CELLS_OF_PAIRS if targets.of_pairs else MOST_CELLS
+    sizes = targets.sizes
+    block = {c: frozenset({c}) for c in range(len(sizes))}
+    variation = {
+        pair: float(np.abs(estimate.values).sum() / 2)
+        for pair, estimate in targets.dependence.items()
+    }
+    for (first, second), gap in sorted(variation.items(), key=lambda item: (-item[1], item[0])):
+        merged = block[first] | block[second]
+        if gap > DEPENDENT and prod(sizes[c] for c in merged) <= largest:
+            block |= dict.fromkeys(merged, merged)
+    return tuple(sorted(tuple(sorted(columns)) for columns in set(block.values())))
+
 
 _STEPS, _RATE = 800, 0.1
 _FEWEST, _MOST = 4, 400  # rows

@@ -7,7 +7,7 @@ import pytest
 from kit.signals import restored_handlers
 from trial import write
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.study import Run
 
 

@@ -18,7 +18,7 @@ from kit import fork_server
 from prometheus_client.parser import text_string_to_metric_families
 from trial import MONTHS
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 # releases, export, estimate, verify
 
@@ -347,7 +347,7 @@ def test_the_confidential_log_is_no_public_log(finished, stream_dp):
 
 
 def process(*words, **options):
-    return fork_server.run("-m", "stream_dp.services.cli", *words, **options)
+    return fork_server.run("-m", "stream_dp.services.commands.cli", *words, **options)
 
 
 def test_exit_codes_of_the_process(finished, tmp_path):
@@ -364,7 +364,7 @@ def test_exit_codes_of_the_process(finished, tmp_path):
 def test_nothing_is_said_when_the_reader_leaves(finished):
     read, write_ = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "stream_dp.services.cli", "releases"]
+    command = [sys.executable, "-m", "stream_dp.services.commands.cli", "releases"]
     done = subprocess.run(
         [*command, str(finished / "study.toml")], stdout=write_, stderr=subprocess.PIPE
     )

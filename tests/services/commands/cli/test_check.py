@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 from trial import STUDY, write
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 # new, check
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 from stream_dp.studyfile import load_study
 
 LONG = "\n\n\n{columns}\n\n2025-01\n2\n\nyes\n100\n"

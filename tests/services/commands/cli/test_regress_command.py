@@ -9,8 +9,8 @@ from kit.kinds_of_releases import published
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.services.cli import main
 from stream_dp.services.commands import regress
+from stream_dp.services.commands.cli import main
 from stream_dp.study.families import KINDS, TABLE_FAMILIES, Kind
 
 FORMULA = "work=yes ~ sex"

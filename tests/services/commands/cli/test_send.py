@@ -4,7 +4,7 @@ import pytest
 from kit.studies import study_toml, window
 from trial import write
 
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 
 # send
 

@@ -12,7 +12,7 @@ from kit.killed import in_memory
 from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 @pytest.fixture(scope="module", autouse=True)

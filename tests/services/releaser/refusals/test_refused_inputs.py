@@ -13,7 +13,7 @@ from kit.studies import SCHEDULE, toml_lines
 
 from stream_dp.log.mark import mark_path
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.restored_logs import ROLE
 
 

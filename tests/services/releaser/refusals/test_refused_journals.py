@@ -18,8 +18,8 @@ from stream_dp.continual.window.window_state import STATE_VERSION as windows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
-from stream_dp.services.journal.journal import Entry
+from stream_dp.services.commands.cli import main
+from stream_dp.services.releaser.journal import Entry
 from stream_dp.study.topics import JOURNAL
 
 

@@ -11,7 +11,7 @@ from kit.journals import CLOSED_PERIODS, position_of
 from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import JOURNAL, RELEASES
 
 

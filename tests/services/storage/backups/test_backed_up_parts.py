@@ -12,7 +12,7 @@ from kit.panels import StudyFolder, script
 from kit.parts import PartsFolder
 from kit.studies import on_kafka
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 
 @pytest.fixture(params=["folder", "memory://"])

@@ -14,8 +14,8 @@ from kit.live_backups import copy_of
 from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
-from stream_dp.services.storage.backups.contents import MANIFEST, write_file
+from stream_dp.services.commands.cli import main
+from stream_dp.services.storage.contents import MANIFEST, write_file
 from stream_dp.services.storage.file_stores import file_store
 
 

@@ -9,7 +9,7 @@ import pytest
 from kit.live_backups import live_backups, published, restored, run_on
 from kit.panels import StudyFolder, script
 
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 
 FEW, MANY = 6, 20  # of one run
 

@@ -10,9 +10,9 @@ import pytest
 from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
-from stream_dp.services.storage.backups import contents
-from stream_dp.services.storage.backups.contents import MANIFEST
+from stream_dp.services.commands.cli import main
+from stream_dp.services.storage import contents
+from stream_dp.services.storage.contents import MANIFEST
 
 
 def partition_added(place: StudyFolder, backup: Path) -> None:

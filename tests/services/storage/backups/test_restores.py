@@ -13,7 +13,7 @@ from kit.panels import StudyFolder, script
 from stream_dp.log.chain import read_chain
 from stream_dp.log.mark import mark_path
 from stream_dp.privacy.noise import SystemNoise
-from stream_dp.services.cli import main
+from stream_dp.services.commands.cli import main
 from stream_dp.services.storage.restored_logs import ROLE
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 

@@ -1,1 +1,0 @@
-"""The aggregator: closes periods in parts, in several processes."""

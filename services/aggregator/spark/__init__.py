@@ -1,1 +1,0 @@
-"""Periods closed in parts by Apache Spark: one application, whose driver is the aggregator."""

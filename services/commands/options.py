@@ -1,0 +1,155 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from stream_dp.errors import UserError
+from stream_dp.population.report_judging import LONGEST_ID
+from stream_dp.population.tables import FileForm, TableLayout
+from stream_dp.population.tables.period_texts import check_date_format
+from stream_dp.population.tables.table_files import separator_of
+from stream_dp.study import Study
+
+from ..intake.roster_files import RosterFiles
+from ..process.pin_options import pin_options
+
+
+def study_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("study", type=Path, metavar="STUDY.toml")
+
+
+def public_source(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument `source` of `deployment.open_public`, and its pins."""
+    help_text = "a study file, or a public log such as sqlite:FILE"
+    parser.add_argument("source", metavar="STUDY|PUBLIC", help=help_text)
+    pin_options(parser)
+
+
+def group_columns(parser: argparse._ActionsContainer) -> None:
+    """Adds the columns of groups' keys and of members' numbers."""
+    parser.add_argument("--group", default="group", metavar="COL", help="column of groups' keys")
+    help_text = "column of numbers within a group: ids are GROUP/NUMBER"
+    parser.add_argument("--member", metavar="COL", help=help_text)
+
+
+def member_group_column(parser: argparse._ActionsContainer, members: str) -> None:
+    help_text = f"column of groups' keys in {members}, if its name differs"
+    parser.add_argument("--member-group", metavar="COL", help=help_text)
+
+
+def roster_files(options: argparse.Namespace) -> RosterFiles:
+    """The tables of groups and their members, by the options of `group_columns`."""
+    return RosterFiles(
+        groups=options.groups,
+        members=options.members,
+        key=options.group,
+        member_key=options.member_group or options.group,
+        person=options.person,
+        member=options.member,
+    )
+
+
+def table_columns(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--person", default="person", metavar="COL", help="column of ids")
+    group_columns(parser)
+    help_text = "column of periods (long), or the period of all rows"
+    parser.add_argument("--period", default="period", metavar="COL", help=help_text)
+    parser.add_argument("--attribute", metavar="A", help="wide: the attribute of every cell")
+    help_text = (
+        "column with the number of the event in the row, from 1: its 'mode' is mode_1, mode_2, ..."
+    )
+    parser.add_argument("--event", metavar="COL", help=help_text)
+    help_text = (
+        "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
+    )
+    parser.add_argument("--columns", metavar="COL=NAME,...", help=help_text)
+    help_text = "the meaning of a text of the file; an empty VALUE means no answer; may be repeated"
+    parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=help_text)
+    help_text = "format of dates that are not in ISO format, such as %%d.%%m.%%Y"
+    parser.add_argument("--dates", metavar="FORMAT", help=help_text)
+    help_text = "put zeros in front of ids of fewer digits"
+    parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
+    file_form_options(parser)
+
+
+def file_form_options(parser: argparse.ArgumentParser) -> None:
+    help_text = "between the cells of a text file, 'tab' too; by default read from its header"
+    parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
+    help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
+    parser.add_argument("--encoding", metavar="NAME", help=help_text)
+    parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
+    help_text = "row of the header, from 1; by default the first that is not blank"
+    parser.add_argument("--header-row", type=int, metavar="N", help=help_text)
+
+
+def file_form(options: argparse.Namespace) -> FileForm:
+    """The form of a table's file, by the options of `file_form_options`. Raises UserError."""
+    return FileForm(
+        separator=separator_of(options.separator),
+        encoding=options.encoding,
+        sheet=options.sheet,
+        header_row=options.header_row,
+    )
+
+
+def layout(options: argparse.Namespace) -> TableLayout:
+    columns: dict[str, str] = {}
+    for pair in (options.columns or "").split(",") if options.columns else []:
+        name, equals, column = pair.partition("=")
+        if not equals:
+            raise UserError(f"--columns: write COL=NAME,COL=NAME, not '{pair}'")
+        columns[name] = column
+    # --columns may also name the columns of ids and of periods.
+    person, period = (
+        next((name for name, meant in columns.items() if meant == key == default), default)
+        for key, default in (("person", options.person), ("period", options.period))
+    )
+    if options.id_width is not None and not 0 < options.id_width <= LONGEST_ID:
+        raise UserError(f"--id-width: write a number of digits from 1 to {LONGEST_ID}")
+    return TableLayout(
+        person=person,
+        period=period,
+        attribute=options.attribute,
+        columns=columns,
+        values=_mapped_values(options.map or []),
+        dates=None if options.dates is None else check_date_format(options.dates),
+        id_width=options.id_width,
+        form=file_form(options),
+        group=options.group,
+        member=options.member,
+        event=options.event,
+    )
+
+
+def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By attribute, the values for texts of the file. Raises UserError.
+
+    A text with a comma stands in quotes.
+    """
+    mapped: dict[str, dict[str, str]] = {}
+    for mapping in mappings:
+        attribute, colon, pairs = mapping.partition(":")
+        values = mapped.setdefault(attribute, {})
+        for pair in next(csv.reader([pairs]), []) or [""]:
+            text, equals, value = pair.rpartition("=")
+            if not colon or not equals:
+                raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{mapping}'")
+            values[text] = value
+    return mapped
+
+
+def check_mapped_values(study: Study, layout: TableLayout) -> None:
+    """Raises UserError if `--map` names an undeclared attribute or value."""
+    for name, values in layout.values.items():
+        attribute = study.attributes.get(name)
+        if attribute is None:
+            declared = ", ".join(study.attributes)
+            raise UserError(f"--map: attribute '{name}' is not declared; there are {declared}")
+        for value in values.values():
+            judged = attribute.values_known
+            if value and judged and not isinstance(attribute.read(value), int):
+                raise UserError(f"--map: '{value}' is no value of {name}; it is {attribute.words}")

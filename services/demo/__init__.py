@@ -1,1 +1,0 @@
-"""The demo: a simulated study and a page to look at."""

@@ -1,0 +1,229 @@
+"""A table of people in, and synthetic tables out, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stream_dp.answers.answer import Answer
+from stream_dp.answers.tables.table_answer import answering
+from stream_dp.answers.tables.table_facts import PublishedTables
+from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people.people_table import People, present_rows, study_people
+from stream_dp.batch.synthesizer import FitContext, FittedModel
+from stream_dp.errors import UserError
+from stream_dp.notebook_html import html_facts
+from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns, table_like
+from stream_dp.privacy.noise import noise_source
+from stream_dp.privacy.zcdp import epsilon as implied_epsilon
+from stream_dp.release.arrow import measurement_table
+from stream_dp.release.certificate import (
+    SEEDED_NOISE,
+    SYSTEM_NOISE,
+    domain_words,
+    relation_words,
+)
+from stream_dp.release.published_tables import binned, coded_people, column_values
+from stream_dp.study import PeopleRelease, Study
+from stream_dp.study.call_arguments import Number, checked_relation
+from stream_dp.study.families import Family, Kind, kinds_of
+from stream_dp.study.table_releases import is_of_people
+
+from .declared_columns import DeclaredColumn, Values, declared_columns
+from .one_study import budget, one_study
+from .public_domain import public_domain
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """A model of a table of people: the result of `fit`.
+
+    study: the declaration behind it, of one period and one release.
+    columns: with their values.
+    model: with its title, its noisy answers and its notes.
+    pattern: a table of the library that samples are of.
+    simulated: whether the noise came from a seed.
+    """
+
+    study: Study
+    columns: tuple[DeclaredColumn, ...]
+    model: FittedModel[People]
+    pattern: object = field(repr=False)
+    simulated: bool = False
+
+    @property
+    def rho(self) -> Fraction:
+        """The cost in zCDP."""
+        return self.study.rho
+
+    @property
+    def epsilon(self) -> Decimal:
+        """The epsilon of the cost at the declared delta."""
+        return implied_epsilon(self.study.rho, self.study.delta)
+
+    @property
+    def guarantee(self) -> str:
+        """What is protected, in words."""
+        return relation_words(self.study)
+
+    @property
+    def measurements(self) -> pa.Table:
+        """The noisy answers: query, value, variance, standard_error."""
+        return measurement_table(self.model.measurements)
+
+    def sample(self, seed: int = 0) -> Any:
+        """A table of artificial people, of the library of the fitted table; costs nothing more.
+
+        seed: the same seed gives the same table again.
+        """
+        answers = self.model.sample(seed).answers
+        cells = {c.name: c.cells(answers[:, i]) for i, c in enumerate(self.columns)}
+        return table_like(pa.table(cells), self.pattern)
+
+    def answer(self, query: str, *, count: bool = False) -> Answer:
+        """The answer to a query such as `sex=f & work=yes`, with the error of the noise.
+
+        count: whether as a number of people, not as a share. Raises UserError.
+        """
+        return answering(self._published).answer(self._published, query, count=count)
+
+    @cached_property
+    def _published(self) -> PublishedTables:
+        release = _release(self.study)
+        columns = column_values(self.study, release)
+        exact = {"people": coded_people(columns["people"], self.model.sample(0).answers)}
+        labels, tables = binned(columns, exact)
+        numbers = self.model.sample(0).domain.numbers
+        names = [release.names[column] for column in numbers]
+        return PublishedTables(
+            study=self.study,
+            declared=release,
+            period=self.study.periods.labels[0],
+            columns=labels,
+            tables=tables,
+            measurements=self.measurements,
+            numbers=dict(zip(names, numbers.values(), strict=True)),
+            number_codes={n: exact["people"][n].to_numpy().astype(np.int64) for n in names},
+        )
+
+    def _repr_html_(self) -> str:
+        return html_facts(
+            "A model of a table of people",
+            [
+                ("columns", ", ".join(column.name for column in self.columns)),
+                ("values", domain_words(self.study)),
+                ("guarantee", self.guarantee),
+                ("cost", f"rho {float(self.rho):.6g}, eps {self.epsilon} at this delta"),
+                ("mechanism", self.model.title),
+                ("noise", SEEDED_NOISE if self.simulated else SYSTEM_NOISE),
+            ],
+        )
+
+
+def fit(
+    table: ArrowStream,
+    *,
+    neighbours: str,
+    delta: Number,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    values: Mapping[str, Values] | None = None,
+    domain_from: ArrowStream | None = None,
+    bins: Mapping[str, Sequence[int]] | None = None,
+    kind: str | None = None,
+    unit: str = "person",
+    simulation_seed: int | None = None,
+) -> FittedTable:
+    """Fits a synthesizer to a table of people, a row for each person.
+
+    Each call is charged anew; there is no ledger here. Needs JAX, the `batch` extra.
+
+    table: of pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
+    neighbours: the relation that is protected. Under `add_remove` a row comes or goes, and the
+        number of rows is private. Under `replace_one` and `replace_in_place` a row is replaced by
+        any other, and the number of rows is public. There is no default.
+    delta: for stating the cost as (epsilon, delta).
+    epsilon: the cost as (epsilon, delta)-differential privacy, or
+    rho: the cost as zero-concentrated differential privacy.
+    values: the columns to learn, each with its possible values: a list, with None among them if
+        cells may be empty, or a range of whole numbers. Values are public: never take them from
+        the table.
+    domain_from: a public table, such as last year's publication. Its columns and values are
+        learnt beside those of `values`. Never `table` itself.
+    bins: by column with a range, the public edges of its bins; 20 equal bins by default.
+    kind: `mixture`, `rap` or `match`; by default `rap` if a column has bins, else `mixture`.
+    unit: who is protected, for the words of the guarantee.
+    simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
+        noise is from the system's entropy.
+
+    Raises UserError, a line for each column with undeclared cells.
+
+    >>> import pyarrow, stream_dp
+    >>> people = pyarrow.table({"work": ["yes", "no", "yes"] * 50, "car": ["a", "b", "a"] * 50})
+    >>> fitted = stream_dp.fit(
+    ...     people, epsilon=1.0, delta=1e-9, neighbours="add_remove", simulation_seed=1,
+    ...     values={"work": ["yes", "no"], "car": ["a", "b", "c"]})
+    >>> fitted.sample().column_names
+    ['work', 'car']
+    """
+    spent, exact = budget(rho, epsilon, delta)
+    relation = checked_relation(neighbours)
+    rows = arrow_table(table, "table")
+    public = None if domain_from is None else public_domain(domain_from, rows)
+    columns = declared_columns(values, public, bins)
+    chosen = kind or (Kind.RAP if any(column.edges for column in columns) else Kind.MIXTURE)
+    if chosen not in kinds_of(Family.PEOPLE):
+        raise UserError(f"kind: must be one of {', '.join(kinds_of(Family.PEOPLE))}")
+    noise = noise_source(simulation_seed)
+    if relation != "add_remove" and not rows.num_rows:
+        raise UserError("table: has no rows, and their number is public under this relation")
+    release = {"name": "table", "kind": str(chosen), "every": 1}
+    study = one_study(
+        {column.name: column.declaration() for column in columns},
+        [{**release, "attributes": [column.name for column in columns]}],
+        unit=unit,
+        neighbours=relation,
+        rho=spent,
+        delta=exact,
+        size=None if relation == "add_remove" else rows.num_rows,
+        periods={"first": 1, "every": "step", "count": 1},
+    )
+    synthesizer = load_synthesizer(chosen)
+    people = _people(rows, columns, study)
+    model = synthesizer(people, _release(study), FitContext(noise))
+    return FittedTable(study, columns, model, table, noise.simulated)
+
+
+def _people(rows: pa.Table, columns: Sequence[DeclaredColumn], study: Study) -> People:
+    """The people of a table. Confidential. Raises UserError, a line for each faulty column."""
+    faults = missing_columns("table", rows.column_names, [column.name for column in columns])
+    if faults:
+        raise UserError(faults)
+    codes = {c.name: c.codes(rows, study.attributes[c.name]) for c in columns}
+    wrong = {name: int((column < 0).sum()) for name, column in codes.items()}
+    faults = [
+        f"table: {count} of the cells of '{name}' are empty or undeclared; declare their values,"
+        " None among them for empty cells, or leave these rows out"
+        for name, count in wrong.items()
+        if count
+    ]
+    if faults:
+        raise UserError(faults)
+    release = _release(study)
+    return People.of_answers(study_people(study, release), present_rows(study, release, codes))
+
+
+def _release(study: Study) -> PeopleRelease:
+    """The only release of the study, with the rho of its only table."""
+    (declared,) = study.batches or ()
+    assert is_of_people(declared)
+    (release,) = study.schedule(declared).values()
+    assert is_of_people(release)
+    return release

@@ -1,0 +1,1 @@
+"""Errors of the mechanisms on known data. CONFIDENTIAL: so is every report of theirs."""

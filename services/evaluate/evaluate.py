@@ -1,0 +1,391 @@
+"""`stream-dp evaluate`: errors of a study's mechanisms on known data. CONFIDENTIAL.
+
+The quality of data sets as text. CONFIDENTIAL; the first line says so.
+
+True sizes of places for `evaluate`, from counts or from reports. CONFIDENTIAL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from stream_dp.batch import kinds
+from stream_dp.batch.sizes.declared_sizes import declared_plan
+from stream_dp.batch.sizes.histogram import Sizes
+from stream_dp.batch.sizes.region_tables import counted_regions
+from stream_dp.batch.sizes.sizes_plan import SizesPlan
+from stream_dp.errors import UserError, missing_extra
+from stream_dp.planning.panel_errors import panel_errors
+from stream_dp.planning.plan import plan_study
+from stream_dp.release.published_panels import stated_errors
+from stream_dp.study import DataSetRelease, Family, SizesRelease, Study
+from stream_dp.study.place_releases import is_of_sizes
+
+from ..commands.options import layout, member_group_column, roster_files, study_file, table_columns
+from ..intake.place_files import places_from_file
+from ..intake.place_table import PlacesTable
+from ..intake.roster import Members
+from ..intake.roster_files import roster_from_files
+from ..intake.true_panel import true_panel, true_panel_and_members
+from ..process.output import Output
+from ..storage.atomic_files import atomic_folder
+from ..storage.deployment import Deployment
+from .table_evaluations import (
+    TABLE_JUDGES,
+    Panel,
+    TableTrials,
+    bar_progress,
+    judged_tables,
+    last_due,
+)
+from .table_report import MEASURED, DataSetReports, Quality, Score, averaged
+from .text_tables import WARNING, decimal, plain_table
+
+
+def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTable | None:
+    """The table of places of an evaluation; None without places. Raises UserError.
+
+    truth: the table of counts of a study with `counted = true`.
+    places: the table of places of any other.
+    """
+    if study.places is None:
+        if place_file is not None:
+            raise UserError("--places: goes with sizes of places, and the study has none")
+        return None
+    if study.places.counted:
+        if place_file is not None:
+            raise UserError("--places: the study has a table of counts, which is TRUTH itself")
+        return places_from_file(study, truth)
+    if place_file is None:
+        raise UserError("evaluate: the study has places; name their table with --places FILE")
+    return places_from_file(study, place_file)
+
+
+@dataclass(frozen=True)
+class KnownSizes:
+    """The truth for a release of sizes.
+
+    period: whose close it is.
+    leaves: the true sizes of the smallest regions.
+    plans: by the label of each budget.
+    """
+
+    release: SizesRelease
+    period: str
+    leaves: Sequence[Sizes]
+    plans: Mapping[str, SizesPlan]
+
+
+def known_sizes(
+    study: Study, place_table: PlacesTable, panel: Panel, *, at: str | None, scales: Sequence[str]
+) -> list[KnownSizes]:
+    """The true sizes of each release of sizes, and its plans. Raises UserError.
+
+    known: by attribute, symbols (people, periods); empty with a table of counts.
+    at: the period; the last due one by default.
+    scales: the budgets, as multiples of the declared ones.
+    """
+    judged = []
+    for release in study.batches or ():
+        if not is_of_sizes(release):
+            continue
+        label = at or last_due(study, release)
+        codes = None
+        if release.attribute is not None:
+            codes = panel[release.attribute][:, study.periods.numbers[label] - 1]
+        counts = place_table.sizes(codes, release.largest)
+        regions, leaves = counted_regions(counts, place_table.columns)
+        plans = {
+            f"rho {scaled.rho}": declared_plan(study, scaled, regions)
+            for scaled in _scaled(release, scales)
+        }
+        judged.append(KnownSizes(release, label, leaves, plans))
+    return judged
+
+
+def _scaled(release: SizesRelease, scales: Sequence[str]) -> list[SizesRelease]:
+    """The release at each budget. Raises UserError."""
+    if not scales:
+        return [release]
+    if release.epsilon is not None:
+        raise UserError(f"--scales: '{release.name}' has its epsilon by level; leave it out")
+    rhos = [release.rho * Fraction(scale) for scale in scales]
+    return [release.model_copy(update={"rho": rho}) for rho in rhos]
+
+
+def reports_text(reports: DataSetReports) -> str:
+    texts = []
+    for report in reports.releases:
+        texts += [quality_text(report.qualities, report.about), *score_texts(report.scores)]
+    return "\n\n".join(texts)
+
+
+def score_texts(scores: Iterable[Score]) -> list[str]:
+    """Tables by budget: lines for measures, columns for methods."""
+    means = averaged(scores)
+    methods = list(dict.fromkeys(s.method for s in means))
+    texts = []
+    for budget in dict.fromkeys(s.budget for s in means):
+        values = {(s.measure, s.method): s.value for s in means if s.budget == budget}
+        lines = [
+            [name, *(decimal(values.get((name, method)), 4) for method in methods)]
+            for name in dict.fromkeys(name for name, _ in values)
+        ]
+        texts.append(plain_table([budget, *methods], lines))
+    return texts
+
+
+def quality_text(qualities: Iterable[Quality], about: str = "") -> str:
+    """Lines for methods and answers, by class and budget; errors in percentage points.
+
+    Behind the errors of measurements stands the number of measured queries of the class.
+
+    about: a line above the tables.
+    """
+    means = averaged(qualities)
+    budgets = list(dict.fromkeys(q.budget for q in means))
+    head = [WARNING, about, "errors in percentage points: largest / mean (queries measured)"]
+    blocks = ["\n".join(line for line in head if line)]
+    for name in dict.fromkeys(q.queries for q in means):
+        rows = {(q.method, q.answer, q.budget): q for q in means if q.queries == name}
+        lines = [
+            [
+                f"{method}: {answer}",
+                *(_cell(rows.get((method, answer, budget)), answer) for budget in budgets),
+            ]
+            for method, answer in dict.fromkeys(
+                (q.method, q.answer) for q in means if q.queries == name or q.answer == MEASURED
+            )
+        ]
+        # A fit may measure more or fewer queries than the class has.
+        numbers = [q.number for q in rows.values() if q.answer != MEASURED]
+        number = max(numbers or [q.number for q in rows.values()])
+        blocks.append(plain_table([f"{name}, {number:,} queries", *budgets], lines))
+    return "\n\n".join(blocks)
+
+
+def _cell(q: Quality | None, answer: str) -> str:
+    if q is None:
+        return "none measured" if answer == MEASURED else "-"
+    errors = f"{100 * q.greatest:.2f} / {100 * q.mean:.4f}"
+    return f"{errors} ({q.number:,})" if answer == MEASURED else errors
+
+
+if TYPE_CHECKING:
+    from stream_dp.services.evaluate.panel_report import Evaluation, Sweep
+
+# By default; a data set is fitted in each repetition, once for each budget and baseline.
+REPETITIONS, FITS = 200, 5
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report on the releases of several families.
+
+    data: as JSON values.
+    figures: writes the figures to a folder and gives their paths.
+    """
+
+    data: dict[str, object]
+    text: str
+    figures: Callable[[Path], list[Path]] = lambda folder: []
+
+    def write(self, name: str, folder: Path) -> list[Path]:
+        """Writes text, numbers as JSON, and figures."""
+        text, numbers = folder / f"{name}.txt", folder / f"{name}.json"
+        text.write_text(self.text + "\n")
+        numbers.write_text(json.dumps(self.data, indent=1))
+        return [text, numbers, *self.figures(folder)]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("truth", type=Path, metavar="TRUTH")
+    help_text = "runs of each mechanism; 200 by default, 5 of batch releases"
+    parser.add_argument("--repetitions", type=int, metavar="R", help=help_text)
+    parser.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
+    table_columns(parser)
+    help_text = "where the study releases groups with their members"
+    groups = parser.add_argument_group("groups", help_text)
+    groups.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")
+    groups.add_argument(
+        "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
+    )
+    member_group_column(groups, "--members")
+    help_text = (
+        "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
+    )
+    parser.add_argument("--places", type=Path, metavar="FILE", help=help_text)
+    help_text = "judge data sets at this period's close; at the last due one by default"
+    parser.add_argument("--at", metavar="PERIOD", help=help_text)
+
+
+def run(options: argparse.Namespace) -> Output:
+    study = Deployment.load(options.study).study
+    scales = _scales(options.scales)
+    _check(study, options)
+    place_table = known_places(study, options.truth, options.places)
+    if place_table is not None:
+        study = place_table.of_study(study)
+    results = _evaluated(study, place_table, scales, options)
+    text = "\n\n".join(report.text for report in results.values())
+    if options.out is not None:
+        with atomic_folder(options.out) as draft:
+            paths = [path for name in results for path in results[name].write(name, draft)]
+        text += "".join(f"\nwrote {options.out / path.name}" for path in paths)
+    data = {name: report.data for name, report in results.items()}
+    return Output(data if len(data) > 1 else next(iter(data.values())), text)
+
+
+def _evaluated(
+    study: Study,
+    place_table: PlacesTable | None,
+    scales: Sequence[str],
+    options: argparse.Namespace,
+) -> dict[str, Report]:
+    """The reports by name. Raises UserError."""
+    if options.out is not None and find_spec("matplotlib") is None:
+        raise missing_extra("--out: figures need matplotlib", "plot")
+    members: Members | None = None
+    kinds.require_available(batch.kind for batch in study.batches or ())
+    if study.groups is not None:
+        roster = roster_from_files(study, roster_files(options))
+        panel, members = true_panel_and_members(study, options.truth, layout(options), roster)
+    elif place_table is not None and place_table.counts is not None:
+        panel = {}
+    else:
+        panel = true_panel(study, options.truth, layout(options))
+    results: dict[str, Report] = {}
+    if study.releases:
+        results |= _continual(study, panel, scales, options)
+    if place_table is not None:
+        sizes = known_sizes(study, place_table, panel, at=options.at, scales=scales)
+        results["sizes"] = _judged_sizes(study, sizes, options)
+    if any(batch.family in TABLE_JUDGES for batch in study.batches or ()):
+        trials = TableTrials(
+            study=study,
+            known=panel,
+            members=members,
+            at=options.at,
+            scales=scales,
+            repetitions=options.repetitions or FITS,
+            seed=options.seed,
+        )
+        results["quality"] = _judged_tables(trials)
+    return results
+
+
+def _scales(text: str | None) -> list[str]:
+    factors = text.split(",") if text else []
+    try:
+        if any(Fraction(word) <= 0 for word in factors):
+            raise UserError("--scales: give numbers above 0")
+    except (ValueError, ZeroDivisionError):
+        raise UserError("--scales: write numbers such as 0.2,1,10") from None
+    return list(dict.fromkeys(factors))
+
+
+def _check(study: Study, options: argparse.Namespace) -> None:
+    """Raises UserError for contradictory options."""
+    files = {"--groups": options.groups, "--members": options.members}
+    options_given = [word for word, file in files.items() if file is not None]
+    fewest = 2 if study.releases else 1
+    if options.repetitions is not None and options.repetitions < fewest:
+        raise UserError(f"--repetitions: give at least {fewest}")
+    if options.seed < 0:
+        raise UserError("--seed: give a number from 0 on")
+    if options.at is not None and not study.batches:
+        raise UserError("--at: goes with data sets, and the study has none")
+    if options_given and not _of_groups(study):
+        raise UserError(f"{options_given[0]}: goes with releases of groups, and the study has none")
+    if options.at is not None and options.at not in study.periods.numbers:
+        labels = study.periods.labels
+        raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
+    if _of_groups(study) and None in files.values():
+        raise UserError(
+            "evaluate: the study releases groups of people: give --groups FILE --members FILE,"
+            " and --group COL, as to 'stream-dp groups'"
+        )
+
+
+def _of_groups(study: Study) -> list[DataSetRelease]:
+    """The releases of groups with their members."""
+    return [batch for batch in study.batches or () if batch.family is Family.HOUSEHOLDS]
+
+
+def _continual(
+    study: Study, panel: Panel, scales: Sequence[str], options: argparse.Namespace
+) -> dict[str, Report]:
+    from stream_dp.services.evaluate import repeat
+    from stream_dp.services.evaluate.panel_figures import write_panel_figures
+    from stream_dp.services.evaluate.panel_text import evaluation_text, sweep_text
+
+    def report(result: Evaluation | Sweep, data: dict[str, object], text: str) -> Report:
+        return Report(data, text, partial(write_panel_figures, result))
+
+    stated = panel_errors(plan_study(study))
+    repetitions = options.repetitions or REPETITIONS
+    evaluation = repeat.evaluate_panels(study, panel, repetitions, seed=options.seed)
+    of_certificates = {name: stated_errors(errors) for name, errors in stated.items()}
+    data = {**evaluation.as_dict(), "stated_panel_errors": of_certificates}
+    results = {"evaluation": report(evaluation, data, evaluation_text(evaluation, stated))}
+    if scales:
+        sweep = repeat.sweep(study, panel, scales, repetitions, seed=options.seed)
+        results["sweep"] = report(sweep, sweep.as_dict(), sweep_text(sweep))
+    return results
+
+
+def _judged_tables(trials: TableTrials) -> Report:
+    """A report for each release of people or of households."""
+    from stream_dp.services.evaluate.table_figures import write_quality_figures
+
+    reports = judged_tables(trials)
+    figures = partial(write_quality_figures, reports.releases)
+    return Report(reports.as_dict(), reports_text(reports), figures)
+
+
+def _judged_sizes(
+    study: Study, known_sizes: Sequence[KnownSizes], options: argparse.Namespace
+) -> Report:
+    """A report for each release of sizes."""
+    from stream_dp.services.evaluate.sizes_trials import (
+        SizesReport,
+        SizesReports,
+        evaluate_sizes,
+        sizes_text,
+    )
+
+    repetitions, reports = options.repetitions or FITS, []
+    for sizes in known_sizes:
+        with tqdm(desc=sizes.release.name, disable=None, leave=False) as bar:
+            progress = bar_progress(bar)
+            errors = evaluate_sizes(
+                sizes.leaves, sizes.plans, repetitions, seed=options.seed, progress=progress
+            )
+        reports.append(
+            SizesReport(
+                study=study.name,
+                release=sizes.release.name,
+                period=sizes.period,
+                places=sum(sizes.total for sizes in sizes.leaves),
+                people=sum(sizes.members for sizes in sizes.leaves),
+                repetitions=repetitions,
+                seed=options.seed,
+                rhos={label: plan.rho for label, plan in sizes.plans.items()},
+                errors=errors,
+            )
+        )
+    result = SizesReports(tuple(reports))
+    return Report(result.as_dict(), sizes_text(result))

@@ -1,0 +1,237 @@
+"""Data sets of people, of households and of events, judged on known people. CONFIDENTIAL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from stream_dp.batch.data.domain import Hierarchy
+from stream_dp.batch.groups.workload.candidates import declared_workload
+from stream_dp.batch.people.known import Known
+from stream_dp.batch.people.people_table import People, present_rows, study_people
+from stream_dp.batch.people_events import with_events
+from stream_dp.batch.synthesizer import release_domain
+from stream_dp.study import (
+    BatchRelease,
+    DataSetRelease,
+    EventsRelease,
+    Family,
+    PeopleRelease,
+    SizesRelease,
+    Study,
+)
+from stream_dp.study.families import TABLE_FAMILIES, Registry
+from stream_dp.study.hierarchy_releases import HierarchyRelease
+
+from ..intake.roster import Members
+from ..releaser.known_interactions import known_interactions, panels_of
+from ..releaser.simulated import simulated_answers
+
+if TYPE_CHECKING:
+    from stream_dp.services.evaluate.groups_trials import FitProgress
+    from stream_dp.services.evaluate.table_report import (
+        DataSetReport,
+        DataSetReports,
+        Quality,
+        Score,
+    )
+
+Panel = Mapping[str, NDArray[np.unsignedinteger]]
+R = TypeVar("R", bound=DataSetRelease)
+
+
+@dataclass(frozen=True)
+class TableTrials:
+    """The truth for data sets, and the number of repetitions.
+
+    known: by attribute, symbols (people, periods).
+    members: of groups; None where the study has none.
+    at: the period; the last due one of a release by default.
+    scales: the budgets, as multiples of the declared ones.
+    """
+
+    study: Study
+    known: Panel
+    members: Members | None
+    at: str | None
+    scales: Sequence[str]
+    repetitions: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The errors of a release. groups: 0 where people are released alone."""
+
+    people: int
+    groups: int
+    qualities: Sequence[Quality]
+    scores: Sequence[Score] = ()
+    panels: Sequence[str] = field(default=())
+
+
+def judged_tables(trials: TableTrials) -> DataSetReports:
+    """A report for each release of people or of households."""
+    from stream_dp.services.evaluate.table_report import DataSetReports
+
+    releases = [r for r in trials.study.batches or () if r.family in TABLE_JUDGES]
+    return DataSetReports(tuple(_judged(trials, release) for release in releases))
+
+
+def _judged(trials: TableTrials, release: DataSetRelease) -> DataSetReport:
+    from stream_dp.services.evaluate.table_report import DataSetReport, budget_label
+
+    study = trials.study
+    label = trials.at or last_due(study, release)
+    declared = study.schedule(release).get(study.periods.numbers[label], release)
+    rhos = [declared.rho * Fraction(scale) for scale in trials.scales or ["1"]]
+    with tqdm(desc=release.name, disable=None, leave=False) as bar:
+        judge = TABLE_JUDGES[release.family]
+        judged = judge(trials, release, study.periods.numbers[label], rhos, bar_progress(bar))
+    return DataSetReport(
+        study=study.name,
+        release=release.name,
+        kind=release.kind,
+        period=label,
+        groups=judged.groups,
+        people=judged.people,
+        repetitions=trials.repetitions,
+        seed=trials.seed,
+        rhos={budget_label(rho): rho for rho in rhos},
+        qualities=tuple(judged.qualities),
+        scores=tuple(judged.scores),
+        panels=tuple(judged.panels),
+    )
+
+
+def _judge_people(
+    trials: TableTrials,
+    release: PeopleRelease,
+    number: int,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> Judged:
+    from stream_dp.services.evaluate.people_trials import evaluate_people
+
+    study = trials.study
+    people = people_table(study, release, known=trials.known, number=number)
+    qualities, scores = evaluate_people(
+        people,
+        _scaled(release, rhos),
+        trials.repetitions,
+        seed=trials.seed,
+        progress=progress,
+        known=partial(_simulated, study, release, number, trials.known),
+    )
+    panels = [panel.name for panel in panels_of(study, release)]
+    return Judged(people.N, 0, qualities, scores, panels)
+
+
+def _judge_households(
+    trials: TableTrials,
+    release: BatchRelease,
+    number: int,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> Judged:
+    assert trials.members is not None  # the study declares groups
+    truth = hierarchy(
+        trials.study, release, known=trials.known, members=trials.members, number=number
+    )
+    judged = _judge_two_tables(trials, release, truth, rhos, progress)
+    return Judged(truth.N, truth.G, judged)
+
+
+def _judge_events(
+    trials: TableTrials,
+    release: EventsRelease,
+    number: int,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> Judged:
+    answers = np.stack([trials.known[name][:, number - 1] for name in release.names], axis=1)
+    truth = with_events(trials.study.attributes, release, answers)
+    return Judged(truth.G, 0, _judge_two_tables(trials, release, truth, rhos, progress))
+
+
+def _judge_two_tables(
+    trials: TableTrials,
+    release: HierarchyRelease,
+    truth: Hierarchy,
+    rhos: Sequence[Fraction],
+    progress: FitProgress,
+) -> list[Quality]:
+    from stream_dp.services.evaluate.groups_trials import evaluate_data_sets
+
+    declared_workload(truth.domain, release)  # refuses what is too large
+    return evaluate_data_sets(
+        truth, _scaled(release, rhos), trials.repetitions, seed=trials.seed, progress=progress
+    )
+
+
+TABLE_JUDGES: Registry[Family, Callable[..., Judged]] = Registry(
+    "judges of tables",
+    TABLE_FAMILIES,
+    {
+        Family.PEOPLE: _judge_people,
+        Family.HOUSEHOLDS: _judge_households,
+        Family.EVENTS: _judge_events,
+    },
+)
+
+
+def _scaled(release: R, rhos: Sequence[Fraction]) -> list[tuple[str, R]]:
+    """The release at each budget, with the budget's label."""
+    from stream_dp.services.evaluate.table_report import budget_label
+
+    return [(budget_label(rho), release.model_copy(update={"rho": rho})) for rho in rhos]
+
+
+def bar_progress(bar: tqdm[object]) -> FitProgress:
+    """Shows the rounds of a fit on a bar."""
+
+    def show(subject: str, done: int, rounds: int) -> None:
+        bar.set_description(subject, refresh=False)
+        bar.total, bar.n = rounds, done
+        bar.refresh()
+
+    return show
+
+
+def last_due(study: Study, release: DataSetRelease | SizesRelease) -> str:
+    """The last period at whose close a data set is due."""
+    numbers = range(1, study.periods.count + 1)
+    return study.periods.labels[max(n for n in numbers if release in study.due(n)) - 1]
+
+
+def _simulated(
+    study: Study, release: PeopleRelease, number: int, panel: Panel, seed: int
+) -> tuple[Known, ...]:
+    """Simulated answers of panels about the release's columns."""
+    answers = simulated_answers(study, release, number, panel, seed)
+    return known_interactions(study, release, number, answers)
+
+
+def hierarchy(
+    study: Study, release: BatchRelease, known: Panel, members: Members, number: int
+) -> Hierarchy:
+    """Groups and members as a release measures them at the close of a period.
+
+    known: by attribute, symbols (people, periods).
+    number: the period, from 1.
+    """
+    people = members.people([known[name][:, number - 1] for name in release.attributes])
+    return Hierarchy(release_domain(study, release), members.groups, people, members.group_of)
+
+
+def people_table(study: Study, release: PeopleRelease, known: Panel, number: int) -> People:
+    """People as a release measures them at the close of a period; see `hierarchy`."""
+    symbols = {a.column: known[a.attribute][:, number - 1 - a.ago] for a in release.answers}
+    return People.of_answers(study_people(study, release), present_rows(study, release, symbols))

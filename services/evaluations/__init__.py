@@ -1,1 +1,0 @@
-"""Known data for judging the releases of every family. CONFIDENTIAL."""

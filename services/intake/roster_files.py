@@ -1,0 +1,198 @@
+"""Reading and checking of the table of groups and members in two files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stream_dp.batch.data.domain import Column
+from stream_dp.batch.data.hierarchy_tables import id_column, text_column
+from stream_dp.errors import UserError
+from stream_dp.population.celltext import paired_ids
+from stream_dp.population.report_judging import LONGEST_ID
+from stream_dp.population.tables.hierarchy_files import read_table
+from stream_dp.study import Study
+
+from .roster import Roster, coded_roles
+
+
+@dataclass(frozen=True)
+class RosterFiles:
+    """Two tables, .csv or .parquet, with the columns of keys and ids.
+
+    groups: a row for each group.
+    members: a row for each member.
+    key: the groups' column of keys.
+    member_key: the members' column of their groups' keys.
+    person: the members' column of ids.
+    member: the members' column of numbers within a group; with it ids are GROUP/NUMBER.
+    """
+
+    groups: Path
+    members: Path
+    key: str
+    member_key: str
+    person: str
+    member: str | None = None
+
+    @property
+    def id_column(self) -> str:
+        """The members' column of ids, or of numbers within a group."""
+        return self.person if self.member is None else self.member
+
+
+def roster_from_files(study: Study, files: RosterFiles) -> Roster:
+    """The table of groups, sorted by key, with its members, sorted by group and id.
+
+    Raises UserError, a line for each kind of fault.
+    """
+    declared = study.groups
+    assert declared is not None
+    roles = declared.roles
+    groups = read_table(files.groups, [files.key, *declared.attributes])
+    member_columns = [files.id_column, files.member_key, *([roles.column] if roles else [])]
+    members = read_table(files.members, member_columns)
+    keys = _column(files.groups, id_column, groups, files.key)
+    member_keys, ids = (
+        _column(files.members, id_column, members, name)
+        for name in (files.member_key, files.id_column)
+    )
+    if files.member is not None:
+        ids = paired_ids(member_keys, ids)
+    normal_ids = _normal_ids(study, ids)
+    faults = _id_faults(files, keys, member_keys, normal_ids)
+    if faults:
+        raise UserError(faults)
+    order = np.argsort(np.array(keys.to_pylist(), object), kind="stable")
+    keys = keys.take(pa.array(order))
+    group_of = (
+        pc.index_in(member_keys, keys).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    persons = np.array(ids.to_pylist(), object)
+    sizes = np.bincount(group_of[group_of >= 0], minlength=len(keys))
+    faults += _size_faults(
+        files=files, study=study, group_of=group_of, sizes=sizes[np.argsort(order)], ids=normal_ids
+    )
+    attributes = {}
+    for name, attribute in declared.attributes.items():
+        column = _column(files.groups, text_column, groups, name)
+        undeclared = Column(name, attribute.values).codes(column) < 0
+        if undeclared.any():
+            faults.append(
+                f"{files.groups}: {undeclared.sum()} rows with an undeclared or empty '{name}',"
+                f" {_first(undeclared)}"
+            )
+        attributes[name] = column.take(pa.array(order)).to_pylist()
+    role_values = (
+        _column(files.members, text_column, members, roles.column) if roles is not None else None
+    )
+    if role_values is not None and (group_of >= 0).all():
+        _, role_faults = coded_roles(declared, role_values, group_of, len(keys))
+        faults += [f"{files.members}: {fault}" for fault in role_faults]
+    if faults:
+        raise UserError(faults)
+    by_id = np.argsort(persons, kind="stable")
+    rows = by_id[np.argsort(group_of[by_id], kind="stable")]
+    return Roster(
+        attributes,
+        persons[rows].tolist(),
+        group_of[rows],
+        role_values.take(pa.array(rows)).to_pylist() if role_values is not None else None,
+    )
+
+
+def _id_faults(
+    files: RosterFiles, keys: pa.Array, member_keys: pa.Array, ids: pa.Array
+) -> list[str]:
+    """Faults of missing and repeated keys and ids."""
+    faults = [
+        f"{path}: {column.null_count} rows without '{name}', {_first(column.is_null())}"
+        for path, name, column in (
+            (files.groups, files.key, keys),
+            (files.members, files.member_key, member_keys),
+            (files.members, files.id_column, ids),
+        )
+        if column.null_count
+    ]
+    for path, name, column in (
+        (files.groups, files.key, keys),
+        (files.members, files.id_column, ids),
+    ):
+        if (repeated := _repeated(column)).any():
+            faults.append(f"{path}: a value of '{name}' stands there twice, {_first(repeated)}")
+    return faults
+
+
+def _size_faults(
+    files: RosterFiles,
+    study: Study,
+    group_of: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    ids: pa.Array,
+) -> list[str]:
+    """Faults of the sizes of groups, members without a group and ids that are too long.
+
+    group_of: every member's group, or -1.
+    sizes: the sizes of groups, in the order of the groups' file.
+    ids: the members' ids in normal form.
+    """
+    assert study.groups is not None
+    largest = study.groups.most
+    faults = [
+        f"{fault.format(is_faulty.sum())}, {_first(is_faulty)}"
+        for is_faulty, fault in (
+            (group_of < 0, f"{files.members}: {{}} members of no group in {files.groups}"),
+            (sizes == 0, f"{files.groups}: {{}} groups without members"),
+            (sizes > largest, f"{files.groups}: {{}} groups of over {largest}"),
+            (
+                np.array([len(person) > LONGEST_ID for person in ids.to_pylist()]),
+                f"{files.members}: {{}} ids too long",
+            ),
+        )
+        if is_faulty.any()
+    ]
+    if study.size is not None and len(group_of) > study.size:
+        faults.append(
+            f"{files.members}: more members than study.population.size; everybody needs a place"
+        )
+    if not len(group_of):
+        faults.append(f"{files.members}: no members")
+    return faults
+
+
+def _column(
+    path: Path, read: Callable[[pa.Table, str], pa.Array], rows: pa.Table, name: str
+) -> pa.Array:
+    """Reads a column of a file. Raises UserError with the file's name."""
+    try:
+        return read(rows, name)
+    except UserError as error:
+        raise UserError(f"{path}: {line}" for line in error.lines) from None
+
+
+def _normal_ids(study: Study, ids: pa.Array) -> pa.Array:
+    """Ids in the normal form of the study's rule; null for an empty normal form."""
+    if study.ids is None:
+        return ids
+    normal = study.ids.normal
+    return pa.array([normal(i) or None if i else None for i in ids.to_pylist()], pa.string())
+
+
+def _first(is_faulty: pa.ChunkedArray) -> str:
+    """Names the first faulty row, without values."""
+    return f"the first in row {1 + int(np.flatnonzero(np.asarray(is_faulty))[0])} below the header"
+
+
+def _repeated(column: pa.Array) -> NDArray[np.bool_]:
+    """A mask of repeated values, without the first."""
+    codes = column.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    first = np.zeros(len(codes), bool)
+    first[np.unique(codes, return_index=True)[1]] = True
+    repeated: NDArray[np.bool_] = ~first & (codes >= 0)
+    return repeated

@@ -1,1 +1,0 @@
-"""Batch jobs: the records in their topics, and the state of each job."""

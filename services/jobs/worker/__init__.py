@@ -1,1 +1,0 @@
-"""The synthesizer: a worker that fits the data sets of batch jobs."""

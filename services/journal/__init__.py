@@ -1,1 +1,0 @@
-"""The journal: the confidential record of every decision, with its entries and checks."""

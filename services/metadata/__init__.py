@@ -1,1 +1,0 @@
-"""Descriptions of published tables for catalogues: Croissant, DCAT-AP, Frictionless, DDI, SDMX."""

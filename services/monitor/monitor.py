@@ -1,0 +1,154 @@
+"""`stream-dp monitor`: a web application over a public log, or for the operator of a study."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack, suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from stream_dp.errors import UserError, missing_extra
+from stream_dp.log.log import Missing
+from stream_dp.log.open_public import public_log
+
+from ..process.addresses import listen_address
+from ..process.output import Output, say
+from ..process.pin_options import pin_options, statement_option
+
+if TYPE_CHECKING:
+    from .limits import Application
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    help_text = "public logs such as sqlite:FILE or kafka://host:port/prefix, or a folder of files"
+    help_text += " that end with -public.db; with --operator study files"
+    parser.add_argument("sources", nargs="+", metavar="PUBLIC|STUDY.toml", help=help_text)
+    pin_options(parser)
+    statement_option(parser)
+    help_text = "the outlines of the regions of sizes, a GeoJSON file: pages have maps then"
+    parser.add_argument("--map", type=Path, metavar="FILE", help=help_text)
+    help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
+    parser.add_argument("--operator", action="store_true", help=help_text)
+    help_text = (
+        "operator: a file with a token that clients give; needed beyond the loopback. Without"
+    )
+    help_text += " it a link is printed, which works once"
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help=help_text)
+    help_text = "operator: the header in which a proxy, which sends the token, names the user"
+    parser.add_argument("--proxy-header", metavar="NAME", help=help_text)
+    help_text = "where the pages are public, such as https://poverty.example.org: previews of links"
+    help_text += " and embedded figures name it"
+    parser.add_argument("--url", metavar="URL", default="", help=help_text)
+    help_text = "further names of the host in clients' addresses, but for that of --url"
+    parser.add_argument("--hosts", metavar="NAME,...", default="", help=help_text)
+    help_text = "where pages are served; 127.0.0.1:8080 by default"
+    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=help_text)
+
+
+def run(options: argparse.Namespace) -> Output:
+    if not options.operator and (options.token_file or options.proxy_header):
+        raise UserError("monitor: --token-file and --proxy-header are for --operator")
+    if options.operator and _of_one_log(options):
+        raise UserError("monitor: --key, --head, --statement and --map are for a public log")
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise missing_extra("monitor: needs FastAPI and uvicorn", "monitor")
+    from .serving import serve
+
+    with ExitStack() as stack:
+        begin = _operator if options.operator else _public
+        application, title, link = begin(options, stack)
+        host, _ = listen_address(options.listen)
+        shown = f"[{host}]" if ":" in host else host
+        serve(
+            application,
+            options.listen,
+            lambda port: say(f"{title}: http://{shown}:{port}{link}"),
+            _names(options),
+        )
+    return Output({"ended": True}, "")
+
+
+def _of_one_log(options: argparse.Namespace) -> bool:
+    return bool(options.key or options.head or options.statement or options.map)
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    """The declared names of the host. Raises UserError for an address that has none."""
+    url = options.url
+    host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
+    if url and host is None:
+        raise UserError(f"--url {url}: write it as https://HOST")
+    return [name for name in (host, *options.hosts.split(",")) if name]
+
+
+def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str, str]:
+    from ..process.access import operator_access
+    from ..storage.deployment import Deployment  # the public monitor must not load it
+    from .operator import operator_monitor
+    from .operator_facts import Watch
+    from .operator_overview import Overview
+    from .serving import operator_studies, study_files
+
+    study = Path(options.sources[0])
+    several = len(options.sources) > 1 or study.is_dir()
+    studies = study_files(options.sources)
+    if not several:
+        Deployment.load(study)
+    host, _port = listen_address(options.listen)
+    access = operator_access(host, options.token_file, options.proxy_header)
+    once = "; the link works once" if access.once else ""
+    if several:
+        overview = Overview(studies)
+        overview.start()
+        title = f"operator's monitor of {len(studies)} studies{once}"
+        return operator_studies(studies, access, overview), title, access.link
+    watch = Watch(study)
+    watch.start()
+    return (
+        operator_monitor(study, access, watch),
+        f"operator's monitor of {study}{once}",
+        access.link,
+    )
+
+
+def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str, str]:
+    """Follows public logs until the end of `stack`."""
+    from .catalogue import public_catalogue
+    from .follower import Follower
+    from .front import public_monitor
+    from .public_sources import is_folder, public_sources
+    from .region_map import read_outlines
+    from .serving import PublicProcess, public_zygote
+    from .study_addresses import study_url
+
+    sources = public_sources(options.sources)
+    several = len(options.sources) > 1 or is_folder(options.sources[0])
+    if several and _of_one_log(options):
+        raise UserError("monitor: --key, --head, --statement and --map are for one public log")
+    if options.map:
+        read_outlines(options.map)  # so that a wrong file is refused at once
+    listen_address(options.listen)
+    _names(options)
+    url = options.url.rstrip("/")
+    zygote = public_zygote()
+    stack.callback(zygote.stop)
+
+    def followed(source: str, url: str) -> Follower:
+        served = {"key": options.key, "head": options.head, "url": url}
+        files = {"outlines": options.map, "statements": options.statement}
+        begin = partial(PublicProcess, zygote, source, **files, **served)
+        follower = Follower(lambda: public_log(source), begin)
+        follower.start()
+        stack.callback(follower.stop)
+        return follower
+
+    if several:
+        followers = {n: followed(source, study_url(url, n)) for n, source in sources.items()}
+        return public_catalogue(followers, url), f"monitor of {len(followers)} studies", ""
+    (source,) = sources.values()
+    with suppress(Missing):  # nothing is published yet: the page says so, until something is
+        public_log(source).close()
+    return public_monitor(followed(source, url), urlsplit(url).path), f"monitor of {source}", ""

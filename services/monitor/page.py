@@ -1,0 +1,30 @@
+"""`stream-dp page`: writes a self-contained HTML file about a public log."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from stream_dp.errors import UserError
+
+from ..commands.options import public_source
+from ..process.output import Output
+from ..storage.atomic_files import write_text_file
+from ..storage.deployment import open_pinned
+from .study_page import study_page
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    public_source(parser)
+    parser.add_argument("out", type=Path, metavar="OUT", help="a file .html")
+
+
+def run(options: argparse.Namespace) -> Output:
+    out: Path = options.out
+    if out.suffix not in {".html", ".htm"}:
+        raise UserError(f"{out}: write it as .html")
+    public, _ = open_pinned(options)
+    text = study_page(public)
+    write_text_file(out, text, public=True)
+    data = {"out": str(out), "releases": len(public.published), "head": public.head}
+    return Output(data, f"{out}: {len(public.published)} releases of study {public.study.name}")

@@ -1,1 +1,0 @@
-"""Plans of a study without data: expected errors, needed budgets, alternative declarations."""

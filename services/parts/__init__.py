@@ -1,0 +1,1 @@
+"""A period closed in parts, by several processes or on Spark."""

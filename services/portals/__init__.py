@@ -1,0 +1,1 @@
+"""What portals and search engines read about releases: descriptions and their formats."""

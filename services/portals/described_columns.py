@@ -1,0 +1,157 @@
+"""Columns of published tables in words: the type, a label, and the labels of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from stream_dp.study import DataSetRelease, Release, Study, has_patterns, has_totals
+from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.event_releases import EventsRelease, is_of_events
+from stream_dp.study.hierarchy_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN
+from stream_dp.study.panel_releases import is_panel
+
+from ..monitor.questions import event_words
+from .release_tables import PANEL
+
+ColumnType = Literal["integer", "number", "string"]
+
+# Of tables of noisy answers, estimates and sizes.
+_LABELS = {
+    "period": "the period of the answer",
+    "query": "the question that is answered",
+    "value": "the unbiased noisy answer",
+    "variance": "the variance of the noise, an exact fraction",
+    "standard_error": "the standard error of the privacy noise",
+    "entry": "the entry of the measured list of sizes",
+    "level": "the level of regions; all is every region together",
+}
+
+
+@dataclass(frozen=True)
+class DescribedColumn:
+    """A column. values: the possible values with a label each; empty if they are not listed."""
+
+    name: str
+    type: ColumnType
+    label: str
+    values: tuple[tuple[int | str, str], ...] = ()
+
+
+def described_columns(
+    study: Study,
+    release: Release | DataSetRelease,
+    table: str,
+    schema: pa.Schema,
+    values: Mapping[str, tuple[int | str, ...]],
+) -> tuple[DescribedColumn, ...]:
+    """The columns of a table of a release. values: by column, the listed ones."""
+    labels: Mapping[str, str] = _LABELS
+    answers: dict[str, tuple[str, str]] = {}  # by column, the attribute and the label
+    if table == PANEL and is_panel(release):
+        labels = {"row": f"the number of the synthetic {study.unit}"}
+        answers = _panel_columns(release, schema.names[1:])
+    elif table in {"people", "events"} and not is_panel(release) and is_of_events(release):
+        labels = _event_labels(study, release)
+        for name in release.attributes:
+            answers[name] = name, f"{name} of the {study.unit}"
+    elif table in {"people", "groups"}:
+        labels = _group_labels(study)
+        for answer in getattr(release, "answers", ()):
+            ago = f", {answer.ago} periods before" if answer.ago else ""
+            answers[answer.column] = answer.attribute, f"{answer.attribute} of the person{ago}"
+        for name, derived in (getattr(release, "derived", None) or {}).items():
+            answers[name] = "", f"{name}, derived from {derived.of}"
+    elif study.places is not None:
+        labels = {**_LABELS, **_size_labels(study)}
+    described = []
+    for column in schema:
+        attribute, label = answers.get(column.name, ("", labels.get(column.name, column.name)))
+        listed = values.get(column.name, ())
+        texts = _value_labels(study, release, attribute, listed)
+        described.append(
+            DescribedColumn(
+                column.name, _type(column.type), label, tuple(zip(listed, texts, strict=True))
+            )
+        )
+    return tuple(described)
+
+
+def _panel_columns(release: Release, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Columns are named by the period, and of products by the period and the attribute."""
+    named = {}
+    for column in columns:
+        period, _, attribute = column.partition(" ")
+        attribute = attribute or release.attributes[0]
+        named[column] = attribute, f"{attribute} in {period}"
+    return named
+
+
+def _group_labels(study: Study) -> dict[str, str]:
+    if study.groups is None:
+        return {}
+    unit = study.groups.unit
+    labels = {name: f"{name} of the {unit}" for name in study.groups.attributes}
+    if study.groups.roles is not None:
+        labels[study.groups.roles.column] = f"the role in the {unit}"
+    numbers = {
+        KEY_COLUMN: f"the number of the synthetic {unit}",
+        SIZE_COLUMN: f"how many members the {unit} has",
+    }
+    return {**labels, **numbers}
+
+
+def _event_labels(study: Study, release: EventsRelease) -> dict[str, str]:
+    unit = release.events.unit
+    return {
+        PERSON_COLUMN: f"the number of the synthetic {study.unit}",
+        SIZE_COLUMN: f"how many {unit}s the {study.unit} has",
+        **{name: f"{name} of the {unit}" for name in release.events.columns},
+    }
+
+
+def _size_labels(study: Study) -> dict[str, str]:
+    if study.places is None:
+        return {}
+    unit = study.places.unit
+    return {
+        **{name: f"the {name} of the {unit}s" for name in study.places.regions},
+        "size": f"how many people a {unit} has; the largest size stands for larger ones, too",
+        "groups": f"the published number of {unit}s of this size",
+    }
+
+
+def _value_labels(
+    study: Study,
+    release: Release | DataSetRelease,
+    attribute: str,
+    values: Sequence[int | str],
+) -> list[str]:
+    """The labels of listed values, of which an attribute declares that of its value of interest."""
+    if is_panel(release) and not has_patterns(release) and has_totals(release):
+        event = event_words(study, release)  # its panels have 1 for the event, and 0
+        labels = {"1": event, "0": f"not {event}"}
+    else:
+        labels = _declared_labels(study, attribute)
+    labels[ABSENT] = "no answer, or not among the people"
+    return [labels.get(str(value), str(value)) for value in values]
+
+
+def _declared_labels(study: Study, attribute: str) -> dict[str, str]:
+    declared = study.attributes.get(attribute)
+    if declared is None or declared.label is None or not declared.values:
+        return {}
+    interest = str(declared.values[-1] if declared.interest is None else declared.interest)
+    labels = {interest: declared.label}
+    if len(declared.values) == 2:
+        labels |= {str(v): f"not {declared.label}" for v in declared.values if str(v) != interest}
+    return labels
+
+
+def _type(kind: pa.DataType) -> ColumnType:
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "number" if pa.types.is_floating(kind) else "string"

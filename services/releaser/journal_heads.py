@@ -1,0 +1,171 @@
+"""The heads of journal entries, as JSON.
+
+Fields with their default are not written. An entry with an unknown field is refused: a later
+version wrote the entry, and the field may change its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from stream_dp.errors import Inconsistent
+from stream_dp.log.message import Message
+from stream_dp.population import CellCounts
+from stream_dp.population.report_decoding import ReadAs
+from stream_dp.privacy.ledger import Charge
+
+from .job_records import Job, SnapshotFile
+
+GENESIS, CLOSE, RESULT, PLACED, KEY, GATE = "genesis", "close", "result", "placed", "key", "gate"
+READING = "reading"
+
+
+class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    release: str
+    rho: str  # an exact fraction
+
+    @classmethod
+    def of(cls, charge: Charge) -> ChargeHead:
+        return cls(charge.release, str(charge.rho))
+
+
+class JobHead(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A batch job. The entry has the job's period."""
+
+    id: str
+    release: str
+    rho: str  # an exact fraction
+    groups: SnapshotFile | None
+    people: SnapshotFile | None
+    sizes: SnapshotFile | None = None
+
+    @classmethod
+    def of(cls, job: Job) -> JobHead:
+        return cls(job.id, job.release, job.rho, job.groups, job.people, job.sizes)
+
+    def job(self, period: int) -> Job:
+        return Job(self.id, self.release, period, self.rho, self.groups, self.people, self.sizes)
+
+
+class ReportsTopic(msgspec.Struct, frozen=True):
+    identity: str
+    partitions: int
+
+
+class _Head(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=GENESIS,
+):
+    number: int  # of a period, see Entry.number
+    public: list[str]  # hashes of the public messages, in order
+    charges: list[ChargeHead]
+    code_version: str
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        fields: dict[str, object] = msgspec.to_builtins(self, str_keys=True)
+        return fields
+
+
+class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
+    """The head of entry 0."""
+
+    study_hash: str
+    reports: ReportsTopic
+    key: str  # of the hash of ids, hexadecimal
+    simulated: bool
+    cut: dict[int, int]  # by partition, 0
+    marks: dict[int, int]  # by partition, 0
+    places: dict[str, str]  # identities of both logs, by `log` and `public`
+    groups: str | None = None  # the hash of the table of groups
+    signer: str | None = None  # the public key that signs what is published
+
+
+class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
+    """The head of an entry with a closed period."""
+
+    cut: dict[int, int]  # by partition, the position where the period's input ends
+    marks: dict[int, int]  # by partition, the last period that a marker closes
+    marked: dict[int, int]  # by partition, that marker's append time, milliseconds
+    snapshot: SnapshotFile
+    accounting: CellCounts  # since the study began
+    jobs: list[JobHead] = []
+    read_as: ReadAs | None = None  # for other records than plain reports
+
+
+class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
+    """The head of an entry that publishes the result of a job."""
+
+    job: str
+    release: str
+    result: str  # the hash of the result's manifest
+    fused_with: list[int] = []  # the periods of the tables that it descends from
+
+
+class PlacedHead(_Head, frozen=True, kw_only=True, tag=PLACED):
+    """The head of an entry that notes the identities of both logs."""
+
+    places: dict[str, str]
+
+
+class ReadingHead(_Head, frozen=True, kw_only=True, tag=READING):
+    """The head of an entry after which reports are read from more partitions, or another topic.
+
+    begin: by partition, the position where the reports of the next close begin.
+    another: whether it is another topic than before.
+    """
+
+    reports: ReportsTopic
+    begin: dict[int, int]
+    another: bool = False
+
+
+class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
+    """The head of an entry that publishes a new key of signatures."""
+
+    signer: str
+
+
+class CountedInput(msgspec.Struct, frozen=True):
+    """The input of the gate of a period.
+
+    cut: by partition, the position where it ends.
+    marks: by partition, the last period that a marker below the cut closes.
+    marked: by partition, the append time of that marker, in milliseconds.
+    """
+
+    cut: dict[int, int]
+    marks: dict[int, int]
+    marked: dict[int, int]
+
+
+class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
+    """The head of an entry with the gate of the period after `number`, the last closed one."""
+
+    counted: CountedInput
+    people: int  # the noisy count
+    held: bool
+
+
+Head: TypeAlias = (
+    GenesisHead | CloseHead | ResultHead | PlacedHead | ReadingHead | KeyHead | GateHead
+)
+
+
+def head_of(message: Message) -> Head:
+    """The head of a journal entry. Raises Inconsistent for any other message."""
+    try:
+        head: Head = msgspec.convert(message.head, Head, str_keys=True)
+    except msgspec.ValidationError:
+        raise Inconsistent(
+            f"journal: entry {message.index} is none that this version of stream-dp reads; run the"
+            " version that wrote it"
+        ) from None
+    return head

@@ -1,0 +1,121 @@
+"""Panels' published answers about a job's people and columns, which cost its fit nothing.
+
+The releaser copies the answers from the journal to the topic of jobs, before the job's record. So a
+worker that has seen a job has seen them. Repeated records are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.batch.people.known import Known
+from stream_dp.batch.people.people_table import study_people
+from stream_dp.batch.people.select.all_pairs import MOST_TRIPLE
+from stream_dp.continual import mechanism, patterns_part
+from stream_dp.continual.window.interactions import period_interactions
+from stream_dp.errors import UserError
+from stream_dp.log.log import Record, Stored
+from stream_dp.log.message import MAX_PART, parts_in_records
+from stream_dp.release.arrow import read_measurements
+from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease, has_patterns
+from stream_dp.study.table_releases import PastAnswer, is_of_people
+from stream_dp.study.topics import JOBS
+
+from .job_records import Job
+from .journal import Entry
+
+PUBLISHED = "stream-dp-published"  # RELEASE/PERIOD/I/N: piece i of n of its answers
+_MOST_COLUMNS = 3  # of an interaction that a fit can use
+Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order
+
+
+def panels_of(study: Study, batch: DataSetRelease | None) -> list[WindowRelease | JointRelease]:
+    """The panels of a data set's columns and people."""
+    if batch is None or not is_of_people(batch) or study_people(study, batch).size is None:
+        return []
+    attributes = {answer.attribute for answer in batch.answers}
+    return [
+        release
+        for release in study.releases
+        if has_patterns(release)
+        and release.attribute in attributes
+        and release.where is None
+        and study.attributes[str(release.attribute)].number is None
+    ]
+
+
+def published_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterator[Record]:
+    """The records for a job. closes: entry n closes period n, up to the job's."""
+    batch = study.batch(job.release)
+    panels = panels_of(study, batch)
+    assert batch is not None
+    for entry in closes[max(1, job.period - batch.past) : job.period + 1] if panels else ():
+        records = entry.public_records()
+        for release in panels:
+            name = f"/{release.name}".encode()
+            parts = parts_in_records([r for r in records if (r.key or b"").endswith(name)])
+            if not parts:
+                continue
+            answers = read_measurements(parts)["value"].to_numpy()
+            data = answers.astype("<i8").tobytes()
+            pieces = [data[i : i + MAX_PART] for i in range(0, len(data), MAX_PART)]
+            for i, piece in enumerate(pieces):
+                label = f"{release.name}/{entry.number}/{i}/{len(pieces)}"
+                header = ((PUBLISHED, label.encode()),)
+                yield Record(JOBS, piece, job.id.encode(), header, partition=0)
+
+
+@dataclass
+class PublishedAnswers:
+    """The records so far. The first complete records of a release and a period count."""
+
+    complete: dict[str, dict[tuple[str, int], NDArray[np.int64]]] = field(default_factory=dict)
+    _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
+
+    def fold(self, record: Stored) -> None:
+        fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
+        if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
+            return
+        job = (record.key or b"").decode("utf-8", "replace")
+        release, (period, index, count) = fields[0], map(int, fields[1:])
+        pieces = self._pieces.setdefault((job, release, period), [])
+        if index == len(pieces) < count:
+            pieces.append(record.value or b"")
+            if len(pieces) == count and not sum(map(len, pieces)) % 8:
+                values = np.frombuffer(b"".join(pieces), "<i8").astype(np.int64)
+                self.complete.setdefault(job, {})[release, period] = values
+
+
+def known_interactions(
+    study: Study, release: DataSetRelease, period: int, answers: Answers
+) -> tuple[Known, ...]:
+    """The measured interactions of a data set's columns; none for data sets of groups or places.
+
+    period: the number of the data set's period.
+    answers: of the panels.
+
+    Raises UserError for undeclared answers.
+    """
+    if not is_of_people(release):
+        return ()
+    domain, known = study_people(study, release), list[Known]()
+    place = {answer: column for column, answer in enumerate(release.answers)}
+    for (name, number), values in sorted(answers.items()):
+        declared = study.release(name)
+        chosen, time = mechanism(study, declared), study.time(declared, number)
+        window = patterns_part(chosen)
+        if window is None or time is None:
+            continue
+        size = sum(count for _, count in window.demand(time))
+        if len(values) < size:
+            raise UserError("what the releaser says of other releases is not what they declare")
+        for one in period_interactions(window, time, values[:size]):
+            asked = [PastAnswer(str(declared.attribute), a + period - number) for a in one.ago]
+            columns = tuple(place[a] for a in asked if a in place)
+            if len(columns) == len(asked) <= _MOST_COLUMNS and domain.cells(columns) <= MOST_TRIPLE:
+                known.append(Known(columns, one.values, one.variance))
+    return tuple(known)

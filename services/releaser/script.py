@@ -1,0 +1,226 @@
+"""Runs a study to its end in a script, on logs in memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet
+
+from stream_dp.batch.kinds import require_available
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.log.log import Log, Record
+from stream_dp.log.memory import MemoryLog
+from stream_dp.planning.plan import plan_study
+from stream_dp.population.arrow_tables import ArrowStream, arrow_table
+from stream_dp.population.rejection_reasons import Reason
+from stream_dp.population.tables import TableLayout
+from stream_dp.privacy.noise import NoiseSource, noise_source
+from stream_dp.study import Study
+from stream_dp.study.call_arguments import checked_study
+from stream_dp.study.topics import CLOCK, REPORTS
+
+from ..intake.known_reports import KnownReports
+from ..intake.markers import close_marker
+from ..intake.place_files import places_from_file
+from ..intake.place_table import PlacesTable
+from ..intake.rejections import Placing, read_rejections, rejections_text
+from ..intake.roster import Roster
+from ..intake.roster_files import RosterFiles, roster_from_files
+from ..intake.sending import encoded_reports
+from ..intake.table_judging import fault_table, judge_tables
+from ..intake.table_notices import table_notices
+from ..intake.table_topic import commit_table
+from ..process.events import Event
+from ..storage.snapshots import Snapshots
+from .releaser import Releaser
+from .worker import Worker
+
+
+def run_study(
+    study: Study,
+    reports: ArrowStream,
+    *,
+    attribute: str | None = None,
+    groups: ArrowStream | None = None,
+    members: ArrowStream | None = None,
+    group_key: str = "group",
+    places: ArrowStream | None = None,
+    strict: bool = False,
+    simulation_seed: int | None = None,
+) -> PublicLog:
+    """The public log of a study that is run over a table of reports, with all its periods.
+
+    The releaser runs as in the service, but on logs in memory, which are lost when the script
+    ends. Data sets of groups are fitted in this process. A second run with the same reports
+    spends the budget again. Tables are of pyarrow, pandas from 2.2 on, polars, or any library with
+    Arrow's PyCapsule interface.
+
+    study: a study whose periods close by markers.
+    reports: a long table, with columns `person`, `period` and one for each attribute, or a wide
+        one, with columns `person` and one for each period.
+    attribute: the attribute of the cells of a wide table.
+    groups: where the study declares groups, a row for each, with its attributes.
+    members: a row for each member, with the columns `person` and `group_key`, and those of the
+        roles where the study declares roles.
+    group_key: the column of `groups` and of `members` that names a group.
+    places: where the study declares places, a row for each, with the columns `place` and those of
+        its regions; or how many places have each size, with `size` and `count`.
+    strict: whether no cell of the table may be one that does not count. By default a warning says
+        how many do not, and why; all others count. Warnings have every notice of `stream-dp send`,
+        and every rejection of the releaser, such as of people beyond the declared size.
+    simulation_seed: for simulations only: the seed of repeatable noise, which protects nobody;
+        every certificate says that it is simulated. By default noise is from the system's entropy.
+
+    Raises UserError, before any noise is drawn also where no cell of the table would count, or a
+    data set needs an extra that is not installed.
+
+    >>> import pyarrow, stream_dp
+    >>> study = stream_dp.parse_study({
+    ...     "study": {"name": "homes", "unit": "person", "neighbours": "replace_in_place",
+    ...               "rho": 2, "delta": "1/1000000", "population": {"size": 3},
+    ...               "periods": {"first": "2026-01", "every": "month", "count": 2}},
+    ...     "attributes": {"work": {"values": ["no", "yes"], "missing": "no"}},
+    ...     "groups": {"unit": "household", "most": 2,
+    ...                "attributes": {"region": {"values": ["north", "south"]}}},
+    ...     "releases": [
+    ...         {"name": "now", "kind": "window", "attribute": "work", "width": 1, "rho": 1},
+    ...         {"name": "homes", "kind": "mwem", "attributes": ["work"], "rho": "1/2",
+    ...          "every": 1}],
+    ... })
+    >>> groups = pyarrow.table({"group": [1, 2], "region": ["north", "south"]})
+    >>> members = pyarrow.table({"person": ["a", "b", "c"], "group": [1, 1, 2]})
+    >>> reports = pyarrow.table({"person": ["a", "b"], "2026-01": ["yes", "no"],
+    ...                          "2026-02": ["yes", "yes"]})
+    >>> public = stream_dp.run_study(study, reports, attribute="work", groups=groups,
+    ...                              members=members, simulation_seed=1)
+    >>> households, people = public.data_set("homes").tables
+    >>> households.column_names, people.column_names
+    (['group', 'region', 'size'], ['group', 'work'])
+    """
+    if checked_study(study).periods.close != "marker":
+        raise UserError("run_study: this study closes by its schedule; declare close = 'marker'")
+    if study.gate is not None:
+        raise UserError("run_study: [study.gate] waits for an operator; leave it out in a script")
+    require_available(batch.kind for batch in study.batches or ())
+    noise = noise_source(simulation_seed)
+    log, public = MemoryLog(timed=(REPORTS, CLOCK)), MemoryLog()
+    with TemporaryDirectory(prefix="stream-dp-") as name:
+        folder = Path(name)
+        if study.groups is not None:
+            commit_table(
+                log,
+                study,
+                _roster(study=study, groups=groups, members=members, key=group_key, folder=folder),
+            )
+        elif groups is not None or members is not None:
+            raise UserError("run_study: the study declares no groups; leave groups and members out")
+        keyed_study = study
+        if study.places is not None:
+            table_of_places = _places(study, places, folder)
+            commit_table(log, study, table_of_places)
+            keyed_study = table_of_places.of_study(study)
+        elif places is not None:
+            raise UserError("run_study: the study declares no places; leave places out")
+        table = folder / "reports.parquet"
+        pyarrow.parquet.write_table(arrow_table(reports, "reports"), table)
+        layout = TableLayout(attribute=attribute)
+        log.create({REPORTS: 1})
+        if study.attributes:
+            told = _check_reports(table, keyed_study, layout, strict)
+            for batch in encoded_reports(table, study, layout, quiet=True):
+                log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
+        log.append([close_marker(study.periods.count, 0)])
+        snapshots = Snapshots("snapshots", folder)
+        releaser = Releaser(plan_study(study), log, public, snapshots, source=noise)
+        if not releaser.run(until_idle=True):
+            fit_data_sets(study, log, snapshots, noise)
+            releaser.run(until_idle=True)
+        if study.attributes:
+            _tell_of_rejections(log, keyed_study, told)
+    return PublicLog(public)
+
+
+def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool) -> set[Reason]:
+    """Warns of cells of a table that would not count, and of what `send` has notices of.
+
+    Returns the reasons that the warning has. Raises UserError where no cell would count, or with
+    `strict` where one would not.
+    """
+    with _renamed({table: "reports", "--strict": "strict"}):
+        judged = judge_tables(
+            study, [table], layout, known=KnownReports(), strict=strict, empty=True
+        )
+        judgement = judged.require_all()[table]
+    lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
+    lines += table_notices("reports", judgement, study)
+    if lines:
+        warnings.warn("\n".join(["run_study:", *lines]), stacklevel=3)
+    return {reason for _, reason in judgement.faults}
+
+
+def _tell_of_rejections(log: Log, study: Study, told: set[Reason]) -> None:
+    """Warns of cells that the releaser rejected for other reasons than those in `told`."""
+    rejections, _ = read_rejections(log, Placing(study, None))
+    lines = rejections_text({r: cells for r, cells in rejections.items() if r not in told})
+    if lines:
+        warnings.warn("\n".join(["run_study: rejected:", *lines]), stacklevel=3)
+
+
+def _roster(
+    study: Study, groups: ArrowStream | None, members: ArrowStream | None, key: str, folder: Path
+) -> Roster:
+    """The table of groups and their members, which is read from files in `folder`.
+
+    Raises UserError.
+    """
+    if groups is None or members is None:
+        raise UserError("run_study: the study declares groups; give the tables groups and members")
+    files = RosterFiles(
+        groups=folder / "groups.parquet",
+        members=folder / "members.parquet",
+        key=key,
+        member_key=key,
+        person="person",
+    )
+    pyarrow.parquet.write_table(arrow_table(groups, "groups"), files.groups)
+    pyarrow.parquet.write_table(arrow_table(members, "members"), files.members)
+    with _renamed({files.groups: "groups", files.members: "members"}):
+        return roster_from_files(study, files)
+
+
+def _places(study: Study, places: ArrowStream | None, folder: Path) -> PlacesTable:
+    """The table of places, which is read from a file in `folder`. Raises UserError."""
+    if places is None:
+        raise UserError("run_study: the study declares places; give the table places")
+    path = folder / "places.parquet"
+    pyarrow.parquet.write_table(arrow_table(places, "places"), path)
+    with _renamed({path: "places"}):
+        return places_from_file(study, path)
+
+
+@contextmanager
+def _renamed(names: Mapping[Path | str, str]) -> Iterator[None]:
+    """Puts the caller's arguments in the place of files in the lines of a UserError."""
+    try:
+        yield
+    except UserError as error:
+        lines = "\n".join(error.lines)
+        for file, argument in names.items():
+            lines = lines.replace(str(file), argument)
+        raise UserError(lines.split("\n")) from None
+
+
+def fit_data_sets(
+    study: Study, log: Log, snapshots: Snapshots, noise: NoiseSource, caller: str = "run_study"
+) -> None:
+    """Fits the data sets of all open jobs. Raises UserError, with the caller, where one fails."""
+    events: list[Event] = []
+    worker = Worker(study, log, snapshots, source=noise, tell=events.append)
+    worker.run(until_idle=True)
+    if worker.failed:
+        raise UserError(f"{caller}: {e.message}" for e in events if e.name == "job-failed")

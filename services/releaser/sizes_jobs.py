@@ -1,0 +1,164 @@
+"""Jobs of sizes of places: the people of each place by region, their fit, and their certificate.
+
+Method, cost and noise of each level follow from the declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stream_dp.batch.sizes.declared_sizes import declared_plan, fit_release, title
+from stream_dp.batch.sizes.regions import Regions
+from stream_dp.batch.synthesizer import FitContext
+from stream_dp.errors import UserError
+from stream_dp.population import Population
+from stream_dp.population.people_codes import slots_by_hash, symbols_of
+from stream_dp.release.arrow import NamedParts
+from stream_dp.release.published_sizes import SizesTables, read_sizes, sizes_certificate
+from stream_dp.release.published_tables import Provenance
+from stream_dp.release.sizes_certificate import LevelCertificate, SizesCertificate
+from stream_dp.study import SizesRelease, Study
+
+from ..intake.place_table import PlacesTable
+from ..intake.roster import Members
+from .job_inputs import Tables
+from .table_results import OTHER_RELEASE
+
+TABLES = ("sizes",)
+_PLACE, _PEOPLE = "place", "people"  # columns of the tables of parts
+
+
+def asks_people(release: SizesRelease) -> bool:
+    """Whether people say where they are; otherwise sizes come from a table of counts."""
+    return release.attribute is not None
+
+
+def part_table(
+    study: Study, release: SizesRelease, population: Population, members: object = None
+) -> pa.Table:
+    """The places (`place`) of a part's `people`."""
+    return _counted(release, population, slots_by_hash(population))
+
+
+def nobody_table(study: Study, release: SizesRelease, population: Population) -> pa.Table | None:
+    """The place of an unclaimed slot; None for a part without unclaimed slots."""
+    if not population.nobodies:
+        return None
+    return _counted(release, population, np.zeros(1, np.int64))
+
+
+def _counted(release: SizesRelease, population: Population, slots: NDArray[np.int64]) -> pa.Table:
+    assert release.attribute is not None
+    symbols = symbols_of(population)[release.attribute][slots]
+    places, people = np.unique(symbols, return_counts=True)
+    return pa.table({_PLACE: places.astype(np.uint32), _PEOPLE: people})
+
+
+def joined_tables(
+    study: Study,
+    release: SizesRelease,
+    parts: Iterable[pa.Table],
+    table: Members | PlacesTable | None,
+    nobody: pa.Table | None,
+    unclaimed: int,
+) -> dict[str, Iterable[pa.Table]]:
+    """The sizes of places by region."""
+    assert isinstance(table, PlacesTable)
+    if release.attribute is None:
+        return {"sizes": [table.sizes(None, release.largest)]}
+    assert table.keys is not None
+    people = np.zeros(len(table.keys) + 1, np.int64)  # the last for those in no place
+    for times, counted in [*((1, part) for part in parts), (unclaimed, nobody)]:
+        if counted is not None:
+            people[counted[_PLACE].to_numpy()] += times * counted[_PEOPLE].to_numpy()
+    return {"sizes": [table.sizes_of(people[:-1], release.largest)]}
+
+
+def fitted_parts(
+    study: Study, release: SizesRelease, tables: Tables, context: FitContext
+) -> tuple[Provenance, list[tuple[str, bytes]]]:
+    """Fits a job: provenance and published parts. Raises UserError for other tables."""
+    if "sizes" not in tables:
+        raise UserError(OTHER_RELEASE)
+    fitted = fit_release(study, release, tables["sizes"], context)
+    regions, no_values = fitted.plan.regions, np.zeros(0, np.int64)
+    values = [
+        level.values or [no_values] * len(paths)
+        for level, paths in zip(fitted.levels, regions.levels, strict=True)
+    ]
+    sizes = SizesTables.of(
+        regions.columns,
+        [
+            (depth, path, places)
+            for depth, paths in enumerate(regions.levels)
+            for path, places in zip(paths, regions.counts[depth].tolist(), strict=True)
+        ],
+        [(sizes.size, sizes.groups) for level in fitted.sizes for sizes in level],
+        list(chain(*values)),
+    )
+    provenance = Provenance(title(fitted.plan), {}, context.source.simulated)
+    return provenance, sizes.parts()
+
+
+def certificate(
+    study: Study,
+    release: SizesRelease,
+    parts: NamedParts,
+    provenance: Provenance,
+    *,
+    number: int,
+    rho: Fraction,
+    spent: Fraction,
+) -> SizesCertificate:
+    """The certificate of a result. Raises UserError for parts of another release."""
+    sizes = read_sizes(study.places.regions if study.places else (), parts)
+    return sizes_certificate(
+        study,
+        release,
+        number=number,
+        tables=sizes,
+        levels=_stated_levels(study, release, sizes, provenance),
+        mechanism=provenance.mechanism,
+        rho=rho,
+        spent=spent,
+        simulated=provenance.simulated,
+    )
+
+
+def _stated_levels(
+    study: Study, release: SizesRelease, tables: SizesTables, provenance: Provenance
+) -> tuple[LevelCertificate, ...]:
+    """The levels in a certificate. Raises UserError for another mechanism."""
+    plan = declared_plan(study, release, _tree(study, tables))
+    if provenance.mechanism != title(plan):
+        raise UserError("a result of another mechanism than its release declares")
+    names = ("all", *plan.regions.columns)
+    return tuple(
+        LevelCertificate.model_validate(
+            {
+                "name": name,
+                "regions": len(paths),
+                "method": level.method,
+                "rho": level.rho,
+                "noise": "double-geometric" if level.pure else "discrete Gaussian",
+                "parameter": level.parameter,
+            }
+        )
+        for name, paths, level in zip(names, plan.regions.levels, plan.levels, strict=True)
+    )
+
+
+def _tree(study: Study, tables: SizesTables) -> Regions:
+    """The tree of regions in a result."""
+    assert study.places is not None
+    columns = study.places.regions
+    level = tables.regions["level"].to_numpy()
+    leaves = tables.regions.filter(pa.array(level == len(columns)))
+    paths = zip(*(leaves[name].to_pylist() for name in columns), strict=True)
+    return Regions.of(columns, dict(zip(paths, leaves["places"].to_pylist(), strict=True)))

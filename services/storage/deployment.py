@@ -1,0 +1,264 @@
+"""A study file with its plan, its logs and its folder of snapshots."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from stream_dp.client import PublicLog
+from stream_dp.errors import UserError
+from stream_dp.log import Log, address, open_log
+from stream_dp.log.log import LogError, Missing
+from stream_dp.log.mark import mark_path, read_mark
+from stream_dp.log.open_public import cache_folder, public_log
+from stream_dp.log.sealing import Keyring
+from stream_dp.log.signing import SigningKey
+from stream_dp.release.public_reader import TableFilter, keep_all
+from stream_dp.study import Run, Study
+from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
+from stream_dp.studyfile import load_study
+
+from ..commands.study_register import StudyRegister, read_register
+from ..intake import binding
+from ..process.access import read_token
+from ..releaser import journal, journal_checks
+from ..releaser.witness import WitnessLog
+from ..releaser.witness_object import WitnessObject, in_bucket
+from .modes import protect
+from .restored_logs import ROLE, check_marked
+from .secrets import secret_text
+from .snapshots import Snapshots
+
+Key = TypeVar("Key", SigningKey, Keyring)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A study file, read and checked. Its paths are relative to its folder."""
+
+    study: Study
+    run: Run
+    path: Path
+
+    @classmethod
+    def load(cls, path: Path) -> Deployment:
+        """Reads a study file. Raises UserError."""
+        study, run = load_study(path)
+        lines = []
+        urls = {"log": run.log, "public": run.public}
+        witness = {} if run.witness is None or in_bucket(run.witness) else {"witness": run.witness}
+        for key, url in (urls | witness).items():
+            try:
+                address(url)
+            except UserError as error:
+                bucket = ", or s3://BUCKET/OBJECT" if key == "witness" else ""
+                lines += [f"{path}: run.{key}: {line}{bucket}" for line in error.lines]
+        if run.listen is not None and run.listen_token is None:
+            lines.append(
+                f"{path}: run.listen: every user of a machine reaches it, and its /metrics count"
+                " reports; name a file with a token, 16 characters or more: listen_token ="
+                " \"FILE\"; 'openssl rand -hex 24 > FILE' makes one"
+            )
+        if lines:
+            raise UserError(lines)
+        if run.log == run.public:
+            raise UserError(
+                f"{path}: run.public: is the same as run.log; analysts would read everything"
+            )
+        if run.witness in urls.values():
+            raise UserError(
+                f"{path}: run.witness: is the log that it is to watch; name a log elsewhere"
+            )
+        return cls(study, run, path)
+
+    @property
+    def base(self) -> Path:
+        return self.path.parent
+
+    @property
+    def listen_token(self) -> str | None:
+        """The token of the confidential listener; None without a listener. Raises UserError."""
+        if self.run.listen is None or self.run.listen_token is None:
+            return None
+        return read_token(self.base / self.run.listen_token, "run.listen_token")
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the confidential log is on Kafka, where a releaser can fence another one."""
+        return self.run.log.startswith("kafka:")
+
+    def log(self, *, readonly: bool = False) -> Log:
+        """The confidential log.
+
+        Raises Inconsistent where its file is gone after a release, or where the log belongs to
+        another study.
+        """
+        kind, _, name = self.run.log.partition(":")
+        public = self.run.public.partition(":")[0]
+        if kind == "sqlite" and not (self.base / name).exists():
+            if public == "sqlite":
+                self.check_unpublished()
+            check_marked([], read_mark(mark_path(self.base / name, ROLE)))
+        if kind == "sqlite":
+            ends = ("", "-wal", "-shm", f".{ROLE}.mark")
+            protect(self.base / f"{name}{end}" for end in ends)
+        log = open_log(
+            self.run.log,
+            self.base,
+            readonly=readonly,
+            kafka=self.run.kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+            timed=(REPORTS, CLOCK, HEARTBEATS),
+            latest=(HEARTBEATS,),
+            kept={REPORTS: self.study.periods.longest},
+            unsealed=UNSEALED,
+            keys=self.keys,
+            study=self.study.name,
+        )
+        try:
+            binding.check_bound(log, self.study)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @property
+    def register(self) -> Path | None:
+        """The declared register of studies."""
+        return None if self.run.register is None else self.base / self.run.register
+
+    def check_bound(self) -> None:
+        """Checks that the study may write to the confidential log.
+
+        Raises Inconsistent where the log belongs to another study, and UserError where the study
+        has no place in the declared register.
+        """
+        register = None if self.register is None else read_register(self.register)
+        try:
+            with closing(self.log(readonly=True)) as log:
+                if register is not None:
+                    _check_beginning(register, self.study, log)
+        except Missing:
+            if register is not None:
+                register.check_beginning(self.study, None)
+
+    def check_unpublished(self) -> None:
+        """Raises Inconsistent where something is published, although the journal is empty."""
+        with suppress(Missing), closing(self.public(readonly=True)) as log:
+            journal_checks.check_unpublished(log)
+
+    def public(self, *, readonly: bool = False) -> Log:
+        """The public log."""
+        kafka = self.run.kafka if self.run.kafka_public is None else self.run.kafka_public
+        return open_log(
+            self.run.public,
+            self.base,
+            public=True,
+            readonly=readonly,
+            kafka=kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+        )
+
+    def witness(self, *, readonly: bool = False) -> WitnessLog | None:
+        """The witness's log; None if undeclared. It is small and may be on a network's disk."""
+        if self.run.witness is None:
+            return None
+        if in_bucket(self.run.witness):
+            return WitnessObject(self.run.witness)
+        kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness
+        return open_log(
+            self.run.witness,
+            self.base,
+            public=True,  # a rollback journal, which other machines' disks allow
+            readonly=readonly,
+            kafka=kafka,
+            insecure=self.run.insecure,
+            replication=self.run.replication,
+        )
+
+    def signing_key(self, name: Literal["signing", "signing_before"]) -> SigningKey | None:
+        """The key that `[run]` names; None if undeclared.
+
+        Raises UserError.
+        """
+        declared = self.run.signing if name == "signing" else self.run.signing_before
+        return self._key(f"run.{name}", declared, SigningKey.of_pem)
+
+    @cached_property
+    def keys(self) -> Keyring | None:
+        """The keys that encrypt the confidential log; None if undeclared. Raises UserError."""
+        return self._key("run.encryption", self.run.encryption, Keyring.of_text)
+
+    def _key(
+        self, name: str, declared: Mapping[Any, str] | None, parse: Callable[[str], Key]
+    ) -> Key | None:
+        """Reads a declared key, and closes its file to others. Raises UserError."""
+        if declared is None:
+            return None
+        text = secret_text(name, declared, self.base)
+        try:
+            key = parse(text)
+        except UserError as error:
+            raise UserError(f"{name}: {line}" for line in error.lines) from None
+        protect(self.base / path for kind, path in declared.items() if kind == "file")
+        return key
+
+    @property
+    def public_place(self) -> tuple[str, Path]:
+        """The address of the public log, and the base of a relative path in the address."""
+        return self.run.public, self.base
+
+    @property
+    def snapshots(self) -> Snapshots:
+        folder = self.run.snapshots or f"{self.study.name}-snapshots"
+        return Snapshots(folder, self.base, keys=self.keys)
+
+
+def _check_beginning(register: StudyRegister, study: Study, log: Log) -> None:
+    """Raises UserError for a study without a place in the register, and Missing."""
+    try:
+        genesis = journal.genesis_hash(log)
+    except Missing:
+        raise
+    except LogError:  # a sender may not read the journal
+        register.check(study)
+    else:
+        register.check_beginning(study, genesis)
+
+
+def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:
+    """Opens a public log, with the deployment of a study file.
+
+    source: a study file, or a public log such as sqlite:FILE.
+    keep: which tables to read, all of them by default.
+
+    Raises UserError.
+    """
+    if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
+        raise UserError(f"{source}: name a public log as sqlite:{source}")
+    is_log = ":" in source and not Path(source).exists()
+    deployment = None if is_log else Deployment.load(Path(source))
+    try:
+        with closing(
+            public_log(source) if deployment is None else deployment.public(readonly=True)
+        ) as log:
+            url, base = (source, Path()) if deployment is None else deployment.public_place
+            return PublicLog(log, keep, cache=cache_folder(url, base)), deployment
+    except Missing as error:
+        raise UserError(f"public log: {error}: nothing is published there yet") from None
+
+
+def open_pinned(
+    options: argparse.Namespace, keep: TableFilter = keep_all
+) -> tuple[PublicLog, Deployment | None]:
+    """Opens the log of `public_source`, which must have the pins; see `open_public`."""
+    public, deployment = open_public(options.source, keep)
+    public.require(key=options.key, head=options.head)
+    return public, deployment

@@ -1,1 +1,0 @@
-"""Panels on known data: repeated mechanisms, their errors, tables and figures."""

@@ -1,1 +1,0 @@
-"""Data sets on known data: errors by class of query, scores, baselines, figures."""

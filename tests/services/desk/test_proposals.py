@@ -1,0 +1,108 @@
+"""What `init` proposes: from the form of a file, from labels, and from codebooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stream_dp.errors import UserError
+from stream_dp.population.tables import FileForm
+from stream_dp.services.desk.init import asked_form, form_options
+from stream_dp.services.desk.questions import Questions
+from stream_dp.services.desk.table_header import TableHeader
+from stream_dp.services.desk.value_lists import codebook_values, labelled_values
+
+
+def asked(path: Path, content: bytes, *answers: str) -> tuple[FileForm, list[str]]:
+    """The form that is found with these answers, and the questions."""
+    path.write_bytes(content)
+    questions: list[str] = []
+    form = asked_form(Questions(answers, questions.append, patient=False), path, FileForm())
+    return form, questions
+
+
+def test_a_sound_file_is_asked_nothing(tmp_path: Path) -> None:
+    for content in (
+        b"id,a,b\n1,2,3\n",
+        b",a,b\n0,1,2\n",
+        b"id\n",
+        b"\n\nid,a\n1,\n",
+    ):
+        form, questions = asked(tmp_path / "t.csv", content)
+        assert (form, questions) == (FileForm(), []), content
+        assert form_options(form) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"Survey of 2021\n\nid;a;b\n1;2;3\n",
+        b"Survey of 2021;;\n;;\nid;a;b\n1;;\n",
+        b";Survey;\n \nid;a;b\n1;2;3\n",
+    ],
+)
+def test_a_title_above_the_header(content: bytes, tmp_path: Path) -> None:
+    form, questions = asked(tmp_path / "t.csv", content, "")
+    assert questions == ["Row of the header [3]: "]
+    assert form_options(form) == ["--header-row", "3"]
+
+
+def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
+    form, questions = asked(tmp_path / "t.csv", "id,a\n1,é\n".encode("latin-1"), "latin-1")
+    assert questions == ["The file is not UTF-8; its encoding [cp1252]: "]
+    assert form_options(form) == ["--encoding", "latin-1"]
+    with pytest.raises(UserError, match="no encoding of text"):
+        asked(tmp_path / "t.csv", b"id,\xe9\n", "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("names", "ids"),
+    [
+        ("HHID,PNO,work", "HHID+PNO"),
+        ("hhID,personID,per_num", "hhID+per_num"),
+        ("household_id,member,age", "household_id+member"),
+        ("hhid,m1,m2", "hhid"),
+        ("pno,work", "pno"),
+        ("age,sex", ""),
+    ],
+)
+def test_columns_of_ids(names: str, ids: str) -> None:
+    assert TableHeader(tuple(names.split(","))).person == ids
+
+
+def test_labels_are_proposed_where_a_list_can_have_them() -> None:
+    labels = {
+        "a": {"1": "in work", "2": "out of work"},
+        "b": {"1": "yes, fully", "2": "no"},
+        "c": {"1": "other", "2": "other"},
+        "d": {"0": "absent", "1": "there"},
+    }
+    assert labelled_values(labels) == {
+        "a": ["in work", "out of work"],
+        "b": ["1", "2"],
+        "c": ["1", "2"],
+        "d": ["0", "1"],
+    }
+
+
+def test_a_codebook_in_ddi(tmp_path: Path) -> None:
+    path = tmp_path / "book.xml"
+    category = "<catgry{}><catValu>{}</catValu><labl>x</labl></catgry>"
+    found = category.format("", 1) + category.format("", 2) + category.format(' missing="Y"', 9)
+    path.write_text(
+        f'<codeBook xmlns="ddi:codebook:2_5"><dataDscr><var name="work">{found}</var>'
+        '<var name="age"><labl>Age</labl></var></dataDscr></codeBook>'
+    )
+    assert codebook_values(path) == {"work": ["1", "2"], "age": []}
+    path.write_text("<codeBook>")
+    with pytest.raises(UserError, match="cannot be read as a codebook in DDI"):
+        codebook_values(path)
+
+
+def test_a_codebook_of_another_file_s_labels(tmp_path: Path) -> None:
+    pandas, pyreadstat = pytest.importorskip("pandas"), pytest.importorskip("pyreadstat")
+    path = tmp_path / "last.sav"
+    labels = {"work": {1: "yes", 2: "no"}}
+    pyreadstat.write_sav(pandas.DataFrame({"work": [1.0]}), path, variable_value_labels=labels)
+    assert codebook_values(path) == {"work": ["1", "2"]}
