@@ -19,7 +19,7 @@ from stream_dp.log.log import LogError, TopicInfo
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.front import public_monitor
-from stream_dp.services.monitor.monitor import serve
+from stream_dp.services.monitor.serving import serve
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium")
