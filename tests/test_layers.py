@@ -254,6 +254,12 @@ def test_the_client_needs_nothing_confidential():
         assert not foreign(name) & {"jax", "optax", "matplotlib"}, name
 
 
+@pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("stream_dp.study.")])
+def test_only_the_study_reads_the_declared_values_of_an_attribute(name):
+    """Others read its symbols, so that a new type of column is one to them, too."""
+    assert "declared_values" not in FILES[name].read_text("utf-8")
+
+
 EXTRAS = {
     "matplotlib": (
         "stream_dp.services.evaluate.drawing",

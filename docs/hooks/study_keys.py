@@ -261,16 +261,17 @@ def markdown() -> str:
 
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     schema, meaning = model.model_json_schema(), words(model)
-    for name in model.model_fields:
-        key = schema["properties"][name]
-        if name in schema.get("required", ()):
+    for name, field in model.model_fields.items():
+        declared = field.alias or name
+        key = schema["properties"][declared]
+        if declared in schema.get("required", ()):
             default = _DEFAULTS.get((model, name), "required")
         elif key.get("default") in (None, "", []) or isinstance(key["default"], dict):
             default = "none"
         else:
             default = f"`{json.dumps(key['default'])}`"
         value = _value(key, schema.get("$defs", {}))
-        yield f"`{name}`", value, default, " ".join([meaning[name], *_choices(model, name)])
+        yield f"`{declared}`", value, default, " ".join([meaning[name], *_choices(model, name)])
 
 
 def _choices(model: type[BaseModel], name: str) -> Iterator[str]:

@@ -164,7 +164,7 @@ def simulated_roster(declared: Groups, heads: list[str]) -> tuple[Roster, list[s
         told += [] if roles is None else [str(roles.head), *kin]
     roster = Roster(
         attributes={
-            name: [str(attribute.values[0])] * len(heads)
+            name: [str(attribute.symbols[0])] * len(heads)
             for name, attribute in declared.attributes.items()
         },
         persons=persons,

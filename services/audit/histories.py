@@ -45,7 +45,7 @@ def cell_options(attribute: Attribute) -> tuple[Symbol | None, ...]:
 
     Of a number, the first number of every bin, and the last number.
     """
-    values: list[Symbol] = list(attribute.values)
+    values: list[Symbol] = list(attribute.listed)
     if attribute.number is not None and attribute.numbers is not None:
         points = attribute.number.points
         firsts = [points[start] for start in attribute.numbers.starts if start < len(points)]

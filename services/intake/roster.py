@@ -129,7 +129,7 @@ class Roster:
         assert study.groups is not None
         columns, lines = [], []
         for name, declared in study.groups.attributes.items():
-            codes = Column(name, declared.values).codes(pa.array(self.attributes.get(name, [])))
+            codes = Column(name, declared.symbols).codes(pa.array(self.attributes.get(name, [])))
             if len(codes) < len(self.sizes) or (codes < 0).any():
                 lines.append(f"groups: '{name}' is not as the study file declares it; send again")
             columns.append(codes)

@@ -82,7 +82,7 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     attributes = {}
     for name, attribute in declared.attributes.items():
         column = _column(files.groups, text_column, groups, name)
-        undeclared = Column(name, attribute.values).codes(column) < 0
+        undeclared = Column(name, attribute.symbols).codes(column) < 0
         if undeclared.any():
             faults.append(
                 f"{files.groups}: {undeclared.sum()} rows with an undeclared or empty '{name}',"

@@ -283,7 +283,7 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
                 f" file is none: --map '{name}:TEXT='"
             )
             continue
-        values = [str(value) for value in attribute.values]
+        values = [str(value) for value in attribute.listed]
         several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
         lines.append(
             f"value: {name} is one of {several}; say which text of the file is which:"

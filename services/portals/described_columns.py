@@ -142,12 +142,12 @@ def _value_labels(
 
 def _declared_labels(study: Study, attribute: str) -> dict[str, str]:
     declared = study.attributes.get(attribute)
-    if declared is None or declared.label is None or not declared.values:
+    if declared is None or declared.label is None or not declared.listed:
         return {}
-    interest = str(declared.values[-1] if declared.interest is None else declared.interest)
+    interest = str(declared.listed[-1] if declared.interest is None else declared.interest)
     labels = {interest: declared.label}
-    if len(declared.values) == 2:
-        labels |= {str(v): f"not {declared.label}" for v in declared.values if str(v) != interest}
+    if len(declared.listed) == 2:
+        labels |= {str(v): f"not {declared.label}" for v in declared.listed if str(v) != interest}
     return labels
 
 

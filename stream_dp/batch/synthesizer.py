@@ -210,7 +210,7 @@ def declared_domain(
     Of people the role comes first, where groups declare roles.
     """
     people = tuple(Column(name, tuple(attributes[name].symbols)) for name in release.attributes)
-    of_groups = tuple(Column(name, a.values) for name, a in groups.attributes.items())
+    of_groups = tuple(Column(name, a.symbols) for name, a in groups.attributes.items())
     if groups.roles is None:
         return Domain(of_groups, people, groups.most)
     members = roles_domain(groups)
@@ -226,7 +226,7 @@ def events_domain(attributes: Mapping[str, Attribute], release: EventsRelease) -
     people = tuple(Column(name, tuple(attributes[name].symbols)) for name in release.attributes)
     events = list[Column]()
     for column, slots in zip(release.events.columns, release.slots, strict=True):
-        values = tuple(attributes[slots[0]].values)
+        values = attributes[slots[0]].listed
         events.append(Column(column, values if not events else (*values, ABSENT)))
     return Domain(people, tuple(events), release.events.most, events=True)
 

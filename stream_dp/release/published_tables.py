@@ -122,7 +122,7 @@ def _people_columns(study: Study, release: PeopleRelease) -> ColumnValues:
 def _households_columns(study: Study, release: TableRelease) -> ColumnValues:
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...] | Numbers] = {
-        name: attribute.values for name, attribute in study.groups.attributes.items()
+        name: attribute.symbols for name, attribute in study.groups.attributes.items()
     }
     sizes = tuple(range(1, study.groups.most + 1))
     roles = study.groups.roles
@@ -139,7 +139,7 @@ def _events_columns(study: Study, release: EventsRelease) -> ColumnValues:
     }
     events: dict[str, tuple[int | str, ...] | Numbers] = {}
     for column, slots in zip(release.events.columns, release.slots, strict=True):
-        values = study.attributes[slots[0]].values
+        values = study.attributes[slots[0]].listed
         events[column] = (*values, ABSENT) if events else values
     return {
         "people": {**people, SIZE_COLUMN: tuple(range(release.events.most + 1))},

@@ -29,7 +29,9 @@ class Carry(Declaration):
 class Attribute(Declaration):
     """A question: the possible values and the rule for missing answers."""
 
-    values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = ()
+    declared_values: Annotated[tuple[Symbol, ...], Field(max_length=MOST_SYMBOLS)] = Field(
+        (), alias="values"
+    )
     """The possible answers, integers or text. Any other answer is rejected. A text must not begin
     with `=`, `+`, `-` or `@`, because spreadsheets read such texts as formulas; texts of numbers
     are allowed. Required, except for an attribute with `number` or `place`."""
@@ -74,7 +76,15 @@ class Attribute(Declaration):
     @property
     def values_known(self) -> bool:
         """Whether all values are declared; the keys of places come from a separate table."""
-        return bool(self.values) or not self.place
+        return bool(self.listed) or not self.place
+
+    @property
+    def listed(self) -> tuple[Symbol, ...]:
+        """The answers in code order, without 'absent'. None of a number, or of unknown places.
+
+        The only reader of `declared_values`: another way to declare answers is another case here.
+        """
+        return self.declared_values
 
     @cached_property
     def numbers(self) -> Numbers | None:
@@ -89,7 +99,7 @@ class Attribute(Declaration):
         if self.numbers is not None:
             return self.numbers
         nowhere = self.missing == ABSENT or self.place
-        return (*self.values, ABSENT) if nowhere else self.values
+        return (*self.listed, ABSENT) if nowhere else self.listed
 
     @cached_property
     def codes(self) -> dict[Symbol, int]:
@@ -111,7 +121,7 @@ class Attribute(Declaration):
         """The possible answers in words."""
         if self.number is not None:
             return self.number.words
-        several = ", ".join(map(str, self.values[:12])) + (", ..." if self.values[12:] else "")
+        several = ", ".join(map(str, self.listed[:12])) + (", ..." if self.listed[12:] else "")
         return f"one of {several}"
 
     @property
@@ -135,9 +145,9 @@ class Attribute(Declaration):
             return self._number_problems(key, self.number)
         if self.bins is not None:
             return [f"{key}.bins: goes with number"]
-        if not self.values:
+        if not self.listed:
             return [f"{key}.values: is required; declare the possible answers, or number = {{...}}"]
-        texts = [str(v) for v in self.values]
+        texts = [str(v) for v in self.listed]
         if len(set(texts)) < len(texts):
             return [f"{key}.values: a value stands there twice"]
         if ABSENT in texts:
@@ -155,7 +165,7 @@ class Attribute(Declaration):
 
     def _place_problems(self, key: str) -> list[str]:
         """The faults of an attribute with values from places."""
-        if self.values:
+        if self.declared_values:
             return [f"{key}.values: are the keys of the table of places; leave them out"]
         if self.number is not None or self.bins is not None:
             return [f"{key}.number: goes without place; declare one of both"]
@@ -171,7 +181,7 @@ class Attribute(Declaration):
 
     def _number_problems(self, key: str, scale: Scale) -> list[str]:
         rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
-        if self.values:
+        if self.declared_values:
             return [f"{key}.values: goes without number; declare one of both"]
         if (fault := scale.fault()) is not None:
             return [f"{key}.number: {fault}"]

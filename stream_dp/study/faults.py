@@ -121,7 +121,7 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
     for name, value in (release.where or {}).items():
         if not attributes[name].fixed:
             yield f".where: declare attributes.{name} with fixed = true: a person keeps a stratum"
-        if value not in attributes[name].values:
+        if value not in attributes[name].listed:
             yield f".where: {value!r} is no value of {name}; it has {_listed(attributes[name])}"
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
@@ -140,7 +140,7 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
 
 
 def _listed(attribute: Attribute) -> str:
-    return _short([str(value) for value in attribute.values])
+    return _short([str(value) for value in attribute.listed])
 
 
 def _value_examples(alphabet: Alphabet) -> str:
@@ -299,7 +299,7 @@ def _weight_faults(sections: Sections) -> Iterator[str]:
     if attribute.number is not None or attribute.place:
         yield f"study.weights.by: '{weights.by}' has no listed values; {NO_WEIGHTS}"
         return
-    values = [str(value) for value in attribute.values]
+    values = [str(value) for value in attribute.listed]
     for key, numbers in (("totals", weights.totals), ("sample", weights.sample)):
         if numbers is not None and sorted(numbers) != sorted(values):
             yield (

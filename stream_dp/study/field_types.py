@@ -117,5 +117,9 @@ class Declaration(BaseModel):
     """A frozen section of a study file, without unknown keys."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+        serialize_by_alias=True,
     )

@@ -55,8 +55,15 @@ _Rules = Annotated[tuple[_RuleText, ...] | None, BeforeValidator(_rules)]
 class GroupAttribute(Declaration):
     """A public property of a group, for example the region, and the possible values."""
 
-    values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)]
+    declared_values: Annotated[tuple[Symbol, ...], Field(min_length=1, max_length=1 << 15)] = Field(
+        alias="values"
+    )
     """The possible values of the property, integers or text."""
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The possible values in code order."""
+        return self.declared_values
 
 
 class RoleColumn(Declaration):

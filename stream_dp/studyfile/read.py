@@ -266,7 +266,8 @@ def _known_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
         fields = [m.model_fields[key] for m in models if key in m.model_fields]
         if fields:  # otherwise an index, or a name that the user chose
             models = [inner for field in fields for inner in _models(field.annotation)]
-    return list(dict.fromkeys(name for m in models for name in m.model_fields))
+    names = (f.alias or name for m in models for name, f in m.model_fields.items())
+    return list(dict.fromkeys(names))
 
 
 def _models(annotation: object) -> list[type[BaseModel]]:

@@ -62,7 +62,7 @@ def expanded_releases(
         return [], [f".{key}: declare attributes.{by} with fixed = true: a person keeps a stratum"]
     if not isinstance(raw.get("name"), str):
         return [], [".name: is required"]
-    releases, values = [], attributes[by].values
+    releases, values = [], attributes[by].listed
     for value in values:
         name = f"{raw['name']}-{value}"
         if re.fullmatch(NAME_PATTERN, raw["name"]) and not re.fullmatch(NAME_PATTERN, name):

@@ -155,7 +155,7 @@ def test_cells_are_read_only_if_the_file_is_public(tmp_path, stream_dp, monkeypa
     monkeypatch.setattr("sys.stdin", io.StringIO(answers.format("")))
     assert cli.main(["init", "t.csv", "--out", "second.toml", "--public"]) == 0
     study, _ = load_study(tmp_path / "second.toml")
-    assert study.attributes["work"].values == ("SECRET", "other")
+    assert study.attributes["work"].listed == ("SECRET", "other")
     assert "the guarantee does not cover" in study.description
     source = f"sha256:{hashlib.sha256((tmp_path / 't.csv').read_bytes()).hexdigest()}"
     assert study.attributes["work"].values_from == source
@@ -169,7 +169,7 @@ def test_values_of_a_codebook(tmp_path, stream_dp, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO("\n\n\n\n\n2025-01\n2\n\nyes\n100\n\n\n2\n-\n5\n"))
     stream_dp("init", "t.csv", "--codebook", "codes.csv")
-    assert load_study(tmp_path / "t.toml")[0].attributes["work"].values == (1, 2)
+    assert load_study(tmp_path / "t.toml")[0].attributes["work"].listed == (1, 2)
 
 
 WRONG = {
