@@ -14,8 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import beta, norm
 
 Floats = NDArray[np.float64]
 _ORDERS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
@@ -51,7 +51,7 @@ def gaussian_bound(scores: TwoScores, error: float) -> float:
     if deviation == 0:
         return math.inf if shift else 0.0
     apart = shift / deviation
-    least = apart - norm.isf(error) * math.sqrt(2 / runs + apart**2 / (4 * runs - 4))
+    least = apart - scipy.stats.norm.isf(error) * math.sqrt(2 / runs + apart**2 / (4 * runs - 4))
     return float(max(least, 0.0) ** 2 / 2 / scores.size**2)
 
 
@@ -68,8 +68,8 @@ def counted_bound(scores: TwoScores, error: float) -> float:
     above = int((scores.second > scores.middle).sum())
     wrong = int((scores.first > scores.middle).sum())
     # Both limits hold together with probability 1 - error, and the event may be turned around.
-    likely = float(beta.ppf(error / 2, above, runs - above + 1)) if above else 0.0
-    rare = float(beta.isf(error / 2, wrong + 1, runs - wrong)) if wrong < runs else 1.0
+    likely = float(scipy.stats.beta.ppf(error / 2, above, runs - above + 1)) if above else 0.0
+    rare = float(scipy.stats.beta.isf(error / 2, wrong + 1, runs - wrong)) if wrong < runs else 1.0
     if likely <= rare:
         return 0.0
     pairs = ((likely, rare), (1 - rare, 1 - likely))

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import Draw, NoiseSource, geometric_variance
@@ -46,7 +46,7 @@ class Choice:
         logits = self.scores / float(self.variance) ** 0.5
         total, left = 0.0, np.ones(len(logits), bool)
         for index in self.chosen.tolist():
-            total += logits[index] - float(logsumexp(logits[left]))
+            total += logits[index] - float(scipy.special.logsumexp(logits[left]))
             left[index] = False
         return total
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from scipy.stats import chi2, norm
+import scipy
 
 from stream_dp.continual.panel_error import PanelError
 
@@ -52,7 +52,7 @@ def disagreements(evaluation: Evaluation, chance: float = 1e-4) -> list[str]:
         return []
     tail, n = chance / (4 * len(tested) + 2 * len(windows)), evaluation.repetitions
     low, high = _square_limits(tail, n)
-    reach = float(norm.isf(tail)) / math.sqrt(n)
+    reach = float(scipy.stats.norm.isf(tail)) / math.sqrt(n)
     faults = []
     for errors, cells in windows:
         square = (cells.rmse / cells.theory) ** 2
@@ -77,7 +77,9 @@ def _wrong_size(cell: str, square: float) -> str:
 
 def _square_limits(tail: float, freedom: int) -> tuple[float, float]:
     """Returns quantiles of the mean of `freedom` squared standard normals, `tail` on each side."""
-    return chi2.ppf(tail, freedom) / freedom, chi2.isf(tail, freedom) / freedom
+    return scipy.stats.chi2.ppf(tail, freedom) / freedom, scipy.stats.chi2.isf(
+        tail, freedom
+    ) / freedom
 
 
 # A window's bins are listed one by one up to this number.

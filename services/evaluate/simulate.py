@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from stream_dp.panel import Symbols, window_codes
 
@@ -92,7 +92,9 @@ def model() -> NDArray[np.float64]:
 
     options = {"maxiter": 5000, "maxfun": 10_000, "maxcor": 40, "ftol": 1e-15, "gtol": 1e-8}
     start = np.zeros(targets.size)
-    multipliers = minimize(dual, start, jac=True, method="L-BFGS-B", options=options).x
+    multipliers = scipy.optimize.minimize(
+        dual, start, jac=True, method="L-BFGS-B", options=options
+    ).x
     logits = base + values @ multipliers
     weight: NDArray[np.float64] = np.exp(logits - logits.max())
     weight /= weight.sum()

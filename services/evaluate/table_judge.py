@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from stream_dp.batch.people.measure.residual_counts import Columns, marginal_counts
 from stream_dp.batch.people.people_table import People, PeopleDomain
@@ -31,7 +30,7 @@ Codes = NDArray[np.integer]
 _STEPS = 60
 
 
-def indicators(codes: Codes, sizes: Sequence[int]) -> csr_matrix:
+def indicators(codes: Codes, sizes: Sequence[int]) -> scipy.sparse.csr_matrix:
     """Indicators of values, (rows, sum of sizes + 1); the last column is ones.
 
     codes: (rows, columns).
@@ -44,7 +43,7 @@ def indicators(codes: Codes, sizes: Sequence[int]) -> csr_matrix:
     )
     ends = np.arange(rows + 1) * (columns + 1)
     shape = (rows, int(starts[-1]) + 1)
-    return csr_matrix((np.ones(positions.size), positions.reshape(-1), ends), shape)
+    return scipy.sparse.csr_matrix((np.ones(positions.size), positions.reshape(-1), ends), shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +52,12 @@ class Classifier:
 
     weights: NDArray[np.float64]
 
-    def probabilities(self, features: csr_matrix) -> NDArray[np.float64]:
+    def probabilities(self, features: scipy.sparse.csr_matrix) -> NDArray[np.float64]:
         """(rows, classes)."""
         return _softmax(np.asarray(features @ self.weights))
 
 
-def fitted_classifier(features: csr_matrix, labels: Codes, classes: int) -> Classifier:
+def fitted_classifier(features: scipy.sparse.csr_matrix, labels: Codes, classes: int) -> Classifier:
     """Learns labels, codes of `classes` classes, from features; the last feature is constant."""
     shape = (features.shape[1], classes)
     targets = np.zeros((features.shape[0], classes))
@@ -75,7 +74,7 @@ def fitted_classifier(features: csr_matrix, labels: Codes, classes: int) -> Clas
         value = -np.log(np.maximum(of_labels, 1e-300)).sum() + np.square(penalised).sum() / 2
         return float(value), (np.asarray(across @ (likely - targets)) + penalised).reshape(-1)
 
-    end = minimize(loss, np.zeros(shape).reshape(-1), jac=True, method="L-BFGS-B",
+    end = scipy.optimize.minimize(loss, np.zeros(shape).reshape(-1), jac=True, method="L-BFGS-B",
                    options={"maxiter": _STEPS})  # fmt: skip
     return Classifier(end.x.reshape(shape))
 
@@ -189,7 +188,7 @@ def target_f1(
     """Macro F1 on test rows of a classifier of the column `target` by the other columns."""
     predictors = [c for c in range(len(sizes)) if c != target]
 
-    def features(rows: NDArray[np.integer]) -> csr_matrix:
+    def features(rows: NDArray[np.integer]) -> scipy.sparse.csr_matrix:
         return indicators(rows[:, predictors], [sizes[c] for c in predictors])
 
     classifier = fitted_classifier(features(train), train[:, target], sizes[target])

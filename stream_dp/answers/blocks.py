@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, cholesky_banded, solve_banded, solve_triangular
-from scipy.sparse import coo_array, csr_array
 
 from stream_dp.errors import Inconsistent
 
@@ -42,9 +41,11 @@ class Block(Protocol):
     def measured(self) -> NDArray[np.bool_]: ...
     @property
     def data(self) -> Floats: ...
-    def coordinates(self, questions: csr_array) -> csr_array: ...
-    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats: ...
-    def gram(self, sums: csr_array) -> Floats: ...
+    def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array: ...
+    def spread(
+        self, sums: scipy.sparse.csr_array, coordinates: scipy.sparse.csr_array
+    ) -> Floats: ...
+    def gram(self, sums: scipy.sparse.csr_array) -> Floats: ...
 
 
 class RootBlock:
@@ -59,14 +60,14 @@ class RootBlock:
     def above(self, right: Floats) -> Floats:
         raise NotImplementedError
 
-    def coordinates(self, questions: csr_array) -> csr_array:
-        return csr_array(self.below(questions.toarray().T).T)
+    def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        return scipy.sparse.csr_array(self.below(questions.toarray().T).T)
 
-    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+    def spread(self, sums: scipy.sparse.csr_array, coordinates: scipy.sparse.csr_array) -> Floats:
         covariance: Floats = sums @ self.above(coordinates.toarray().T)
         return covariance
 
-    def gram(self, sums: csr_array) -> Floats:
+    def gram(self, sums: scipy.sparse.csr_array) -> Floats:
         coordinates = self.below(sums.toarray().T)
         return coordinates.T @ coordinates
 
@@ -96,14 +97,14 @@ class DiagonalBlock:
     def data(self) -> Floats:
         return self.moment * self._inverse_root
 
-    def coordinates(self, questions: csr_array) -> csr_array:
-        return csr_array(questions * self._inverse_root)
+    def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        return scipy.sparse.csr_array(questions * self._inverse_root)
 
-    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+    def spread(self, sums: scipy.sparse.csr_array, coordinates: scipy.sparse.csr_array) -> Floats:
         covariance: Floats = (self.coordinates(sums) @ coordinates.T).toarray()
         return covariance
 
-    def gram(self, sums: csr_array) -> Floats:
+    def gram(self, sums: scipy.sparse.csr_array) -> Floats:
         coordinates = self.coordinates(sums)
         covariance: Floats = (coordinates @ coordinates.T).toarray()
         return covariance
@@ -117,7 +118,7 @@ class BandedBlock(RootBlock):
     values: D^-1/2 y, (rows,)
     """
 
-    design: csr_array
+    design: scipy.sparse.csr_array
     values: Floats
 
     @cached_property
@@ -129,14 +130,14 @@ class BandedBlock(RootBlock):
     def _lower(self) -> Floats:
         """The Cholesky factor of the information of measured unknowns, by diagonals."""
         design = self.design[:, np.flatnonzero(self.measured)]
-        information = coo_array(design.T @ design)
+        information = scipy.sparse.coo_array(design.T @ design)
         distance = information.row - information.col
         band = np.zeros((int(distance.max(initial=0)) + 1, design.shape[1]))
         lower = distance >= 0
         band[distance[lower], information.col[lower]] = information.data[lower]
         try:
-            return np.asarray(cholesky_banded(band, lower=True))
-        except LinAlgError:
+            return np.asarray(scipy.linalg.cholesky_banded(band, lower=True))
+        except scipy.linalg.LinAlgError:
             raise Inconsistent(UNLIKE) from None
 
     @cached_property
@@ -156,7 +157,7 @@ class BandedBlock(RootBlock):
     def _solved(self, right: Floats, diagonals: Ints, band: Floats) -> Floats:
         solved = np.zeros(right.shape)
         widths = (int(diagonals.max()), int(-diagonals.min()))
-        solved[self.measured] = solve_banded(widths, band, right[self.measured])
+        solved[self.measured] = scipy.linalg.solve_banded(widths, band, right[self.measured])
         return solved
 
 
@@ -241,8 +242,8 @@ class CounterBlock(RootBlock):
             steps = scaled.shape[1]
             information[:steps, :steps] += scaled.T @ scaled
         try:
-            return np.asarray(cholesky(information, lower=True)), True
-        except LinAlgError:
+            return np.asarray(scipy.linalg.cholesky(information, lower=True)), True
+        except scipy.linalg.LinAlgError:
             raise Inconsistent(UNLIKE) from None
 
     @cached_property
@@ -257,8 +258,8 @@ class CounterBlock(RootBlock):
 
     def below(self, right: Floats) -> Floats:
         root, lower = self._root()
-        return np.asarray(solve_triangular(root, right, lower=lower))
+        return np.asarray(scipy.linalg.solve_triangular(root, right, lower=lower))
 
     def above(self, right: Floats) -> Floats:
         root, lower = self._root()
-        return np.asarray(solve_triangular(root, right, lower=lower, trans="T"))
+        return np.asarray(scipy.linalg.solve_triangular(root, right, lower=lower, trans="T"))

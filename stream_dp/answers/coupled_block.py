@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.sparse import csr_array, hstack
 
 from stream_dp.continual.cumulative.placed_counters import CoupledTotal
 from stream_dp.errors import Inconsistent
@@ -63,10 +62,12 @@ class _Diagonal:
     above: Floats
 
     def below(self, right: Floats) -> Floats:
-        return np.asarray(solve_triangular(self.root, right, lower=self.lower))
+        return np.asarray(scipy.linalg.solve_triangular(self.root, right, lower=self.lower))
 
     def transposed(self, right: Floats) -> Floats:
-        return np.asarray(solve_triangular(self.root, right, lower=self.lower, trans="T"))
+        return np.asarray(
+            scipy.linalg.solve_triangular(self.root, right, lower=self.lower, trans="T")
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +127,10 @@ class CoupledBlock(RootBlock):
                     rows_below.T @ rows_below
                 )
             try:
-                root = np.asarray(cholesky(gram, lower=True))
-            except LinAlgError:
+                root = np.asarray(scipy.linalg.cholesky(gram, lower=True))
+            except scipy.linalg.LinAlgError:
                 raise Inconsistent(UNLIKE) from None
-            above = np.asarray(solve_triangular(root, cross.T, lower=True)).T
+            above = np.asarray(scipy.linalg.solve_triangular(root, cross.T, lower=True)).T
             rest = gram_below - above @ above.T
             diagonals.append(_Diagonal(root, True, above))
         return diagonals[::-1]
@@ -150,11 +151,11 @@ class CoupledBlock(RootBlock):
 
     def below(self, right: Floats) -> Floats:
         solved = np.zeros(right.shape)
-        for index, solution in self._backward(csr_array(right.T)):
+        for index, solution in self._backward(scipy.sparse.csr_array(right.T)):
             solved[self._starts[index] : self._starts[index + 1]] = solution
         return solved
 
-    def _backward(self, questions: csr_array) -> Iterator[tuple[int, Floats]]:
+    def _backward(self, questions: scipy.sparse.csr_array) -> Iterator[tuple[int, Floats]]:
         """R^-1 of questions (m, n), by threshold from the last threshold of the questions: (size,
         m).
         """
@@ -172,13 +173,13 @@ class CoupledBlock(RootBlock):
             carried = diagonal.above @ solution
             yield index, solution
 
-    def coordinates(self, questions: csr_array) -> csr_array:
-        blocks = [csr_array((questions.shape[0], size)) for size in self.sizes]
+    def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        blocks = [scipy.sparse.csr_array((questions.shape[0], size)) for size in self.sizes]
         for index, solution in self._backward(questions):
-            blocks[index] = csr_array(solution.T)
-        return csr_array(hstack(blocks, format="csr"))
+            blocks[index] = scipy.sparse.csr_array(solution.T)
+        return scipy.sparse.csr_array(scipy.sparse.hstack(blocks, format="csr"))
 
-    def spread(self, sums: csr_array, coordinates: csr_array) -> Floats:
+    def spread(self, sums: scipy.sparse.csr_array, coordinates: scipy.sparse.csr_array) -> Floats:
         covariance = np.zeros((sums.shape[0], coordinates.shape[0]))
         of_sums, of_questions = sums.tocsc(), coordinates.tocsc()
         solution = np.zeros((0, coordinates.shape[0]))
@@ -191,7 +192,7 @@ class CoupledBlock(RootBlock):
             covariance += of_sums[:, entries] @ solution
         return covariance
 
-    def gram(self, sums: csr_array) -> Floats:
+    def gram(self, sums: scipy.sparse.csr_array) -> Floats:
         total = np.zeros((sums.shape[0], sums.shape[0]))
         for _, solution in self._backward(sums):
             total += solution.T @ solution

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from .blocks import Block, Floats, Ints
 from .factor_cache import FactorCache
@@ -99,7 +99,7 @@ class StreamMeasurements:
         columns = np.concatenate([np.zeros(0, np.int64), *(q.columns for q in questions)])
         values = np.concatenate([np.zeros(0), *(q.coefficients for q in questions)])
         shape = (len(questions), int(self.system.starts[-1]))
-        matrix = csr_array((values, (rows, columns)), shape=shape)
+        matrix = scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
         return self.system.answers(matrix, np.array([q.constant for q in questions]))
 
     @property

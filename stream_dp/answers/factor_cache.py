@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy
 
 from .blocks import Floats, Ints
 
@@ -43,13 +43,13 @@ class Factor:
     @staticmethod
     def of(rows: Ints, sizes: Floats, lower: Floats, missed: Floats) -> Factor:
         """missed: f - G u0, of all equalities"""
-        gap = solve_triangular(lower, missed[rows] / sizes, lower=True)
+        gap = scipy.linalg.solve_triangular(lower, missed[rows] / sizes, lower=True)
         return Factor(rows, sizes, lower, np.asarray(gap))
 
     def solved(self, right: Floats) -> Floats:
         """The inverse factor times (equalities, m): (rank, m)."""
         scaled = right[self.rows] / self.sizes[:, None]
-        return np.asarray(solve_triangular(self.lower, scaled, lower=True))
+        return np.asarray(scipy.linalg.solve_triangular(self.lower, scaled, lower=True))
 
     def numbers(self) -> Floats:
         """Rows, sizes, gap, and the factor's rows up to the diagonal: rank (rank + 7) / 2."""

@@ -26,7 +26,7 @@ from statistics import NormalDist
 from typing import TypeVar
 
 import numpy as np
-from scipy.special import bdtr
+import scipy
 
 from stream_dp.errors import UserError
 
@@ -66,7 +66,7 @@ def simultaneous_quantiles(covariance: Floats, levels: Sequence[float]) -> list[
 
 def _binomial_quantile(q: float, n: int, p: float) -> int:
     """The least k with P(X <= k) >= q for a binomial X of n trials, each a success with p."""
-    return bisect_left(range(n), True, key=lambda k: bool(bdtr(k, n, p) >= q))
+    return bisect_left(range(n), True, key=lambda k: bool(scipy.special.bdtr(k, n, p) >= q))
 
 
 def _maxima(correlation: Floats) -> Floats:

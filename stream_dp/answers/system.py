@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpstrf
-from scipy.sparse import csr_array
 
 from .blocks import Block, Floats, Ints
 from .factor_cache import Factor, FactorCache
@@ -46,7 +45,7 @@ class Answers:
     """
 
     values: Floats
-    coordinates: csr_array
+    coordinates: scipy.sparse.csr_array
     bound: Floats
 
     @property
@@ -81,7 +80,7 @@ class Answers:
         """The answers minus `times` the answers `second`, entry by entry."""
         return Answers(
             self.values - times * second.values,
-            csr_array(self.coordinates - times * second.coordinates),
+            scipy.sparse.csr_array(self.coordinates - times * second.coordinates),
             self.bound - times * second.bound,
         )
 
@@ -92,7 +91,7 @@ class Equalities:
     (equalities,)
     """
 
-    of_block: Sequence[csr_array]
+    of_block: Sequence[scipy.sparse.csr_array]
     right_side: Floats
 
 
@@ -114,7 +113,7 @@ class System:
         """Whether an unknown is measured, (unknowns,)."""
         return np.concatenate([block.measured for block in self.blocks])
 
-    def answers(self, questions: csr_array, constants: Floats) -> Answers:
+    def answers(self, questions: scipy.sparse.csr_array, constants: Floats) -> Answers:
         """The answers to questions @ u + constants, of measured unknowns."""
         values, bound = constants.copy(), np.zeros((constants.size, 0))
         crossed = np.zeros((self.equalities.right_side.size, constants.size))
@@ -133,7 +132,9 @@ class System:
             columns.append(sparse.col + start)
             entries.append(sparse.data)
         positions = _joined(rows, np.int64), _joined(columns, np.int64)
-        all_coordinates = csr_array((_joined(entries, float), positions), shape=questions.shape)
+        all_coordinates = scipy.sparse.csr_array(
+            (_joined(entries, float), positions), shape=questions.shape
+        )
         if crossed.size:
             bound = self.factor.solved(crossed).T
             values += bound @ self.factor.gap
@@ -159,10 +160,12 @@ class System:
             rows = np.flatnonzero(np.diff(columns.indptr))
             if rows.size:
                 joint[np.ix_(rows, rows)] += block.gram(columns[rows])
-                estimates += block.spread(columns, csr_array(block.data[None]))[:, 0]
+                estimates += block.spread(columns, scipy.sparse.csr_array(block.data[None]))[:, 0]
         roots = np.sqrt(joint.diagonal())
         roots[roots == 0] = 1.0
-        lower, order, rank, _ = dpstrf(joint / np.outer(roots, roots), tol=_REPEATED, lower=1)
+        lower, order, rank, _ = scipy.linalg.lapack.dpstrf(
+            joint / np.outer(roots, roots), tol=_REPEATED, lower=1
+        )
         rows = order[:rank].astype(np.int64) - 1
         gap = self.equalities.right_side - estimates
         return Factor.of(rows, roots[rows], np.tril(lower[:rank, :rank]), gap)
@@ -181,4 +184,4 @@ def _rounded(answers: Answers) -> Answers:
     coordinates[np.flatnonzero(certain)] = 0
     bound[certain] = 0
     values = np.where(certain, np.rint(answers.values), answers.values)
-    return Answers(values, csr_array(coordinates), bound)
+    return Answers(values, scipy.sparse.csr_array(coordinates), bound)

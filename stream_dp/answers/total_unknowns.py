@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from stream_dp.panel import window_symbols
 
@@ -112,7 +112,9 @@ class Bonds:
         for start, end in pairwise(starts):
             block = slice(*np.searchsorted(columns, [start, end]))
             where = rows[block], columns[block] - start
-            of_block.append(csr_array((values[block], where), shape=(count, end - start)))
+            of_block.append(
+                scipy.sparse.csr_array((values[block], where), shape=(count, end - start))
+            )
         return Equalities(of_block, np.array([equality.right_side for equality in equalities]))
 
     def _all(self) -> Iterator[Equality]:

@@ -27,8 +27,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_dp.continual.window.measurement_strategy import Histograms
 from stream_dp.continual.window.open_residuals import OpenResiduals
@@ -132,9 +132,9 @@ class WindowUnknowns:
             values.append(measured / np.sqrt(variances))
             offset += measured.size
         if not rows:
-            return BandedBlock(csr_array((0, self.there)), np.zeros(0))
+            return BandedBlock(scipy.sparse.csr_array((0, self.there)), np.zeros(0))
         cells = np.concatenate(row), np.concatenate(column)
-        design = csr_array((np.concatenate(entry), cells), shape=(offset, self.there))
+        design = scipy.sparse.csr_array((np.concatenate(entry), cells), shape=(offset, self.there))
         return BandedBlock(design, np.concatenate(values))
 
     def _measured_entries(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+import scipy
 
 from .joint_sums import JointTable, NotMeasured
 from .model_formula import Term
@@ -150,7 +150,7 @@ class LogisticEquations(EstimatingEquations):
             raise NotMeasured(joint.columns, cells)
         everybody = joint.sums(np.eye(cells).reshape(cells, *joint.shape))
         events = ProductSums([term.times(outcome).times(present) for term in terms], published)
-        noise = vstack([everybody.in_noise(published), events.in_noise], format="csc")
+        noise = scipy.sparse.vstack([everybody.in_noise(published), events.in_noise], format="csc")
         measured = np.flatnonzero(np.diff(noise.indptr))
         dense = np.asarray(noise[:, measured].todense())
         self._people_noise, self._event_noise = dense[:cells], dense[cells:]
@@ -231,7 +231,9 @@ class ProductSums:
             numbers += own
         back = np.argsort(numbers)
         self.values: Floats = np.concatenate(values)[back]
-        self.in_noise = csr_array(csr_array(vstack(noise, format="csr"))[back])
+        self.in_noise = scipy.sparse.csr_array(
+            scipy.sparse.csr_array(scipy.sparse.vstack(noise, format="csr"))[back]
+        )
 
 
 def _on_cells(term: Term, joint: JointTable) -> Floats:

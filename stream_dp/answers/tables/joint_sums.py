@@ -16,7 +16,7 @@ from itertools import combinations, product
 from math import prod
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from stream_dp.study.families import Measured
 
@@ -50,16 +50,16 @@ class JointSums:
     constants: (sums,)
     """
 
-    weights: csr_array
+    weights: scipy.sparse.csr_array
     constants: Floats
 
     def values(self, published: PublishedTables) -> Floats:
         values: Floats = self.weights @ published.values + self.constants
         return values
 
-    def in_noise(self, published: PublishedTables) -> csr_array:
+    def in_noise(self, published: PublishedTables) -> scipy.sparse.csr_array:
         """(sums, measurements) the weights in units of the noise: errors times its transpose."""
-        return csr_array(self.weights * np.sqrt(published.variances)[None, :])
+        return scipy.sparse.csr_array(self.weights * np.sqrt(published.variances)[None, :])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,9 @@ class JointTable:
         positions, entries = np.concatenate(rows), np.hstack(weights)
         where = (np.repeat(np.arange(sums), positions.size), np.tile(positions, sums))
         shape = (sums, self.published.values.size)
-        return JointSums(csr_array((entries.reshape(-1), where), shape=shape), constants)
+        return JointSums(
+            scipy.sparse.csr_array((entries.reshape(-1), where), shape=shape), constants
+        )
 
     @property
     def _subsets(self) -> Iterator[tuple[int, ...]]:
@@ -130,10 +132,12 @@ class JointTable:
     def _of_cells(self, functions: Floats) -> JointSums:
         weights, constants = self._cells
         flat = functions.reshape(len(functions), -1)
-        return JointSums(csr_array(csr_array(flat) @ weights), flat @ constants)
+        return JointSums(
+            scipy.sparse.csr_array(scipy.sparse.csr_array(flat) @ weights), flat @ constants
+        )
 
     @cached_property
-    def _cells(self) -> tuple[csr_array, Floats]:
+    def _cells(self) -> tuple[scipy.sparse.csr_array, Floats]:
         """(cells, measurements) the weights of the count in every cell, and the constants."""
         answers = list[Weights]()
         for codes in product(*map(range, self.shape)):
@@ -146,7 +150,7 @@ class JointTable:
         where = (rows, np.concatenate([answer.rows for answer in answers]))
         shape = (len(answers), self.published.values.size)
         constants = np.array([answer.constant for answer in answers])
-        return csr_array((entries, where), shape=shape), constants
+        return scipy.sparse.csr_array((entries, where), shape=shape), constants
 
 
 def _cell(codes: dict[str, int], published: PublishedTables) -> Weights | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from stream_dp.errors import UserError
 from stream_dp.study.alphabet import ABSENT
@@ -262,7 +262,7 @@ def _ends(line: Line, error: float, spread: float) -> Interval | None:
         else:
             return None
         low, high = sorted((inner, outer))
-        ends.append(float(brentq(beyond, low, high, xtol=_PRECISION * error)))
+        ends.append(float(scipy.optimize.brentq(beyond, low, high, xtol=_PRECISION * error)))
     return ends[0], ends[1]
 
 

@@ -25,7 +25,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_array
+import scipy
 
 from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
@@ -339,7 +339,7 @@ def joint_table_answers(
         people, theirs = _with_errors(totals, published)
         # Shares to the first order: (value - share * people) / people.
         values = values / people
-        errors = csr_array((errors - theirs * values[:, None]) / people[:, None])
+        errors = scipy.sparse.csr_array((errors - theirs * values[:, None]) / people[:, None])
     covariance = (errors @ errors.T).toarray()
     return JointAnswers(
         tuple(replace(a, value=float(v)) for a, v in zip(answers, values, strict=True)), covariance
@@ -348,11 +348,11 @@ def joint_table_answers(
 
 def _with_errors(
     answers: Sequence[Weights], published: PublishedTables
-) -> tuple[Floats, csr_array]:
+) -> tuple[Floats, scipy.sparse.csr_array]:
     """Values, (n,), and their weights on the measurements in units of the noise, (n, rows)."""
     rows = np.repeat(np.arange(len(answers)), [a.rows.size for a in answers])
     measured = np.concatenate([a.rows for a in answers])
     entries = np.concatenate([a.weights for a in answers]) * np.sqrt(published.variances[measured])
     shape = (len(answers), published.values.size)
     values = np.array([answer.value(published) for answer in answers])
-    return values, csr_array((entries, (rows, measured.astype(np.int64))), shape=shape)
+    return values, scipy.sparse.csr_array((entries, (rows, measured.astype(np.int64))), shape=shape)

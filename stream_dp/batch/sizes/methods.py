@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from .histogram import Estimate, Int64Array, Sizes
 
@@ -36,7 +36,7 @@ class Method:
 
 def least_squares(noisy: Int64Array) -> NDArray[np.float64]:
     """The increasing sequence with the least sum of squared differences (n,), in linear time."""
-    fitted: NDArray[np.float64] = isotonic_regression(noisy.astype(np.float64)).x
+    fitted: NDArray[np.float64] = scipy.optimize.isotonic_regression(noisy.astype(np.float64)).x
     return fitted
 
 

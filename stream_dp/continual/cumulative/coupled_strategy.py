@@ -32,8 +32,8 @@ from decimal import Context, Decimal
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from ..counters.toeplitz import power_coefficients, toeplitz
 
@@ -274,7 +274,7 @@ def _rounded(real: Floats, exact: Callable[[int], float]) -> Integers:
 
 
 def _divided(lower: Floats, right: Floats) -> Floats:
-    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+    return np.asarray(scipy.linalg.solve_triangular(lower, right, lower=True, check_finite=False))
 
 
 def _near_tie(real: Floats) -> NDArray[np.bool_]:

@@ -29,8 +29,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Columns
@@ -63,7 +63,7 @@ def in_order(sums: Floats, variances: Floats) -> Floats:
     if (np.diff(sums) <= 0).all():
         return sums
     weights = 1 / np.maximum(variances, LEAST)
-    fitted: Floats = isotonic_regression(sums, weights=weights, increasing=False).x
+    fitted: Floats = scipy.optimize.isotonic_regression(sums, weights=weights, increasing=False).x
     return fitted
 
 

@@ -34,9 +34,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack
 
 from ..products import largest_eigenvalue, product
 from ..window.coarse_sums import LEAST_SYMBOLS
@@ -270,14 +269,14 @@ def _vertex(
     base = np.floor(ideal[place_z, place_b]).astype(np.int64)
     limits = room[place_z, place_b]
     fraction = ideal[place_z, place_b] - base
-    inside = csr_array(
+    inside = scipy.sparse.csr_array(
         (np.ones(2 * n), (np.append(place_z, z + place_b), np.tile(cell, 2))), shape=(z + b, n)
     )
-    slack = csr_array(
+    slack = scipy.sparse.csr_array(
         (np.tile([1.0, -1.0], z + b), (np.repeat(np.arange(z + b), 2), np.arange(2 * (z + b)))),
         shape=(z + b, 2 * (z + b)),
     )
-    matrix = hstack([inside, -inside, slack], format="csr")
+    matrix = scipy.sparse.hstack([inside, -inside, slack], format="csr")
     margins = np.concatenate(
         [aims[0] - np.bincount(place_z, base, z), aims[1] - np.bincount(place_b, base, b)]
     )
@@ -292,7 +291,9 @@ def _vertex(
             np.stack([np.zeros(2 * (z + b)), np.full(2 * (z + b), np.inf)], axis=1),
         ]
     )
-    solution = linprog(cost, A_eq=matrix, b_eq=margins, bounds=bounds, method="highs-ds")
+    solution = scipy.optimize.linprog(
+        cost, A_eq=matrix, b_eq=margins, bounds=bounds, method="highs-ds"
+    )
     if solution.x is None:  # no step may fail after its draw: accept slightly different margins
         return np.clip(np.rint(ideal), 0, room).astype(np.int64)
     change = np.rint(solution.x[:n] - solution.x[n : 2 * n]).astype(np.int64)

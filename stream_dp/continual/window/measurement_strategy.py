@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, eye_array
 
 from stream_dp.panel import window_symbols
 from stream_dp.privacy.noise import exact_variance
@@ -23,7 +23,8 @@ from stream_dp.privacy.noise import exact_variance
 from ..base import Counts, Demand
 
 Floats = NDArray[np.float64]
-HistogramRows = tuple[int, csr_array]  # a period, and int64 rows on the histogram at that period
+# A period, and int64 rows on the histogram at that period.
+HistogramRows: TypeAlias = "tuple[int, scipy.sparse.csr_array]"
 
 
 @dataclass(frozen=True)
@@ -143,5 +144,5 @@ class Histograms:
         return pattern_words(self._measured, self.q, self.width, symbols)
 
     def rows(self, t: int) -> Iterator[HistogramRows]:
-        every = eye_array(self.counts_size, dtype=np.int64, format="csr")
-        yield t, csr_array(every[self._measured])
+        every = scipy.sparse.eye_array(self.counts_size, dtype=np.int64, format="csr")
+        yield t, scipy.sparse.csr_array(every[self._measured])

@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from stream_dp.privacy.noise import exact_variance
 
@@ -174,7 +174,7 @@ class OpenResiduals:
         ((_, own),) = inside.rows(t)
         sets = sum(presence.size(i) for i in presence.measured_periods(t))
         count = own.shape[0] + sets + self.direct
-        parts: dict[int, csr_array] = {t: _placed(own, 0, count)}
+        parts: dict[int, scipy.sparse.csr_array] = {t: _placed(own, 0, count)}
         at = own.shape[0]
         for i in presence.measured_periods(t):
             matrix, masks = presence.matrix(i), presence.masks(i)
@@ -184,11 +184,13 @@ class OpenResiduals:
                 chosen = np.maximum(greatest, inside.width) == seen
                 bits = masks[chosen] >> (i - seen) if seen <= i else masks[chosen] << (seen - i)
                 covers = (self.pattern_presence[None] & bits[:, None]) == bits[:, None]
-                rows = _placed(csr_array(matrix[:, chosen] @ covers.astype(np.int64)), at, count)
+                rows = _placed(
+                    scipy.sparse.csr_array(matrix[:, chosen] @ covers.astype(np.int64)), at, count
+                )
                 parts[seen] = parts[seen] + rows if seen in parts else rows
             at += matrix.shape[0]
         if self.direct:
-            last = csr_array(
+            last = scipy.sparse.csr_array(
                 (np.ones(1, np.int64), ([count - 1], [self.nobody])),
                 shape=(count, inside.bins),
             )
@@ -210,7 +212,9 @@ class OpenResiduals:
         return exact_variance(self.inside.scale) if self.direct else 0.0
 
 
-def _placed(rows: csr_array, at: int, count: int) -> csr_array:
+def _placed(rows: scipy.sparse.csr_array, at: int, count: int) -> scipy.sparse.csr_array:
     """A matrix of `count` rows: the given rows from a position on, and 0 elsewhere."""
     rows = rows.tocoo()
-    return csr_array((rows.data, (rows.row + at, rows.col)), shape=(count, rows.shape[1]))
+    return scipy.sparse.csr_array(
+        (rows.data, (rows.row + at, rows.col)), shape=(count, rows.shape[1])
+    )

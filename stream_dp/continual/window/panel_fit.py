@@ -23,8 +23,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from ..products import power, product
 from .coarse_sums import LEAST_SYMBOLS, WEIGHT, CoarseSums, coarse_sums
@@ -180,7 +180,7 @@ def with_present(fitted: Floats, projected: Projection, absences: Absences) -> F
     reach = absences.q * (float(fitted.max(initial=0.0)) + 1.0)
     if not missed(-reach) < 0 < missed(reach):
         return fitted
-    return projected(fitted + brentq(missed, -reach, reach, xtol=1e-3) * mask)
+    return projected(fitted + scipy.optimize.brentq(missed, -reach, reach, xtol=1e-3) * mask)
 
 
 def nearest_panel(

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cholesky_banded
 
 from ..base import Counts
 from ..products import product, solved_below
@@ -153,7 +153,7 @@ class Presence:
         values = (entries / (self.q - 1) ** self.width).astype(float)
         # X in inverse order, its lower half by diagonals: Cholesky from the last row up.
         flipped[row - column, n - 1 - row] = values
-        lower = cholesky_banded(flipped, lower=True)
+        lower = scipy.linalg.cholesky_banded(flipped, lower=True)
         rounded = np.zeros((band + 1, n), np.int64)
         for d in range(band + 1):
             rounded[d, d:] = np.rint(lower[d, : n - d][::-1] * 2.0**BITS)

@@ -25,8 +25,8 @@ from itertools import product as combined
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, kron
 
 from stream_dp.privacy.noise import exact_variance
 
@@ -205,10 +205,10 @@ class Residuals:
 
     def rows(self, t: int) -> Iterator[HistogramRows]:
         """The entries measured at t, in rows on the histogram."""
-        rows = csr_array(np.ones((1, 1), np.int64))
+        rows = scipy.sparse.csr_array(np.ones((1, 1), np.int64))
         for _ in range(self.width):
-            rows = kron(rows, csr_array(self._forward), format="csr")
-        yield t, csr_array(rows)[self.entries(t)]
+            rows = scipy.sparse.kron(rows, scipy.sparse.csr_array(self._forward), format="csr")
+        yield t, scipy.sparse.csr_array(rows)[self.entries(t)]
 
     def entry_variances(self, t: int) -> Floats:
         """Of every noisy entry at t >= k, whenever it was measured: (q^k,); 0 where it is public.

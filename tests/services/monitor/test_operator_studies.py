@@ -14,11 +14,11 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.limits import Application
-from stream_dp.services.monitor.serving import operator_studies, study_files
 from stream_dp.services.monitor.operator_commands import CommandResult
 from stream_dp.services.monitor.operator_entry import OPEN
 from stream_dp.services.monitor.operator_facts import Facts, Watch
 from stream_dp.services.monitor.operator_overview import Overview, study_row
+from stream_dp.services.monitor.serving import operator_studies, study_files
 from stream_dp.services.process.access import Access
 
 TOKEN = "a token of this test alone"

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from ...data.domain import Int64Array
 from ...rounds.phases import NoisyAnswers
@@ -77,7 +77,7 @@ def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
         value += float(multipliers @ (pull / 2 - target))
         return value, shares - target + pull
 
-    end = minimize(
+    end = scipy.optimize.minimize(
         dual, np.zeros(starts[-1]), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
     )
     return tilted(end.x)[0]

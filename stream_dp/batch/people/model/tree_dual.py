@@ -28,9 +28,8 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.sparse import csr_array
 
 from ..measure.residual_counts import Columns, centred
 from ..measure.targets import Interaction, reduced_chi_squared
@@ -185,7 +184,7 @@ class TreeDual:
                 scaled[block.entries] = np.linalg.solve(block.root.T, own)
         options = {"maxiter": _STAGE, "ftol": 1e-15, "gtol": 0, "maxcor": 20}
         with suppress(_Solved):
-            minimize(loss, scaled, jac=True, method="L-BFGS-B", options=options)
+            scipy.optimize.minimize(loss, scaled, jac=True, method="L-BFGS-B", options=options)
         return best[0]
 
     def _centred(self, vector: Table) -> Table:
@@ -227,8 +226,10 @@ class TreeDual:
             first += prod(self._shape(a))
         rows = np.arange(0, len(cells) * len(held) + 1, len(held))
         inside = np.stack(places, axis=1).reshape(-1), rows
-        ones = csr_array((np.ones(len(inside[0])), *inside), shape=(len(cells), first))
-        weighted = csr_array((np.repeat(shares, len(held)), *inside), shape=(len(cells), first))
+        ones = scipy.sparse.csr_array((np.ones(len(inside[0])), *inside), shape=(len(cells), first))
+        weighted = scipy.sparse.csr_array(
+            (np.repeat(shares, len(held)), *inside), shape=(len(cells), first)
+        )
         means = np.asarray(ones.T @ shares)
         covariance = (ones.T @ weighted).toarray() - np.outer(means, means)
         # Of centred entries: centred along its rows, then along its columns.
