@@ -22,8 +22,8 @@ from result_file import record
 
 from stream_dp.log.log import Stored
 from stream_dp.planning.plan import plan_study
-from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.tables import TableLayout, judge_table
 from stream_dp.services.intake.sending import encoded_reports

@@ -123,7 +123,7 @@ def bare_ours(address: str, prefix: str, reports: int) -> None:
 
 
 def ingest(address: str, prefix: str, people: int, attributes: int, reports: int) -> None:
-    from stream_dp.population import Population
+    from stream_dp.population.population import Population
     from stream_dp.population.report_decoding import Decoder, binary_column
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs

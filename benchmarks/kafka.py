@@ -118,7 +118,7 @@ def remove(address: str, topic: str) -> None:
 
 
 def ours(address: str, prefix: str, people: int) -> None:
-    from stream_dp.population import Population
+    from stream_dp.population.population import Population
     from stream_dp.population.report_decoding import Decoder
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs

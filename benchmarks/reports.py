@@ -24,7 +24,7 @@ import numpy as np
 from result_file import record
 
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.study import (

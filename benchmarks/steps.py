@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 from result_file import record
 
-from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.mechanisms import AnyMechanism
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 
 WIDTH, HORIZON, RHO = 3, 60, Fraction(1, 200)

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from result_file import record
 
-from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative.cumulative import Cumulative
 
 RHO = Fraction(1, 2)  # 1 / sqrt(2 rho) is 1
 # In units of 1 / sqrt(2 rho), with the best factorization of each threshold's sums by itself.

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .batch.synthesizer import MemoryTranscript as MemoryTranscript
     from .client import PublicLog as PublicLog
     from .client import open as open
-    from .continual import Cumulative as Cumulative
-    from .continual import FixedWindow as FixedWindow
-    from .continual import Joint as Joint
-    from .continual import mechanism as mechanism
     from .continual.base import Mechanism as Mechanism
     from .continual.base import Step as Step
     from .continual.counters.stream_counters import Counter as Counter
+    from .continual.cumulative.cumulative import Cumulative as Cumulative
+    from .continual.joint.joint import Joint as Joint
+    from .continual.mechanisms import mechanism as mechanism
+    from .continual.window.window import FixedWindow as FixedWindow
     from .errors import Inconsistent as Inconsistent
     from .errors import UserError as UserError
     from .log import open_log as open_log
@@ -82,7 +82,10 @@ _MODULES = {
     "batch.kinds": ("load_synthesizer",),
     "batch.sizes.region_tables": ("FittedSizes", "fit_sizes"),
     "client": ("PublicLog", "open"),
-    "continual": ("Cumulative", "FixedWindow", "Joint", "mechanism"),
+    "continual.cumulative.cumulative": ("Cumulative",),
+    "continual.joint.joint": ("Joint",),
+    "continual.mechanisms": ("mechanism",),
+    "continual.window.window": ("FixedWindow",),
     "continual.base": ("Mechanism", "Step"),
     "continual.counters.stream_counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),

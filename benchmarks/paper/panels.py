@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from panel_cases import CASES, Case
 from paper_trees import Trees
 
-from stream_dp.continual import Cumulative, FixedWindow, Joint
-from stream_dp.continual.joint.joint import best_window_share
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.joint.joint import Joint, best_window_share
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import CounterKind

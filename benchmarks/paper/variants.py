@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from paper_trees import Trees
 
-from stream_dp.continual import AnyMechanism, Joint, mechanism, patterns_part, totals_part
+from stream_dp.continual.joint.joint import Joint
 from stream_dp.continual.joint.reconciliation import Reconciliation
+from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
 from stream_dp.services.evaluate.trial_plans import (

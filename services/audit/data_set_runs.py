@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.batch.kinds import require_available
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.privacy.noise import NoiseSource, SeededNoise
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.declared_population import DeclaredPopulation

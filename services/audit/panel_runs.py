@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import Mechanism, mechanism
+from stream_dp.continual.base import Mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.study import Release, Study

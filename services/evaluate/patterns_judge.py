@@ -19,7 +19,7 @@ import numpy as np
 
 from stream_dp.answers.estimator import StreamEstimator
 from stream_dp.answers.system import Answers
-from stream_dp.continual import FixedWindow
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import Symbols
 from stream_dp.study import Strategy
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dp.answers.estimator import StreamEstimator
 from stream_dp.answers.system import Answers
-from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.panel import Symbols
 
 from .trial import Floats, Ints, QueryLabel, Steps, Trial, single_trial

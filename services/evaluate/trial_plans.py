@@ -13,15 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import (
-    AnyMechanism,
-    FixedWindow,
-    Mechanism,
-    Step,
-    mechanism,
-    patterns_part,
-    totals_part,
-)
+from stream_dp.continual.base import Mechanism, Step
+from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
 from stream_dp.privacy.noise import SeededNoise

@@ -27,7 +27,7 @@ import pyarrow.parquet
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, Missing
-from stream_dp.population import CellCounts
+from stream_dp.population.accounting import CellCounts
 from stream_dp.population.population_parts import (
     allot,
     returning,

@@ -21,8 +21,8 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, OutOfRange, Stored
 from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
-from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     ClosedPart,
     ReturningPart,

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
-from stream_dp.population import CellCounts, Population
+from stream_dp.population.accounting import CellCounts
+from stream_dp.population.population import Population
 from stream_dp.population.population_parts import Counts, join_populations
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part

@@ -21,7 +21,7 @@ import msgspec
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, Positions, Record, Stored
 from stream_dp.log.message import canonical
-from stream_dp.population import CellCounts
+from stream_dp.population.accounting import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import MANIFESTS, ORDERS
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import NEVER, Positions, Unavailable
-from stream_dp.population import CellCounts, Population
+from stream_dp.population.accounting import CellCounts
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import CHANGED_INPUT, ReadAs, SchemaUse
 from stream_dp.population.split import Part
 from stream_dp.study import Study

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from stream_dp.batch import kinds
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.study import Study
 
 from ..intake.place_table import PlacesTable

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, overload
 
-from stream_dp.continual import AnyMechanism
+from stream_dp.continual.mechanisms import AnyMechanism
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART, Message, build_message

@@ -15,8 +15,8 @@ from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people_events import with_events
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
-from stream_dp.population import Population
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
+from stream_dp.population.population import Population
 from stream_dp.release.published_tables import Provenance, coded_people, coded_tables, column_values
 from stream_dp.study import EventsRelease, Study
 

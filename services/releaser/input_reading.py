@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Sequence
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import MAX_BATCH, NEVER, Batch, Log, Positions, Stored, memory_bytes
 from stream_dp.log.records import Records
-from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder, ReadAs
 from stream_dp.study import Study

@@ -12,7 +12,7 @@ import msgspec
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
-from stream_dp.population import CellCounts
+from stream_dp.population.accounting import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.privacy.ledger import Charge
 

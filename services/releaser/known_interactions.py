@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_table import study_people
 from stream_dp.batch.people.select.all_pairs import MOST_TRIPLE
-from stream_dp.continual import mechanism, patterns_part
+from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record, Stored

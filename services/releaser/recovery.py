@@ -10,7 +10,8 @@ from stream_dp.log.message import Message
 from stream_dp.log.signing import SigningKey
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
-from stream_dp.population import CellCounts, Population
+from stream_dp.population.accounting import CellCounts
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.release.study_plan import study_plan

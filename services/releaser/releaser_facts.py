@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from stream_dp.population import CellCounts
+from stream_dp.population.accounting import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual import mechanism, patterns_part
+from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.open_residuals import OpenResiduals
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.sealing import Keyring
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 
 from ..process.events import Event, Tell, ignore
 from .file_stores import UrlStore, file_store, put, write_draft

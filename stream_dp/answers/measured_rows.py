@@ -13,9 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_dp.continual import AnyMechanism, Cumulative, FixedWindow, Joint, mechanism
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.placed_counters import Placed, PlacedCounter
+from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.mechanisms import AnyMechanism, mechanism
 from stream_dp.continual.window.measurement_strategy import MeasurementStrategy
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study, has_totals
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from stream_dp.answers.query import Query, TotalQuery
-from stream_dp.continual import mechanism, patterns_part, totals_part
+from stream_dp.continual.mechanisms import mechanism, patterns_part, totals_part
 from stream_dp.errors import UserError
 from stream_dp.study import (
     Attribute,

@@ -19,7 +19,7 @@ from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stre
 from stream_dp.answers.panel_answer import PanelQuery, query_weights, release_query
 from stream_dp.answers.query import Query, TotalQuery
 from stream_dp.answers.system import Answers
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study import Release, Study

@@ -12,16 +12,11 @@ from itertools import accumulate
 from msgspec import structs
 
 from stream_dp.batch.kinds import planned_titles
-from stream_dp.continual import (
-    AnyMechanism,
-    Cumulative,
-    FixedWindow,
-    mechanism,
-    patterns_part,
-    totals_part,
-)
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.continual.panel_error import PanelError
 from stream_dp.continual.stored_design import NONE, StoredDesign, packed_designs
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.notebook_html import html_rows

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from kit.histories import joint, study_of, totals, window
 
-from stream_dp.continual import Cumulative, FixedWindow, mechanism
-from stream_dp.population import Population
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanisms import mechanism
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 
 SHARE = {"size_share": "1/5"}
 SILENT = -1

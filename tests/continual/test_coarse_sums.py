@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_dp.continual import FixedWindow
 from stream_dp.continual.window import coarse_sums as module
 from stream_dp.continual.window.coarse_sums import RARE_WEIGHT, RUN_WEIGHT, WEIGHT, CoarseSums
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.evaluate import simulate
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from kit.counter_contract import exact_costs
 
-from stream_dp.continual import Cumulative
 from stream_dp.continual.cumulative import cumulative_design as total_bounds
 from stream_dp.continual.cumulative.coupled_budget import table_cost
 from stream_dp.continual.cumulative.coupled_cost_table import (
@@ -21,6 +20,7 @@ from stream_dp.continual.cumulative.coupled_cost_table import (
 from stream_dp.continual.cumulative.coupled_costs import HistoryCosts
 from stream_dp.continual.cumulative.coupled_gains import coupled_gains, rounded_up
 from stream_dp.continual.cumulative.coupled_strategy import BITS, coupled_strategy
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.cumulative_design import MOST_BOUNDED, least_rmse
 from stream_dp.continual.stored_design import NONE
 from stream_dp.study.panel_releases import MOST_TOTALS

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
-from stream_dp.continual import Cumulative
-from stream_dp.continual.cumulative.cumulative import in_order, monotone, random_rises
+from stream_dp.continual.cumulative.cumulative import Cumulative, in_order, monotone, random_rises
 from stream_dp.privacy.noise import Draw, SeededNoise, exact_variance
 from stream_dp.study import CounterKind
 

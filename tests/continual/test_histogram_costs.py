@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from kit.walks import counts_of, window_counts
 
-from stream_dp.continual import FixedWindow
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.continual.window.window_design import WindowDesign, prefix_costs
 
 RHO = Fraction(1, 200)

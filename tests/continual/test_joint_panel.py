@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.walks import when_present
 
-from stream_dp.continual import Cumulative, FixedWindow, Joint
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, window_codes
 from stream_dp.privacy.noise import SeededNoise

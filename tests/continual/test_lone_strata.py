@@ -12,7 +12,7 @@ from kit import counter_contract
 from kit.studies import attribute, small_study
 from kit.walks import counts_of
 
-from stream_dp.continual import mechanism, patterns_part, totals_part
+from stream_dp.continual.mechanisms import mechanism, patterns_part, totals_part
 
 RHO = 0.1
 KINDS = {

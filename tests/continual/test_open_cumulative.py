@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit.walks import drawn_between, released
 from scipy.stats import chi2
 
-from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import CounterKind
 

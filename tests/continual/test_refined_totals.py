@@ -14,14 +14,15 @@ from kit.refined_rows import log_error, refined, smooth_pair, smooth_single, wit
 from kit.studies import attribute, cumulative, joint, small_study
 
 from stream_dp import run_study
-from stream_dp.continual import Cumulative, mechanism
 from stream_dp.continual.cumulative.coupled_gains import rounded_up
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.cumulative.refined_strategy import (
     SIZES,
     TABLE,
     packed_table,
     refined_strategy,
 )
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.continual.stored_design import NONE
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.walks import counts_of, drawn_between, extreme_draws, released, window_counts
 
-from stream_dp.continual import FixedWindow
 from stream_dp.continual.base import pack_state
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.privacy.noise import SeededNoise
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.walks import drawn_between, extreme_draws, released, window_counts
 
-from stream_dp.continual import FixedWindow
 from stream_dp.continual.window.panel_fit import nearest_on_simplex
+from stream_dp.continual.window.window import FixedWindow
 
 
 @st.composite

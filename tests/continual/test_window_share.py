@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream_dp.continual import Cumulative, FixedWindow
 from stream_dp.continual.counters.tree import tree
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.joint.joint import best_window_share, rmse_of_trees
+from stream_dp.continual.window.window import FixedWindow
 
 RHO = Fraction(1, 100)
 

@@ -27,7 +27,7 @@ from kit.panels import (
 )
 
 from stream_dp.log.log import Record, Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.studyfile import load_study
 

@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 import study_keys
 
-from stream_dp.continual import Cumulative, counters, mechanism
+from stream_dp.continual import counters
 from stream_dp.continual.counters.methods import CounterMethod, counter, counter_method
 from stream_dp.continual.counters.stream_counters import Counter, trailing
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.continual.stored_design import packed_designs, unpacked_designs
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw, SeededNoise, exact_variance

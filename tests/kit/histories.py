@@ -11,7 +11,7 @@ from kit.walks import when_present
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.query import TotalQuery, parse_query
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
 from stream_dp.studyfile.read import parse_study as parse_study

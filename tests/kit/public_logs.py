@@ -6,7 +6,7 @@ import numpy as np
 
 from kit.walks import when_present
 from stream_dp.client import PublicLog
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
 from stream_dp.panel import window_codes

@@ -4,7 +4,7 @@ import numpy as np
 
 from stream_dp.answers.estimator import StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.privacy.noise import exact_variance
 
 

@@ -15,7 +15,10 @@ from kit.events import lines_to
 from kit.panels import Clock, StudyFolder, fix_secrets
 from numpy.typing import NDArray
 
-from stream_dp.continual import Cumulative, FixedWindow, Joint, Step
+from stream_dp.continual.base import Step
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.log.log import Record
 from stream_dp.planning import panel_errors
 from stream_dp.privacy.noise import Draw

@@ -15,7 +15,7 @@ from kit.killed import in_memory
 from kit.panels import LABELS, PARTITIONS, PERIODS, StudyFolder, declaration
 
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.studyfile import load_study

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kit.strata import KEY, PERIODS, STUDIES
 
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 

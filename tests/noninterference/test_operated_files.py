@@ -20,7 +20,7 @@ from kit.studies import BINARY, MARKER, MONTHS, attribute, study_toml, window
 from noninterference.coupled import Coupled, Vector, recorded, releasers_with
 
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.commands import cli
 from stream_dp.services.releaser import journal

@@ -14,7 +14,9 @@ from kit.panels import LABELS, PEOPLE, declaration, raw, report, script
 from kit.studies import MARKER, SCHEDULE, toml_lines
 from noninterference.coupled import Coupled, CoupledRun, Vector, coupled_run, of, public_side, run
 
-from stream_dp.continual import Cumulative, FixedWindow, Step
+from stream_dp.continual.base import Step
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw
 from stream_dp.services.releaser import journal

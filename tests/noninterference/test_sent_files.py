@@ -24,7 +24,7 @@ from kit.examples import SHARED
 from kit.panels import LABELS, PERIODS, declaration
 
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.commands import cli
 from stream_dp.study.topics import REPORTS

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from kit.studies import attribute, cumulative, small_study, window
 
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.study import Study

@@ -20,8 +20,8 @@ from kit.arrivals import (
 )
 from kit.examples import SHARED
 
-from stream_dp.population import Population
 from stream_dp.population import cells as cells_module
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 
 # The population, against a dictionary.

@@ -10,8 +10,8 @@ from kit.shapes import shapes
 from kit.studies import attribute, small_study
 
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
 from stream_dp.population.cells import CLEARED
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.population.shapes.decoder import ShapedDecoder
 from stream_dp.population.tables import TableLayout

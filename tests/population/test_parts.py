@@ -12,8 +12,8 @@ from kit.studies import attribute, cumulative, small_study, window
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored
-from stream_dp.population import CellCounts, Population
-from stream_dp.population.accounting import REASONS
+from stream_dp.population.accounting import REASONS, CellCounts
+from stream_dp.population.population import Population
 from stream_dp.population.population_parts import (
     allot,
     close_part,

@@ -9,8 +9,8 @@ from kit.studies import attribute, cumulative, small_study, window
 
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import window_codes
-from stream_dp.population import Population
 from stream_dp.population.cells import CLEARED, Cells, cell_type, code_type
+from stream_dp.population.population import Population
 
 
 def make(size=None, count=6, values=5, width=4, carry=False):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.studies import attribute, small_study
 
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.privacy.ledger import BudgetExceeded, Charge, Ledger, composed_cost, crossed_strata
 
 VALUES = {"region": ("n", "s", "e"), "wave": ("1", "2")}

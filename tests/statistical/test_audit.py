@@ -14,7 +14,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from stream_dp.continual import Cumulative, FixedWindow
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.services.audit.rho_bounds import TwoScores, gaussian_bound
 from stream_dp.services.evaluate.totals_judge import total_increments

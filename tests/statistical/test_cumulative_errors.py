@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 from spread import LARGE, RIGHT, SCALES, SMALL, DrawnAhead, Scaled, spread_is, unbiased
 
-from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
 T = 12

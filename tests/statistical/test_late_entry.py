@@ -15,8 +15,8 @@ from kit.public_logs import Silent, public_of
 from stream_dp.answers.answer import LEVEL
 from stream_dp.answers.answer import QUANTILE as REACH
 from stream_dp.planning.plan import plan_study
-from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 from stream_dp.privacy.noise import SeededNoise
 
 COUNT, RHO = 4, "1/20"

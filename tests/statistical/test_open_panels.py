@@ -14,7 +14,8 @@ from kit.histories import OPEN, joint, study_of, window
 from kit.public_logs import Silent, counts_of, public_of
 
 from stream_dp import run_study
-from stream_dp.continual import FixedWindow, mechanism
+from stream_dp.continual.mechanisms import mechanism
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import bias_words

@@ -13,7 +13,7 @@ import pytest
 from kit.walks import window_releases
 from spread import RIGHT, SCALES, DrawnAhead, Scaled, spread_is, unbiased
 
-from stream_dp.continual import FixedWindow
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.evaluate.simulate import poverty
 

@@ -12,7 +12,7 @@ import pytest
 from kit.walks import window_releases
 from spread import LARGE, RIGHT, SMALL, DrawnAhead, Scaled, sds, spread_is, unbiased, uncorrelated
 
-from stream_dp.continual import FixedWindow
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 

@@ -14,7 +14,7 @@ from kit.studies import small_study, window
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.study.ids import Ids

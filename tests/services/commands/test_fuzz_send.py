@@ -10,8 +10,8 @@ from kit.arrivals import KEY, STUDY_FILE, check_balance
 from kit.examples import SHARED
 
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import Population
 from stream_dp.population.cells import Cells
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.commands import cli
 from stream_dp.study.topics import REPORTS

@@ -15,7 +15,7 @@ from paper_trees import Trees
 from small_study import PAPER, coming_and_going, study, together, truth
 from variants import variants
 
-from stream_dp.continual import Cumulative
+from stream_dp.continual.cumulative.cumulative import Cumulative
 
 REPETITIONS = 60
 WINDOW = ["paper: histogram, padded", "histogram, projected"]

@@ -13,7 +13,9 @@ import pytest
 from small_study import PAPER, coming_and_going, study, together, truth
 
 from stream_dp.answers.query import WindowQuery, parse_query
-from stream_dp.continual import Cumulative, FixedWindow, mechanism
+from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanisms import mechanism
+from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise

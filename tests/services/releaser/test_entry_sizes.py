@@ -8,7 +8,7 @@ from kit.studies import attribute, cumulative, small_study
 
 from stream_dp.log.log import TopicInfo
 from stream_dp.planning.plan import Plan
-from stream_dp.population import CellCounts
+from stream_dp.population.accounting import CellCounts
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
 from stream_dp.services.releaser.genesis import genesis

@@ -17,7 +17,7 @@ from kit.studies import MARKER, SCHEDULE
 
 from stream_dp.log.log import Batch, Positions, Stored
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
 from stream_dp.services.releaser.input_reading import Inputs

@@ -13,7 +13,7 @@ from kit.rejected_cells import reasons_of
 
 from stream_dp.log.log import MAX_BATCH, Record, Stored, memory_bytes
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
 from stream_dp.services.releaser.input_reading import Inputs

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Attribute, DeclaredPopulation, Study, WindowRelease
 from stream_dp.study.periods import Periods

@@ -15,10 +15,10 @@ from kit.workers import killed_and_again
 
 from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_table import present_rows, study_people
-from stream_dp.continual import mechanism
+from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.log.log import Stored
-from stream_dp.population import Population
+from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.releaser.known_interactions import (
     PUBLISHED,
