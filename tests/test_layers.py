@@ -385,3 +385,12 @@ def test_the_public_monitor_can_open_no_confidential_log(module):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_imports_another_or_the_command_line(name):
     assert not ours(name) & ({"stream_dp.services.commands.cli", *COMMANDS} - {name})
+
+
+def test_a_command_that_writes_a_marker_loads_little():
+    """`close` counts nothing without a terminal: it needs the study, its log and the journal."""
+    code = "import stream_dp.services.commands.close, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = done.stdout.split()
+    assert len([name for name in loaded if name.split(".")[0] == "stream_dp"]) <= 120
+    assert not {"fsspec", "opendp", "scipy", "tqdm"} & set(loaded)

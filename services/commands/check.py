@@ -10,8 +10,8 @@ from stream_dp.planning.study_summary import summary
 
 from ..process.output import Output
 from ..storage.deployment import Deployment
+from ..storage.study_register import read_register
 from .options import study_file
-from .study_register import read_register
 
 
 def options(parser: argparse.ArgumentParser) -> None:

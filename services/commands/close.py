@@ -11,19 +11,21 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import LogError, Missing
 from stream_dp.study.periods import duration_seconds
 
 from ..intake.markers import send_close_markers
-from ..intake.rejections import rejections_data, rejections_text, totals
 from ..process.output import Output, say
 from ..releaser import journal
 from ..releaser.gate_entries import open_gate
-from ..releaser.preview import PeriodPreview, Preview, preview
 from ..storage.deployment import Deployment
 from .options import study_file
+
+if TYPE_CHECKING:
+    from ..releaser.preview import PeriodPreview, Preview
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +55,8 @@ def run(options: argparse.Namespace) -> Output:
     deployment.check_bound()
     _check_gate(deployment, number, options)
     if options.check:
+        from ..releaser.preview import preview  # who only closes need not wait for its imports
+
         counted = preview(deployment, number)
         doubts = _doubts(deployment, counted)
         # The exit code never depends on what was counted: a script must not decide by it.
@@ -96,6 +100,8 @@ def _duration(text: str) -> int:
 
 def _agree(deployment: Deployment, number: int, label: str) -> None:
     """Shows the operator the periods, and asks. Raises UserError unless the operator agrees."""
+    from ..releaser.preview import preview
+
     try:
         counted = preview(deployment, number)
     except (LogError, Inconsistent, UserError, OSError) as error:
@@ -130,6 +136,8 @@ def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
 
 
 def _text(counted: Preview, doubts: Sequence[str], label: str) -> str:
+    from ..intake.rejections import rejections_text, totals
+
     lines = ["CONFIDENTIAL"]
     if counted.last_closed is not None:
         lines.append(f"{_line(counted.last_closed)} (closed)")
@@ -157,6 +165,8 @@ def _line(period: PeriodPreview) -> str:
 def _data(counted: Preview, doubts: Sequence[str]) -> dict[str, object]:
     def of(period: PeriodPreview) -> dict[str, object]:
         return {"period": period.label, "people": period.people, "accepted": period.accepted}
+
+    from ..intake.rejections import rejections_data, totals
 
     return {
         "confidential": True,

@@ -6,16 +6,17 @@ import argparse
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stream_dp.errors import UserError
-from stream_dp.population.report_judging import LONGEST_ID
-from stream_dp.population.tables import FileForm, TableLayout
-from stream_dp.population.tables.period_texts import check_date_format
-from stream_dp.population.tables.table_files import separator_of
-from stream_dp.study import Study
 
-from ..intake.roster_files import RosterFiles
 from ..process.pin_options import pin_options
+
+if TYPE_CHECKING:
+    from stream_dp.population.tables import FileForm, TableLayout
+    from stream_dp.study import Study
+
+    from ..intake.roster_files import RosterFiles
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,10 @@ def member_group_column(parser: argparse._ActionsContainer, members: str) -> Non
 
 def roster_files(options: argparse.Namespace) -> RosterFiles:
     """The tables of groups and their members, by the options of `group_columns`."""
+    from ..intake.roster_files import (
+        RosterFiles,
+    )  # who reads no table need not wait for its imports
+
     return RosterFiles(
         groups=options.groups,
         members=options.members,
@@ -88,6 +93,9 @@ def file_form_options(parser: argparse.ArgumentParser) -> None:
 
 def file_form(options: argparse.Namespace) -> FileForm:
     """The form of a table's file, by the options of `file_form_options`. Raises UserError."""
+    from stream_dp.population.tables import FileForm
+    from stream_dp.population.tables.table_files import separator_of
+
     return FileForm(
         separator=separator_of(options.separator),
         encoding=options.encoding,
@@ -97,6 +105,11 @@ def file_form(options: argparse.Namespace) -> FileForm:
 
 
 def layout(options: argparse.Namespace) -> TableLayout:
+    """The layout of a table, by the options of `table_columns`. Raises UserError."""
+    from stream_dp.population.report_judging import LONGEST_ID
+    from stream_dp.population.tables import TableLayout
+    from stream_dp.population.tables.period_texts import check_date_format
+
     columns: dict[str, str] = {}
     for pair in (options.columns or "").split(",") if options.columns else []:
         name, equals, column = pair.partition("=")

@@ -13,7 +13,7 @@ from stream_dp.log.message import START
 from ..process.output import Output
 from ..process.pin_options import head_option
 from ..storage.deployment import Deployment
-from .study_register import (
+from ..storage.study_register import (
     Registered,
     StudyCost,
     StudyRegister,

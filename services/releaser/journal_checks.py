@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Log, TopicInfo
 from stream_dp.log.message import read_messages
-from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
 from stream_dp.study.changes import changed_keys
@@ -20,9 +20,14 @@ from .gate_entries import gates
 from .journal import Entry
 from .reading_entries import check_reports
 
+if TYPE_CHECKING:
+    from stream_dp.planning.plan import Plan
+
 
 def begun_plan(entries: Sequence[Entry], study: Study) -> Plan:
     """The plan of the study's beginning, with the stored design. Raises Inconsistent."""
+    from stream_dp.planning.plan import Plan  # who only writes to a log needs no plan
+
     return Plan(first_declared(entries[0], study), entries[0].designs)
 
 

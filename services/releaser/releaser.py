@@ -40,7 +40,6 @@ from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
-from ..commands.study_register import add_study, read_register
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..parts.manifests import newest_files
@@ -49,6 +48,7 @@ from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
+from ..storage.study_register import add_study, read_register
 from . import decision, journal, journal_checks, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs

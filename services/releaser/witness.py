@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
 
@@ -28,8 +28,10 @@ from stream_dp.log.log import (
 )
 from stream_dp.log.message import Message
 
-from ..storage.snapshots import Snapshots
 from .journal import Entry, has_begun, has_drawn
+
+if TYPE_CHECKING:
+    from ..storage.snapshots import Snapshots
 
 WITNESS = "witness"  # the topic, and the role of its writer
 _AT_ONCE = 1000  # records of one read

@@ -5,7 +5,6 @@ The object is `OFFSET SIGHT`: the number of sights before, and the sight as a wi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -13,11 +12,6 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Batch, Positions, Record, Stored, Unavailable, UnknownCommit
 
 from ..storage.versioned_object import VersionedObject
-
-
-def in_bucket(url: str) -> bool:
-    """Whether the URL of a witness names an object in a bucket."""
-    return re.fullmatch(r"s3://[^/\s]+/[^\s]*[^/\s]", url) is not None
 
 
 class WitnessObject:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
 from stream_dp.log.log import LogError, Missing
@@ -18,21 +18,24 @@ from stream_dp.log.mark import mark_path, read_mark
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
-from stream_dp.release.public_reader import TableFilter, keep_all
 from stream_dp.study import Run, Study
 from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 from stream_dp.studyfile import load_study
 
-from ..commands.study_register import StudyRegister, read_register
 from ..intake import binding
 from ..process.access import read_token
-from ..releaser import journal, journal_checks
-from ..releaser.witness import WitnessLog
-from ..releaser.witness_object import WitnessObject, in_bucket
+from ..releaser import journal
 from .modes import protect
 from .restored_logs import ROLE, check_marked
 from .secrets import secret_text
-from .snapshots import Snapshots
+from .study_register import StudyRegister, read_register
+
+if TYPE_CHECKING:
+    from stream_dp.client import PublicLog
+    from stream_dp.release.public_reader import TableFilter
+
+    from ..releaser.witness import WitnessLog
+    from .snapshots import Snapshots
 
 Key = TypeVar("Key", SigningKey, Keyring)
 
@@ -51,7 +54,7 @@ class Deployment:
         study, run = load_study(path)
         lines = []
         urls = {"log": run.log, "public": run.public}
-        witness = {} if run.witness is None or in_bucket(run.witness) else {"witness": run.witness}
+        witness = {} if run.witness is None or _in_bucket(run.witness) else {"witness": run.witness}
         for key, url in (urls | witness).items():
             try:
                 address(url)
@@ -150,8 +153,10 @@ class Deployment:
 
     def check_unpublished(self) -> None:
         """Raises Inconsistent where something is published, although the journal is empty."""
+        from ..releaser.journal_checks import check_unpublished
+
         with suppress(Missing), closing(self.public(readonly=True)) as log:
-            journal_checks.check_unpublished(log)
+            check_unpublished(log)
 
     def public(self, *, readonly: bool = False) -> Log:
         """The public log."""
@@ -170,7 +175,9 @@ class Deployment:
         """The witness's log; None if undeclared. It is small and may be on a network's disk."""
         if self.run.witness is None:
             return None
-        if in_bucket(self.run.witness):
+        if _in_bucket(self.run.witness):
+            from ..releaser.witness_object import WitnessObject
+
             return WitnessObject(self.run.witness)
         kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness
         return open_log(
@@ -217,8 +224,15 @@ class Deployment:
 
     @property
     def snapshots(self) -> Snapshots:
+        from .snapshots import Snapshots
+
         folder = self.run.snapshots or f"{self.study.name}-snapshots"
         return Snapshots(folder, self.base, keys=self.keys)
+
+
+def _in_bucket(url: str) -> bool:
+    """Whether the URL of a witness names an object in a bucket."""
+    return re.fullmatch(r"s3://[^/\s]+/[^\s]*[^/\s]", url) is not None
 
 
 def _check_beginning(register: StudyRegister, study: Study, log: Log) -> None:
@@ -233,7 +247,9 @@ def _check_beginning(register: StudyRegister, study: Study, log: Log) -> None:
         register.check_beginning(study, genesis)
 
 
-def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, Deployment | None]:
+def open_public(
+    source: str, keep: TableFilter | None = None
+) -> tuple[PublicLog, Deployment | None]:
     """Opens a public log, with the deployment of a study file.
 
     source: a study file, or a public log such as sqlite:FILE.
@@ -241,6 +257,9 @@ def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, D
 
     Raises UserError.
     """
+    from stream_dp.client import PublicLog  # who writes to a log need not wait for its imports
+    from stream_dp.release.public_reader import keep_all
+
     if Path(source).suffix in {".db", ".sqlite"} and ":" not in source:
         raise UserError(f"{source}: name a public log as sqlite:{source}")
     is_log = ":" in source and not Path(source).exists()
@@ -250,13 +269,13 @@ def open_public(source: str, keep: TableFilter = keep_all) -> tuple[PublicLog, D
             public_log(source) if deployment is None else deployment.public(readonly=True)
         ) as log:
             url, base = (source, Path()) if deployment is None else deployment.public_place
-            return PublicLog(log, keep, cache=cache_folder(url, base)), deployment
+            return PublicLog(log, keep or keep_all, cache=cache_folder(url, base)), deployment
     except Missing as error:
         raise UserError(f"public log: {error}: nothing is published there yet") from None
 
 
 def open_pinned(
-    options: argparse.Namespace, keep: TableFilter = keep_all
+    options: argparse.Namespace, keep: TableFilter | None = None
 ) -> tuple[PublicLog, Deployment | None]:
     """Opens the log of `public_source`, which must have the pins; see `open_public`."""
     public, deployment = open_public(options.source, keep)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.file_identity import is_file_identity, same_identity
@@ -19,7 +20,9 @@ from stream_dp.study.topics import RELEASES
 
 from ..releaser import journal
 from ..releaser.journal import Entry
-from .snapshots import Snapshots
+
+if TYPE_CHECKING:
+    from .snapshots import Snapshots
 
 ROLE = "releaser"  # of the journal's one writer
 _LOG_NAMES = {"log": "confidential log", "public": "public log"}

@@ -16,19 +16,12 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_noisy_top_k
-from opendp.measures import zero_concentrated_divergence
-from opendp.metrics import l2_distance, linf_distance
-from opendp.mod import Measurement, enable_features
 
 from .exact_tables import Law, decided, table
-
-enable_features("contrib")
 
 # The variance of a discrete Gaussian is about s2 (1 - 4 pi^2 s2 exp(-2 pi^2 s2)) for the parameter
 # s2: above _SMOOTH the two are equal in floats.
@@ -264,13 +257,26 @@ def _guide(law: Law) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=64)
-def _measurement(scale: float) -> Measurement:
+def _measurement(scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain  # only who draws loads these parts
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     space = vector_domain(atom_domain(T="i64")), l2_distance(T="i64")
     return make_gaussian(*space, scale=scale)
 
 
 @lru_cache(maxsize=64)
-def _choice(picks: int, scale: float) -> Measurement:
+def _choice(picks: int, scale: float) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
     space = vector_domain(atom_domain(T="i64")), linf_distance(T="i64")
     return make_noisy_top_k(*space, zero_concentrated_divergence(), picks, scale)
 

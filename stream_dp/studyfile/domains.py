@@ -1,13 +1,12 @@
-"""Faults of a batch release's domain: the reasons why no synthesizer could fit."""
+"""Faults of a batch release's domain: the reasons why no synthesizer could fit.
+
+The synthesizers' modules are loaded for a study that has such a release.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from stream_dp.batch.groups.workload.candidates import declared_workload
-from stream_dp.batch.kinds import check_limits
-from stream_dp.batch.people.people_table import declared_people
-from stream_dp.batch.synthesizer import declared_domain, events_domain
 from stream_dp.errors import UserError
 from stream_dp.study.event_faults import events_faults
 from stream_dp.study.event_releases import EventsRelease
@@ -34,12 +33,17 @@ def _check_people(release: PeopleRelease, sections: Sections) -> None:
     if len(set(release.names)) < max(2, len(release.names)):
         return  # batch_faults reports it
     if sections.neighbours and population:
+        from stream_dp.batch.people.people_table import declared_people
+
         declared_people(
             release, sections.attributes, neighbours=sections.neighbours, size=population.size
         )
 
 
 def _check_households(release: BatchRelease, sections: Sections) -> None:
+    from stream_dp.batch.kinds import check_limits
+    from stream_dp.batch.synthesizer import declared_domain
+
     groups = sections.groups
     if groups is None:
         return
@@ -51,6 +55,9 @@ def _check_households(release: BatchRelease, sections: Sections) -> None:
 def _check_events(release: EventsRelease, sections: Sections) -> None:
     if any(events_faults(release, sections)):
         return  # batch_faults reports them
+    from stream_dp.batch.groups.workload.candidates import declared_workload
+    from stream_dp.batch.synthesizer import events_domain
+
     declared_workload(events_domain(sections.attributes, release), release)
 
 

@@ -10,8 +10,8 @@ import pytest
 from kit.commands import json_output, refusal
 
 from stream_dp.errors import UserError
-from stream_dp.services.commands.study_register import add_study, read_register
 from stream_dp.services.storage.deployment import Deployment
+from stream_dp.services.storage.study_register import add_study, read_register
 
 STUDY = """[study]
 name = "{name}"
