@@ -202,7 +202,9 @@ def test_without_a_terminal_it_counts_nothing(tmp_path, capsys, monkeypatch, wor
     """Of an empty month, and with a share of rejected cells that is too large."""
     study = written(tmp_path, rejects=0)
     append(study, Record(REPORTS, b"not a report"))
-    monkeypatch.setattr(close, "preview", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(
+        "stream_dp.services.releaser.preview.preview", lambda *_: pytest.fail("counted")
+    )
     assert main(["close", str(study), "2021-02", *words]) == 0
     assert "2021-02" in capsys.readouterr().out
     assert len(reports_of(study)) == 2
@@ -274,7 +276,7 @@ def test_an_operator_who_may_not_read(tmp_path, capsys, monkeypatch, terminal):
     def refuse(*_):
         raise Unavailable("kafka: not authorized to read reports")
 
-    monkeypatch.setattr(close, "preview", refuse)
+    monkeypatch.setattr("stream_dp.services.releaser.preview.preview", refuse)
     answers, _ = terminal
     answers.append("yes")
     assert main(["close", str(study), "2021-01"]) == 0
