@@ -353,7 +353,7 @@ RIM = {
     "desk": set(),
     "evaluate": {"desk"},
     "monitor": {"commands", "desk", "evaluate", "portals"},
-    "parts": {"contract", "releaser", "storage"},
+    "parts": set(),
     "portals": {"commands", "monitor"},
 }
 SERVICE_MODULES = [name for name in FILES if name.startswith("stream_dp.services.")]

@@ -30,13 +30,13 @@ from load_model import WIDTH, Outcome, model
 from load_reports import CLOSED, LABELS, MONTHS, PANEL, STATES, Load, generate
 
 from stream_dp.client import PublicLog
+from stream_dp.log.following import following
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.log.kafka_clients import new_client
 from stream_dp.log.log import Log, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.intake.following import following
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.releaser import Releaser

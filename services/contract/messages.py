@@ -23,8 +23,8 @@ from stream_dp.study.input_shapes import Input
 
 from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
-from ..parts.orders import Answer, Order, Reading
 from ..process.heartbeats import Heartbeat
+from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
 from ..releaser.job_records import Job, JobStudy
 from ..releaser.journal_heads import (
     CloseHead,
@@ -36,7 +36,7 @@ from ..releaser.journal_heads import (
 )
 from ..releaser.known_interactions import PUBLISHED, panels_of
 from ..releaser.leases import LEASE, Lease
-from .answer_records import CONNECT_SCHEMA, answer_schema
+from ..releaser.orders import Answer, Order, Reading
 from .report_schemas import report_schema
 
 Schema = Json

@@ -37,9 +37,9 @@ from stream_dp.study.topics import (
 
 from ..commands.options import study_file
 from ..process.output import Output
+from ..releaser.answer_topic import answer_avro
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment
-from .answer_records import answer_avro
 from .messages import messages, shared_schemas
 from .report_schemas import report_avro, report_schema
 

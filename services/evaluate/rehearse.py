@@ -28,9 +28,9 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
+from ...log.following import following
 from ..commands.options import check_mapped_values, layout, roster_files, study_file, table_columns
 from ..intake.dead_letters import cells_of, source_header
-from ..intake.following import following
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
 from ..intake.place_files import places_from_file

@@ -16,9 +16,9 @@ from stream_dp.log.message import canonical
 from stream_dp.study import Study
 from stream_dp.study.topics import STUDY
 
+from ...log.following import following, stop_following
 from ..releaser import journal
 from ..releaser.journal_checks import first_declared
-from .following import following, stop_following
 
 
 class Binding(msgspec.Struct, frozen=True):

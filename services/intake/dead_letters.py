@@ -20,7 +20,7 @@ from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
-from .following import READ_AT_ONCE
+from ...log.following import READ_AT_ONCE
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _MOST_SOURCE = 255  # bytes of that name

@@ -15,9 +15,9 @@ from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
+from ...log.following import READ_AT_ONCE
 from ..releaser import journal
 from ..storage.deployment import Deployment
-from .following import READ_AT_ONCE
 from .markers import has_close_markers
 
 _LOOK = 1.0  # seconds in which a close is looked for among what is not read yet

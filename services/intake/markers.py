@@ -15,11 +15,11 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOSES, REPORTS
 
+from ...log.following import READ_AT_ONCE, following
 from ..releaser.gate_entries import open_gate
 from ..releaser.journal import Entry, closes
 from ..storage.deployment import Deployment
 from .binding import bind
-from .following import READ_AT_ONCE, following
 from .log_check import check_readable
 
 MARKER = "stream-dp-close"

@@ -16,8 +16,8 @@ from stream_dp.population.shapes.decoder import ShapeReader
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS
 
+from ...log.following import READ_AT_ONCE, following
 from .dead_letters import SOURCE, cells_of
-from .following import READ_AT_ONCE, following
 
 _MOST_LINES = 20  # for a reason; --json has them all
 

@@ -16,12 +16,13 @@ from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import Output
 from ..process.stopping import end_with_parent, stop_on_signals
 from ..releaser import journal, journal_checks
+from ..releaser.setup import check_engine
 from ..storage import restored_logs
 from ..storage.deployment import Deployment
 from .aggregator import Aggregator
 from .engines import Processes
 from .spark_engine import Spark
-from .spark_session import check_engine, close_session, open_session
+from .spark_session import close_session, open_session
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,19 @@ from ..process.events import Event, Tell, ignore
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.job_inputs import write_inputs
 from ..releaser.job_records import SnapshotFile, job_id
+from ..releaser.manifests import (
+    CELLS,
+    SUFFIX,
+    Manifest,
+    PartFile,
+    encoded_counts,
+    gate_manifest,
+    is_complete,
+    read_manifest,
+    read_population,
+    write_manifest,
+)
+from ..releaser.orders import Order, OrderBoard, answer_record, lost_record
 from ..storage.snapshots import Snapshots
 from .close_tasks import (
     MembersOfPart,
@@ -59,19 +72,6 @@ from .close_tasks import (
 )
 from .decoding import ReadingLost
 from .engines import CloseContext, Engine, Input, Processes
-from .manifests import (
-    CELLS,
-    SUFFIX,
-    Manifest,
-    PartFile,
-    encoded_counts,
-    gate_manifest,
-    is_complete,
-    read_manifest,
-    read_population,
-    write_manifest,
-)
-from .orders import Order, OrderBoard, answer_record, lost_record
 from .task_pool import Stopped
 
 NO_SLOTS = np.zeros(0, np.int64)

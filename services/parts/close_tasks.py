@@ -36,8 +36,8 @@ from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
+from ...log.following import READ_AT_ONCE, collector_paused, stop_following
 from ..intake.dead_letters import refuse_records
-from ..intake.following import READ_AT_ONCE, collector_paused, stop_following
 from ..intake.markers import MarkerReader
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Roster
@@ -48,9 +48,9 @@ from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.job_inputs import save_tables
 from ..releaser.job_records import SnapshotFile
 from ..releaser.journal import Entry
+from ..releaser.manifests import KIND, PartFile, read_part
 from ..storage.deployment import Deployment
 from ..storage.snapshots import Snapshots
-from .manifests import KIND, PartFile, read_part
 
 
 def no_step(step: str) -> None:

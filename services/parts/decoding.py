@@ -18,12 +18,12 @@ from stream_dp.log.message import canonical
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.study.topics import JOURNAL
 
-from ..intake.following import stop_following
+from ...log.following import stop_following
 from ..releaser import journal
 from ..releaser.job_records import SnapshotFile
+from ..releaser.manifests import CELLS, SUFFIX
+from ..releaser.orders import Order, OrderBoard, reading_record
 from .close_tasks import Decoded, Range, Source, open_workplace
-from .manifests import CELLS, SUFFIX
-from .orders import Order, OrderBoard, reading_record
 from .spill import Spilled, spill
 from .task_pool import Pool
 

@@ -16,10 +16,10 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part
 
+from ..releaser.manifests import PartFile
+from ..releaser.orders import Order, OrderBoard
 from .close_tasks import Closing, MembersOfPart, Source, Written
 from .decoding import read_reports
-from .manifests import PartFile
-from .orders import Order, OrderBoard
 from .spill import Spilled, SpilledPart, close_spilled, count_spilled
 from .task_pool import Pool
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from stream_dp.errors import UserError, missing_extra
 
-from ..storage.deployment import Deployment
-
 # Settings unless the operator sets them.
 _DEFAULTS = {
     "spark.app.name": "stream-dp",
@@ -32,16 +30,6 @@ _FIXED = {
 }
 _UNNAMED = "local[*]"  # Spark's value if no master is named
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-
-
-def check_engine(deployment: Deployment) -> None:
-    """Raises UserError if the engine is Spark and cannot close the periods of this study."""
-    run = deployment.run
-    if run.engine == "spark" and not run.log.startswith("kafka:"):
-        raise UserError(
-            f"{deployment.path}: run.engine: 'spark' reads reports from Kafka, and run.log is a"
-            " file; write 'processes'"
-        )
 
 
 def check_master(settings: dict[str, str]) -> None:

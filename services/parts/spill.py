@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stream_dp.errors import Inconsistent
 from stream_dp.population.population_parts import ReturningPart
 
+from ..releaser.manifests import CELLS
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
 from .close_tasks import (
@@ -32,7 +33,6 @@ from .close_tasks import (
     open_workplace,
     returning,
 )
-from .manifests import CELLS
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from stream_dp.log.message import canonical
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 
-from ..intake.following import following
+from ...log.following import following
 from .output import failure
 
 HEARTBEAT_INTERVAL = 5.0  # seconds between two heartbeats

@@ -12,7 +12,7 @@ import msgspec
 from stream_dp.log.log import Log, Positions, Stored
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 
-from ..intake.following import following
+from ...log.following import following
 from .job_records import (
     FAILURE,
     HOLD,

@@ -21,8 +21,8 @@ from stream_dp.population.report_decoding import Decoder, ReadAs
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
+from ...log.following import READ_AT_ONCE, collector_paused
 from ..intake.dead_letters import refuse_cells, refuse_records
-from ..intake.following import READ_AT_ONCE, collector_paused
 from ..intake.markers import FoundMarkers, hides_records
 from .journal import Entry
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from stream_dp.privacy.ledger import Ledger
 
-from ..parts.manifests import keep_files
 from ..process.heartbeats import Pulse
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
@@ -14,6 +13,7 @@ from .closing import PeriodInput
 from .decision import ReleaseState
 from .journal_heads import GateHead
 from .lookout import Lookout
+from .manifests import keep_files
 from .ownership import OwnedJournal
 from .publishing import Publisher
 

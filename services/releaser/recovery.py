@@ -23,7 +23,6 @@ from ..intake.markers import FoundMarkers
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..intake.table_topic import bound_table
-from ..parts.manifests import newest_files, read_population
 from ..storage.restored_logs import check_mark, log_identities
 from ..storage.snapshots import Snapshots
 from . import journal
@@ -32,6 +31,7 @@ from .input_reading import Inputs
 from .journal import Entry
 from .journal_checks import check_public, check_unpublished
 from .log_guard import Topics, check_logs, check_unread
+from .manifests import newest_files, read_population
 from .releaser_facts import Facts
 
 

@@ -42,8 +42,6 @@ from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
-from ..parts.manifests import newest_files
-from ..parts.parts_input import Aggregation, InParts
 from ..process import events
 from ..process.events import Event, Tell, ignore, outstanding
 from ..storage import restored_logs
@@ -63,8 +61,10 @@ from .journal_heads import KeyHead
 from .journal_parts import entry_parts, study_records
 from .log_guard import ASK, LogGuard
 from .lookout import Lookout
+from .manifests import newest_files
 from .outage import Outage
 from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
+from .parts_input import Aggregation, InParts
 from .period_reading import POLL, SOON, PeriodReading
 from .publishing import Publisher
 from .reading_entries import reading_entry

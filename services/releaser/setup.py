@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 
+from stream_dp.errors import UserError
 from stream_dp.planning.plan import Plan
 
 from ..intake.schema_source import decoder_maker
-from ..parts.parts_input import Aggregation
-from ..parts.spark_session import check_engine
 from ..process.events import Tell, ignore
 from ..storage.deployment import Deployment
 from .batch_jobs import check_kinds
+from .parts_input import Aggregation
 from .releaser import Releaser
 
 _COMMAND = ["-m", "stream_dp.services.commands.cli"]
@@ -67,6 +67,16 @@ def aggregation_of(deployment: Deployment) -> Aggregation | None:
     check_engine(deployment)
     command = [*_COMMAND, "aggregate", str(deployment.path), "--attached"]
     return Aggregation(run.parts, command if _starts_others(deployment) else None, run.input.hash)
+
+
+def check_engine(deployment: Deployment) -> None:
+    """Raises UserError if the engine is Spark and cannot close the periods of this study."""
+    run = deployment.run
+    if run.engine == "spark" and not run.log.startswith("kafka:"):
+        raise UserError(
+            f"{deployment.path}: run.engine: 'spark' reads reports from Kafka, and run.log is a"
+            " file; write 'processes'"
+        )
 
 
 def _starts_others(deployment: Deployment) -> bool:

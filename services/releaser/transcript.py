@@ -18,7 +18,7 @@ from stream_dp.log.message import MAX_PART
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import TRANSCRIPTS
 
-from ..intake.following import following
+from ...log.following import following
 from ..process.heartbeats import Heartbeat
 from .leases import LEASE, Lease, lease_record
 

@@ -18,9 +18,9 @@ from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.study.topics import JOURNAL, RELEASES
 
-from ..parts.manifests import SUFFIX, read_manifest
 from ..releaser import journal, journal_checks
 from ..releaser.journal import Entry
+from ..releaser.manifests import SUFFIX, read_manifest
 from . import contents
 from .contents import LogCopy, Manifest, SnapshotCopy
 from .copying import copy_log

@@ -21,9 +21,9 @@ from stream_dp.services.intake.place_files import places_from_file
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregator import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes
-from stream_dp.services.parts.manifests import Manifest, read_manifest
-from stream_dp.services.parts.orders import Order, OrderBoard
 from stream_dp.services.parts.spark_engine import Spark
+from stream_dp.services.releaser.manifests import Manifest, read_manifest
+from stream_dp.services.releaser.orders import Order, OrderBoard
 
 
 class SparkDays(Days):

@@ -14,10 +14,10 @@ import pytest
 from kit.studies import cumulative, study_toml, window
 from kit.tools import FETCHED, needs
 
+from stream_dp.log.following import following
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.release import arrow
 from stream_dp.services.commands import cli
-from stream_dp.services.intake.following import following
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
 

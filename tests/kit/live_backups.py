@@ -13,8 +13,8 @@ import pytest
 
 from kit.panels import Noiseless, fix_secrets
 from stream_dp.errors import UserError
+from stream_dp.log.following import following
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.intake.following import following
 from stream_dp.services.releaser.setup import releaser_of
 from stream_dp.services.storage.backup import back_up
 from stream_dp.services.storage.contents import read_manifest

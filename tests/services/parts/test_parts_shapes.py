@@ -20,8 +20,8 @@ from stream_dp.log.log import Record, Unavailable
 from stream_dp.services.intake.schema_source import decoder_maker
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Source
-from stream_dp.services.parts.parts_input import Aggregation
 from stream_dp.services.releaser.journal import closes
+from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import MANIFESTS
 

@@ -11,7 +11,7 @@ from kit.panels import LABELS, PERIODS, StudyFolder, markers, report
 
 from stream_dp.answers.flat_answers import FlatAnswer, flat_answers
 from stream_dp.client import PublicLog
-from stream_dp.services.contract.answer_records import (
+from stream_dp.services.releaser.answer_topic import (
     CONNECT_SCHEMA,
     KEY,
     answer_avro,

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stream_dp.log.log import Log, Positions, Stored
+from .log import Log, Positions, Stored
 
 READ_AT_ONCE = 20_000  # records of one read, for records as small as reports
 

@@ -20,19 +20,19 @@ from stream_dp.study.topics import MANIFESTS, REPORTS
 from ..intake.markers import FoundMarkers, MarkerSearch
 from ..process.events import Event
 from ..process.output import INCONSISTENT, UNAVAILABLE
-from ..releaser import journal
-from ..releaser.batch_jobs import Jobs
-from ..releaser.child import Child
-from ..releaser.closing import Ending
-from ..releaser.input_reading import InputMeter
-from ..releaser.job_records import SnapshotFile
-from ..releaser.journal import ClosedInput, Entry
-from ..releaser.journal_heads import CountedInput
-from ..releaser.recovery import check_counted, check_end, check_reach, count_closed
-from ..releaser.releaser_facts import Facts, InputFacts
 from ..storage.snapshots import Snapshots
+from . import journal
+from .batch_jobs import Jobs
+from .child import Child
+from .closing import Ending
+from .input_reading import InputMeter
+from .job_records import SnapshotFile
+from .journal import ClosedInput, Entry
+from .journal_heads import CountedInput
 from .manifests import Manifest, newest_files, read_manifest
 from .orders import Order, OrderBoard, order_record
+from .recovery import check_counted, check_end, check_reach, count_closed
+from .releaser_facts import Facts, InputFacts
 
 _EVERY = 0.2  # seconds of waiting for a manifest at most
 _PAUSE = 10.0  # seconds until an aggregator that was killed is started again

@@ -25,8 +25,8 @@ from stream_dp.population.accounting import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
-from ..intake.following import following
-from ..releaser.job_records import SnapshotFile
+from ...log.following import following
+from .job_records import SnapshotFile
 
 _READING, _LOST = b"/reading", b"/lost"  # the ends of keys
 

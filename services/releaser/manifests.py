@@ -24,11 +24,11 @@ from stream_dp.population.split import Part
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 
-from ..releaser.job_families import JOB_FAMILIES
-from ..releaser.job_records import SnapshotFile
-from ..releaser.journal import Entry
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
+from .job_families import JOB_FAMILIES
+from .job_records import SnapshotFile
+from .journal import Entry
 from .orders import Order
 
 KIND, SUFFIX = "part", ".json"  # of the files of parts, and of their manifests
