@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import pyarrow as pa
 
@@ -44,7 +44,6 @@ from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
 from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.verified_log import verified_lines
-from stream_dp.study import has_patterns
 from stream_dp.study.topics import RELEASES
 
 P = TypeVar("P", bound=AnyPublished)
@@ -128,8 +127,8 @@ class PublicLog:
                 release = checked_release(self.study, message, keep)
                 self.published.append(release)
                 self.messages.append(release.message)
-                if count_panels and isinstance(release, PublishedRelease):
-                    self._count(release, message)
+                if count_panels and release.new_columns:
+                    self._count(cast(PublishedRelease, release), message)
         except Missing:
             raise
         except (Damaged, Unavailable) as error:
@@ -145,8 +144,7 @@ class PublicLog:
         """Counts the new columns of a panel. Raises Inconsistent for columns of another panel."""
         certificate = release.certificate
         declared = self.study.release(certificate.release)
-        width = declared.width if has_patterns(declared) else 1
-        new = PanelTally(certificate.values, width, panel_events(self.study, declared))
+        new = PanelTally(certificate.values, declared.history, panel_events(self.study, declared))
         tally = self._tallies.setdefault(declared.name, new)
         columns = read_panel(message.parts).columns
         for label, column in zip(certificate.columns, columns, strict=True):

@@ -34,7 +34,7 @@ from stream_dp.study import (
     WindowRelease,
 )
 from stream_dp.study.event_releases import MOST_SLOTS, Events, EventsRelease
-from stream_dp.study.families import KINDS, RELATIONS
+from stream_dp.study.families import RELATIONS, Kind
 from stream_dp.study.group_releases import BatchRelease, GroupAttribute, Groups, RoleColumn
 from stream_dp.study.match_releases import Marginal
 from stream_dp.study.periods import Periods, Schedule
@@ -235,11 +235,10 @@ def models() -> set[str]:
 def kinds_table() -> str:
     """Every kind of release with its sentence and the neighbouring relations it is proved for."""
     lines = ["| `kind` | family | what it publishes | `neighbours` |", "|---|---|---|---|"]
-    for kind, declared in KINDS.items():
-        synthesizer = declared.synthesizer
-        relations = RELATIONS if synthesizer is None else synthesizer.relations
+    for kind in Kind:
+        relations = RELATIONS if kind.data_set is None else kind.data_set.relations
         proved = ", ".join(f"`{relation}`" for relation in relations)
-        lines.append(f"| `{kind}` | {declared.family} | {declared.about} | {proved} |")
+        lines.append(f"| `{kind}` | {kind.family} | {kind.about} | {proved} |")
     return "\n".join(lines)
 
 

@@ -15,7 +15,6 @@ from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
-from stream_dp.study.event_releases import is_of_events
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from ..portals.covariances import COVARIANCE, covariance_table
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> Output:
 
     public, _ = open_pinned(options, keep)
     declared = public.study.batch(options.release) or public.study.release(options.release)
-    is_data_set = declared.family not in PANEL_FAMILIES
+    is_data_set = public.study.batch(options.release) is not None
     _check(options, is_data_set)
     if is_folder:
         return _export_folder(public, options, declared.family)
@@ -176,7 +175,7 @@ def _export_folder(public: PublicLog, options: argparse.Namespace, family: Famil
         )
         if has_series(public, name):
             # A data set is of one period; a panel has answers of periods before its first release.
-            only = None if family in PANEL_FAMILIES else published[-1].certificate.period
+            only = None if PANEL in tables else published[-1].certificate.period
             file = draft / f"{SERIES}.csv"
             series = series_table(public, name, only)
             write_tables(file, {SERIES: iter([series])})
@@ -234,9 +233,9 @@ def _facts_of_tables(
     if not certificate.groups:
         text = f"{members}{public.study.unit}s, of {certificate.period}"
         declared = public.study.batch(name)
-        if declared is not None and is_of_events(declared):
-            data["events"] = number = data_set.named_tables["events"].num_rows
-            text += f"\n{out / f'events{suffix}'}: their {number} {declared.events.unit}s"
+        for table, unit in {} if declared is None else declared.row_units.items():
+            data[table] = number = data_set.named_tables[table].num_rows
+            text += f"\n{out / f'{table}{suffix}'}: their {number} {unit}s"
         return [data_set], data, text
     unit = groups.unit if groups is not None else "group"
     text = (

@@ -28,8 +28,7 @@ from stream_dp.errors import UserError, missing_extra
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
-from stream_dp.study import DataSetRelease, Family, SizesRelease, Study
-from stream_dp.study.place_releases import is_of_sizes
+from stream_dp.study import SizesRelease, Study
 
 from ..commands.options import layout, member_group_column, roster_files, study_file, table_columns
 from ..intake.place_files import places_from_file
@@ -96,9 +95,7 @@ def known_sizes(
     scales: the budgets, as multiples of the declared ones.
     """
     judged = []
-    for release in study.batches or ():
-        if not is_of_sizes(release):
-            continue
+    for release in study.of(SizesRelease):
         label = at or last_due(study, release)
         codes = None
         if release.attribute is not None:
@@ -308,21 +305,17 @@ def _check(study: Study, options: argparse.Namespace) -> None:
         raise UserError("--seed: give a number from 0 on")
     if options.at is not None and not study.batches:
         raise UserError("--at: goes with data sets, and the study has none")
-    if options_given and not _of_groups(study):
+    has_groups = any(batch.needs_members for batch in study.batches or ())
+    if options_given and not has_groups:
         raise UserError(f"{options_given[0]}: goes with releases of groups, and the study has none")
     if options.at is not None and options.at not in study.periods.numbers:
         labels = study.periods.labels
         raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
-    if _of_groups(study) and None in files.values():
+    if has_groups and None in files.values():
         raise UserError(
             "evaluate: the study releases groups of people: give --groups FILE --members FILE,"
             " and --group COL, as to 'stream-dp groups'"
         )
-
-
-def _of_groups(study: Study) -> list[DataSetRelease]:
-    """The releases of groups with their members."""
-    return [batch for batch in study.batches or () if batch.family is Family.HOUSEHOLDS]
 
 
 def _continual(

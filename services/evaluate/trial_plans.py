@@ -19,7 +19,7 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.panel import Symbols
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study import Release, Study, has_totals
+from stream_dp.study import Release, Study
 
 from .patterns_judge import PatternsJudge, patterns_judge
 from .totals_judge import TotalsJudge, total_increments, totals_judge
@@ -144,8 +144,8 @@ def trial_plan(
         assert window is not None
         judge = window_judge(window)
         return TrialPlan(simulated, _window_counts(judge, symbols), (judge,))
-    assert has_totals(release)
-    events, q = study.event_codes(release), len(alphabet.values)
+    assert release.totals is not None
+    events, q = study.event_codes(release.totals), len(alphabet.values)
     increments = total_increments(symbols, events, alphabet.absent)
     if window is None:
         sums = totals_judge(totals, symbols, events=events, q=q)

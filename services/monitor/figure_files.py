@@ -13,7 +13,6 @@ import pyarrow.csv
 from stream_dp.answers.answer import Answer
 from stream_dp.errors import UserError
 from stream_dp.release.public_reader import nothing_published
-from stream_dp.study import has_totals
 
 from .answer_views import CompareForm, comparison_of
 from .comparison import comparison_chart
@@ -110,11 +109,11 @@ def _totals(state: State, name: str, fields: Fields) -> FigureFile:
     public, study = state.public, state.public.study
     declared = study.release(name)
     lines = totals_lines(public, declared)
-    if not has_totals(declared) or not lines:
+    if declared.totals is None or not lines:
         raise UserError(f"release '{name}': has no totals")
     shown = [line.for_people(study.size) for line in lines]
     last = shown[0]
-    title = heading(f"{event_words(study, declared)}: totals so far")
+    title = heading(f"{event_words(study, declared.totals)}: totals so far")
     return FigureFile(
         title,
         reading(f"{title}, {last.title}", last.points[-1].answer),

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from stream_dp.answers.examples import value_of_interest
 from stream_dp.errors import UserError
-from stream_dp.study import Release, Study, has_patterns, has_totals
+from stream_dp.study import Release, Study
 
 from .questions import known_values
 
@@ -33,8 +33,7 @@ def query_of_form(study: Study, declared: Release, fields: Mapping[str, str]) ->
     if form == "total":
         return f"total at-least {need}"
     if form == "pattern":
-        assert has_patterns(declared)
-        values = [fields.get(f"p{i}", "?") or "?" for i in range(1, declared.width + 1)]
+        values = [fields.get(f"p{i}", "?") or "?" for i in range(1, declared.history + 1)]
         return within_length(
             "pattern " + " ".join(v if v == "?" else shlex.quote(v) for v in values)
         )
@@ -129,14 +128,13 @@ def comparable(study: Study, declared: Release, beside: Sequence[str]) -> tuple[
 def builder(study: Study, declared: Release) -> dict[str, object]:
     """The choices in the form of a release: kinds of queries, values, the number of periods."""
     first, last = study.span(declared)
-    width = declared.width if has_patterns(declared) else 1
     return {
-        "windows": has_patterns(declared),
-        "totals": has_totals(declared),
+        "windows": declared.patterns is not None,
+        "totals": declared.totals is not None,
         "values": known_values(study, declared),
         "interest": value_of_interest(study, declared),
         "every_value": [str(value) for value in study.alphabet(declared).values],
-        "width": width,
+        "width": declared.history,
         "most": last - first + 1,
         "siblings": siblings(study, declared),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from stream_dp.study import Release, Study, has_totals
+from stream_dp.study import Release, Study
 
 from .questions import counted, event_words, value_title
 
@@ -27,8 +27,8 @@ def heading(text: str) -> str:
 def _words(study: Study, declared: Release, tokens: list[str]) -> str:
     period_unit = study.periods.every
     match tokens:
-        case ["total", "at-least", need] if has_totals(declared):
-            return f"{event_words(study, declared)} in {_at_least(need, period_unit)} so far"
+        case ["total", "at-least", need] if declared.totals is not None:
+            return f"{event_words(study, declared.totals)} in {_at_least(need, period_unit)} so far"
         case ["at-least" | "consecutive" as form, need, "of", "last", width, event]:
             value = _value(study, declared, event)
             if int(width) == 1:

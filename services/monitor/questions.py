@@ -11,8 +11,6 @@ from stream_dp.study import (
     JointRelease,
     Release,
     Study,
-    has_patterns,
-    has_totals,
 )
 from stream_dp.study.alphabet import ABSENT
 
@@ -33,9 +31,9 @@ class Question:
 def questions(study: Study, declared: Release) -> list[Question]:
     """Questions that show the contents of a release, about the present first."""
     shown_questions = []
-    if has_patterns(declared):
+    if declared.patterns is not None:
         shown_questions += _windows(study, declared)
-    if has_totals(declared):
+    if declared.totals is not None:
         shown_questions += totals(study, declared)
     return shown_questions
 
@@ -52,8 +50,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def _windows(study: Study, declared: Release) -> list[Question]:
-    assert has_patterns(declared)
-    values, width = known_values(study, declared), declared.width
+    values, width = known_values(study, declared), declared.history
     value = value_of_interest(study, declared)
     shown = [value] if len(values) == 2 else values[:_MOST_VALUES]
     windows = [

@@ -9,7 +9,7 @@ from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.release.public_reader import nothing_published
-from stream_dp.study import Release, has_patterns, has_totals
+from stream_dp.study import Release
 
 from .charts import wide_and_narrow
 from .curves import Line, Look, Point, curves, extent, figure
@@ -88,12 +88,12 @@ def about_release(public: PublicLog, declared: Release) -> str:
     """What a release publishes, in a sentence."""
     study, name = public.study, public.study.alphabet(declared).name
     every, clauses = study.periods.every, []
-    if has_patterns(declared):
-        width = declared.width
+    if declared.patterns is not None:
+        width = declared.history
         span = f"the last {width} {every}s" if width > 1 else f"each {every}"
         clauses.append(f"the patterns of {name} in {span}")
-    if has_totals(declared):
-        event = event_words(study, declared)
+    if declared.totals is not None:
+        event = event_words(study, declared.totals)
         verb = "had" if "=" in event else "were"  # a value, or its label
         clauses.append(f"how many {study.unit}s {verb} {event} in at least so many {every}s so far")
     text = " and ".join(clauses)
@@ -189,7 +189,7 @@ def look_of(public: PublicLog, *, count: bool, limits: tuple[float, float] | Non
 def totals_figure(public: PublicLog, name: str) -> Figure | None:
     """The figure of all totals of a release; None for a release without totals."""
     declared = public.study.release(name)
-    if not has_totals(declared):
+    if declared.totals is None:
         return None
     lines = [line.for_people(public.study.size) for line in totals_lines(public, declared)]
     if not lines:
@@ -198,7 +198,7 @@ def totals_figure(public: PublicLog, name: str) -> Figure | None:
         lines,
         shown_periods(public, name),
         totals_look(public),
-        heading(event_words(public.study, declared)),
+        heading(event_words(public.study, declared.totals)),
     )
 
 
@@ -209,7 +209,7 @@ def totals_look(public: PublicLog) -> Look:
 
 def totals_lines(public: PublicLog, declared: Release) -> list[Line]:
     """A line for each total of a release that can be reached so far; none without totals."""
-    if not has_totals(declared):
+    if declared.totals is None:
         return []
     lines = []
     for question in totals(public.study, declared):

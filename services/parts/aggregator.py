@@ -35,7 +35,7 @@ from stream_dp.population.population_parts import (
     total,
 )
 from stream_dp.population.split import part_of
-from stream_dp.study import DataSetRelease, Family, Study
+from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.topics import ORDERS, REPORTS
 
 from ..intake.dead_letters import refuse_cells
@@ -88,9 +88,7 @@ def members_by_part(workplace: Workplace, order: Order) -> Sequence[MembersOfPar
     The first close admits the members, and closes that begin a data set of groups use them. For
     other closes the list has None for every part.
     """
-    needed = order.before is None or any(
-        release.family is Family.HOUSEHOLDS for release in due(workplace, order)
-    )
+    needed = order.before is None or any(release.needs_members for release in due(workplace, order))
     if workplace.study.groups is None or not needed:
         return [None] * order.parts
     hashes = workplace.members

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from stream_dp.study import DataSetRelease, Release, Study, has_patterns, has_totals
+from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
-from stream_dp.study.event_releases import EventsRelease, is_of_events
+from stream_dp.study.event_releases import EventsRelease
+from stream_dp.study.families import PANEL_FAMILIES, Registry
 from stream_dp.study.hierarchy_releases import KEY_COLUMN, PERSON_COLUMN, SIZE_COLUMN
-from stream_dp.study.panel_releases import is_panel
 
 from ..monitor.questions import event_words
-from .release_tables import PANEL
 
 ColumnType = Literal["integer", "number", "string"]
+_Answers = dict[str, tuple[str, str]]  # by column, the attribute and the label
+_Words = tuple[Mapping[str, str], _Answers]  # labels by column, and the columns of answers
 
 # Of tables of noisy answers, estimates and sizes.
 _LABELS = {
@@ -49,24 +50,10 @@ def described_columns(
     values: Mapping[str, tuple[int | str, ...]],
 ) -> tuple[DescribedColumn, ...]:
     """The columns of a table of a release. values: by column, the listed ones."""
-    labels: Mapping[str, str] = _LABELS
-    answers: dict[str, tuple[str, str]] = {}  # by column, the attribute and the label
-    if table == PANEL and is_panel(release):
-        labels = {"row": f"the number of the synthetic {study.unit}"}
-        answers = _panel_columns(release, schema.names[1:])
-    elif table in {"people", "events"} and not is_panel(release) and is_of_events(release):
-        labels = _event_labels(study, release)
-        for name in release.attributes:
-            answers[name] = name, f"{name} of the {study.unit}"
-    elif table in {"people", "groups"}:
-        labels = _group_labels(study)
-        for answer in getattr(release, "answers", ()):
-            ago = f", {answer.ago} periods before" if answer.ago else ""
-            answers[answer.column] = answer.attribute, f"{answer.attribute} of the person{ago}"
-        for name, derived in (getattr(release, "derived", None) or {}).items():
-            answers[name] = "", f"{name}, derived from {derived.of}"
-    elif study.places is not None:
-        labels = {**_LABELS, **_size_labels(study)}
+    labels: Mapping[str, str] = {**_LABELS, **_size_labels(study)}
+    answers = _Answers()
+    if table not in {"measurements", "estimates"}:
+        labels, answers = _WORDS[release.family](study, release, schema.names)
     described = []
     for column in schema:
         attribute, label = answers.get(column.name, ("", labels.get(column.name, column.name)))
@@ -80,14 +67,51 @@ def described_columns(
     return tuple(described)
 
 
-def _panel_columns(release: Release, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _panel_words(study: Study, release: Release, columns: Sequence[str]) -> _Words:
     """Columns are named by the period, and of products by the period and the attribute."""
-    named = {}
-    for column in columns:
+    named = _Answers()
+    for column in columns[1:]:
         period, _, attribute = column.partition(" ")
         attribute = attribute or release.attributes[0]
         named[column] = attribute, f"{attribute} in {period}"
-    return named
+    return {"row": f"the number of the synthetic {study.unit}"}, named
+
+
+def _table_words(study: Study, release: TableRelease, columns: Sequence[str]) -> _Words:
+    answers = _Answers()
+    for answer in release.answers:
+        ago = f", {answer.ago} periods before" if answer.ago else ""
+        answers[answer.column] = answer.attribute, f"{answer.attribute} of the person{ago}"
+    for name, source in release.derived_from.items():
+        answers[name] = "", f"{name}, derived from {source}"
+    return _group_labels(study), answers
+
+
+def _event_words(study: Study, release: EventsRelease, columns: Sequence[str]) -> _Words:
+    unit = release.events.unit
+    labels = {
+        PERSON_COLUMN: f"the number of the synthetic {study.unit}",
+        SIZE_COLUMN: f"how many {unit}s the {study.unit} has",
+        **{name: f"{name} of the {unit}" for name in release.events.columns},
+    }
+    return labels, {name: (name, f"{name} of the {study.unit}") for name in release.attributes}
+
+
+def _size_words(study: Study, release: SizesRelease, columns: Sequence[str]) -> _Words:
+    return {**_LABELS, **_size_labels(study)}, _Answers()
+
+
+_WORDS: Registry[Family, Callable[..., _Words]] = Registry(
+    "columns of tables in words",
+    Family,
+    {
+        **dict.fromkeys(PANEL_FAMILIES, _panel_words),
+        Family.PEOPLE: _table_words,
+        Family.HOUSEHOLDS: _table_words,
+        Family.EVENTS: _event_words,
+        Family.SIZES: _size_words,
+    },
+)
 
 
 def _group_labels(study: Study) -> dict[str, str]:
@@ -102,15 +126,6 @@ def _group_labels(study: Study) -> dict[str, str]:
         SIZE_COLUMN: f"how many members the {unit} has",
     }
     return {**labels, **numbers}
-
-
-def _event_labels(study: Study, release: EventsRelease) -> dict[str, str]:
-    unit = release.events.unit
-    return {
-        PERSON_COLUMN: f"the number of the synthetic {study.unit}",
-        SIZE_COLUMN: f"how many {unit}s the {study.unit} has",
-        **{name: f"{name} of the {unit}" for name in release.events.columns},
-    }
 
 
 def _size_labels(study: Study) -> dict[str, str]:
@@ -131,8 +146,8 @@ def _value_labels(
     values: Sequence[int | str],
 ) -> list[str]:
     """The labels of listed values, of which an attribute declares that of its value of interest."""
-    if is_panel(release) and not has_patterns(release) and has_totals(release):
-        event = event_words(study, release)  # its panels have 1 for the event, and 0
+    if release.patterns is None and release.totals is not None:
+        event = event_words(study, release.totals)  # its panels have 1 for the event, and 0
         labels = {"1": event, "0": f"not {event}"}
     else:
         labels = _declared_labels(study, attribute)

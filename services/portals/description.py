@@ -11,7 +11,7 @@ from stream_dp import __version__
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 from stream_dp.release.privacy_facts import PrivacyFacts
-from stream_dp.release.public_reader import AnyPublished, PublishedRelease
+from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Study
 
 from ..monitor.privacy_label import published_facts
@@ -120,8 +120,8 @@ def describe(
     study, facts = public.study, published_facts(public)
     numbers = [one.certificate.number for one in published]
     for one in published:
-        if isinstance(one, PublishedRelease):  # the first columns are of earlier periods, too
-            numbers += [study.periods.numbers[label] for label in one.certificate.columns]
+        # A panel's first columns are of earlier periods, too.
+        numbers += [study.periods.numbers[label] for label in one.new_columns]
     first, last = (min(numbers), max(numbers)) if numbers else (None, None)
     about = " ".join(study.description.split())
     kinds = "Synthetic data and estimates" if release is None else f"Release {release}: tables"

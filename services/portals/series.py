@@ -7,7 +7,6 @@ import pyarrow.compute as pc
 
 from stream_dp.client import PublicLog
 from stream_dp.study import Study
-from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES
 
 from .described_columns import DescribedColumn
 
@@ -35,8 +34,7 @@ def has_series(public: PublicLog, release: str | None = None) -> bool:
     """Whether a release, or any, has answers of its own in a table: sizes have none."""
     names = {r.certificate.release for r in public.published}
     declared = [public.study.declared(name) for name in names if release in (None, name)]
-    families = {*PANEL_FAMILIES, *TABLE_FAMILIES}
-    return any(one is not None and one.family in families for one in declared)
+    return any(one is not None and one.counts_people for one in declared)
 
 
 def time_column(study: Study) -> str:

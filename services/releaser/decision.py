@@ -25,7 +25,6 @@ from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
 from stream_dp.study import Release, Study
 from stream_dp.study.period_gate import GATE, period_gate
-from stream_dp.study.table_releases import is_fused
 from stream_dp.study.topics import RELEASES
 
 from . import journal
@@ -254,7 +253,7 @@ def decide_result(
     if provenance.simulated != simulated:
         raise UserError("a result with seeded noise in a study without, or the other way round")
     ancestors = data_set_charges(study, declared.name, provenance.fused_with)
-    before = [n for n in study.due_periods(declared) if is_fused(declared) and n < job.period]
+    before = [n for n in study.due_periods(declared) if declared.fused and n < job.period]
     if not {charge.period for charge in ancestors} <= {*before}:
         raise UserError("a result is fused with a table that does not come before it")
     ledger = end.certified.with_charges(job.charge, ancestors=ancestors, gates=job.period)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Record, Stored
 from stream_dp.log.message import MAX_PART, parts_in_records
 from stream_dp.release.arrow import read_measurements
-from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease, has_patterns
-from stream_dp.study.table_releases import PastAnswer, is_of_people
+from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease
+from stream_dp.study.table_releases import PastAnswer, PeopleRelease
 from stream_dp.study.topics import JOBS
 
 from .job_records import Job
@@ -35,13 +36,15 @@ Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, 
 
 def panels_of(study: Study, batch: DataSetRelease | None) -> list[WindowRelease | JointRelease]:
     """The panels of a data set's columns and people."""
-    if batch is None or not is_of_people(batch) or study_people(study, batch).size is None:
+    if batch is None or not batch.data_set.learns:
+        return []
+    if study_people(study, cast(PeopleRelease, batch)).size is None:
         return []
     attributes = {answer.attribute for answer in batch.answers}
     return [
-        release
+        patterns
         for release in study.releases
-        if has_patterns(release)
+        if (patterns := release.patterns) is not None
         and release.attribute in attributes
         and release.where is None
         and study.attributes[str(release.attribute)].number is None
@@ -100,9 +103,9 @@ def known_interactions(
 
     Raises UserError for undeclared answers.
     """
-    if not is_of_people(release):
+    if not release.data_set.learns:
         return ()
-    domain, known = study_people(study, release), list[Known]()
+    domain, known = study_people(study, cast(PeopleRelease, release)), list[Known]()
     place = {answer: column for column, answer in enumerate(release.answers)}
     for (name, number), values in sorted(answers.items()):
         declared = study.release(name)

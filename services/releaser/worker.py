@@ -28,7 +28,6 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.table_releases import is_fused
 
 from ..process.events import Event, Tell, ignore
 from ..process.heartbeats import Heartbeat, new_heartbeat
@@ -59,7 +58,7 @@ def number_in_schedule(study: Study, job: Job) -> int:
 def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[EarlierTable, ...]:
     """The tables before a job's table, in order. Empty for a release without fusion."""
     release = study.batch(job.release)
-    if release is None or not is_fused(release):
+    if release is None or not release.fused:
         return ()
     origin = board.studies[job.id]
     jobs = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from stream_dp.study import Kind, Release, Study, has_patterns, has_totals
+from stream_dp.study import Release, Study
 from stream_dp.study.alphabet import ABSENT
 
 
@@ -23,13 +23,13 @@ def example_queries(study: Study, declared: Release) -> list[str]:
     """Examples of queries to a release, with values of the attribute."""
     alphabet = study.alphabet(declared)
     totals = []
-    if has_totals(declared):
+    if declared.totals is not None:
         first, last = study.span(declared)
         top = last - first + 1
         totals = [f"total at-least {b}" for b in dict.fromkeys((1, min(3, top), top))]
-    if not has_patterns(declared):
+    if declared.patterns is None:
         return totals
-    interest, width = value_of_interest(study, declared), declared.width
+    interest, width = value_of_interest(study, declared), declared.patterns.width
     value = shlex.quote(interest)
     event = shlex.quote(f"{alphabet.name}={interest}" if len(alphabet.symbols) == 1 else interest)
     return [
@@ -44,7 +44,7 @@ def example_queries(study: Study, declared: Release) -> list[str]:
 def telling_queries(study: Study, declared: Release) -> list[str]:
     """Examples of a release, with events in several periods before patterns."""
     examples = example_queries(study, declared)
-    if declared.kind is Kind.WINDOW and declared.width == 1:
+    if declared.totals is None and declared.history == 1:
         return examples[:1]
     return sorted(examples, key=lambda query: not query.startswith(("at-least", "total")))
 
@@ -52,7 +52,7 @@ def telling_queries(study: Study, declared: Release) -> list[str]:
 def survey_examples(study: Study, declared: Release) -> list[str]:
     """Examples of shares among respondents and of weighted answers, where a release has them."""
     queries = example_queries(study, declared)
-    among = has_patterns(declared) and study.alphabet(declared).absent is not None
+    among = declared.patterns is not None and study.alphabet(declared).absent is not None
     by = None if study.weights is None else study.weights.by
     return [
         *([f"{queries[2]} among respondents"] if among else []),

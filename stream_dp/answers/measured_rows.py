@@ -20,7 +20,7 @@ from stream_dp.continual.mechanisms import AnyMechanism, mechanism
 from stream_dp.continual.window.measurement_strategy import MeasurementStrategy
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
-from stream_dp.study import Release, Study, has_totals
+from stream_dp.study import Release, Study
 
 from .blocks import CounterMeasurements, Floats, Ints, TotalMeasurements
 from .coupled_block import CoupledMeasurements
@@ -98,8 +98,8 @@ class ReleaseMeasurements:
 
     @property
     def events(self) -> tuple[int, ...]:
-        assert has_totals(self.declared)
-        return self.study.event_codes(self.declared)
+        assert self.declared.totals is not None
+        return self.study.event_codes(self.declared.totals)
 
     def placed_counter(self, b: int) -> Placed | None:
         """The counter of S_b; b = 0 counts the people who enter."""

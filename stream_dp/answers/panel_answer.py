@@ -16,7 +16,7 @@ import numpy as np
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel
-from stream_dp.study import Release, Study, has_patterns, has_totals
+from stream_dp.study import Release, Study
 
 from .answer import Answer
 from .blocks import Floats
@@ -149,13 +149,13 @@ def release_query(study: Study, declared: Release, query: str) -> Query:
     """The parsed query of a release. Raises UserError where the release cannot answer it."""
     if not isinstance(query, str):
         raise UserError(f"query: must be a text such as 'pattern 1 1', not {query!r}")
-    if not has_patterns(declared) and query.split()[:1] != ["total"]:
+    if declared.patterns is None and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
     parsed = parse_query(query, alphabet.name, alphabet.values)
     if isinstance(parsed, WindowQuery):
         return parsed
-    if not has_totals(declared):
+    if declared.totals is None:
         raise UserError(f"query '{parsed.text}': ask a window release for a pattern instead")
     first, last = study.span(declared)
     if not 1 <= parsed.threshold <= last - first + 1:
@@ -280,9 +280,9 @@ def _padding(query: Query, release: ReleaseMeasurements) -> float:
 
 def panel_events(study: Study, declared: Release) -> tuple[int, ...]:
     """The codes of a panel's symbols that are the event of its totals."""
-    if not has_totals(declared):
+    if declared.totals is None:
         return ()
-    return study.event_codes(declared) if has_patterns(declared) else (1,)
+    return (1,) if declared.patterns is None else study.event_codes(declared.totals)
 
 
 def _rows(query: PanelQuery, panel: Panel | PanelCounts) -> float:

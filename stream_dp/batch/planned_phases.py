@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -69,6 +70,22 @@ class PlannedPhase:
             f" standard deviation of a cell {spread}"
             f"{'' if self.charge == CHARGES[True] else f'; charged by an {self.charge}'}"
         )
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What is announced of a fit before any data.
+
+    titles: the mechanisms that its certificate may name; noisy answers decide between several.
+    describe: gives the phases, with all choices of noisy answers.
+    """
+
+    titles: tuple[str, ...]
+    describe: Callable[[], Sequence[PlannedPhase]]
+
+    @cached_property
+    def phases(self) -> tuple[PlannedPhase, ...]:
+        return tuple(self.describe())
 
 
 def _several(number: int, singular: str, plural: str) -> str:

@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 from stream_dp.errors import UserError
 from stream_dp.study import (
-    CumulativeRelease,
     Family,
-    JointRelease,
     Release,
     Study,
-    WindowRelease,
 )
 from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.families import PANEL_FAMILIES, Registry
@@ -30,7 +27,8 @@ def mechanism(study: Study, release: Release, stored: StoredDesign = NONE) -> An
     stored: what was computed when the study began; without it, it is computed here.
     """
     checked_study(study)
-    if not isinstance(release, WindowRelease | CumulativeRelease | JointRelease):
+    family = getattr(release, "family", None)
+    if family not in _MECHANISMS:
         raise UserError("release: must be a panel's declaration, one of study.releases")
     return _MECHANISMS[release.family](study, release, stored)
 

@@ -20,7 +20,6 @@ from stream_dp.study import (
     Strategy,
     Study,
     WindowRelease,
-    has_totals,
 )
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import checked_study
@@ -153,23 +152,22 @@ def _variants(release: Release, query: Query) -> Iterator[Release]:
     shared = {name: getattr(release, name) for name in _SHARED}
     yield release
     if isinstance(query, TotalQuery):
-        assert has_totals(release)
-        size_share = release.size_share if release.kind is Kind.CUMULATIVE else None
+        assert release.totals is not None
         separate = ((kind, None) for kind in CounterKind)
         for counter, refined in ((None, None), (None, True), *separate):
             yield CumulativeRelease(
                 kind=Kind.CUMULATIVE,
-                event=release.event,
+                event=release.totals.event,
                 counter=counter,
                 refined=refined,
-                size_share=size_share,
+                size_share=release.totals.size_share,
                 **shared,
             )
     else:
         for width in range(query.width, query.width + _WIDER + 1):
             for strategy in Strategy:
                 yield WindowRelease(kind=Kind.WINDOW, width=width, strategy=strategy, **shared)
-    if release.kind is Kind.JOINT:
+    if release.patterns is not None and release.totals is not None:
         for share in _SHARES:
             yield release.model_copy(update={"window_share": share})
 
@@ -181,8 +179,7 @@ def _declaration(study: Study, release: Release) -> str:
     terms = [str(release.kind)]
     if window is not None:
         terms += [f"width {window.width}", window.strategy]
-    if release.kind is Kind.JOINT and release.window_share is not None:
-        terms.append(f"window_share {release.window_share}")
+    terms += release.division
     if totals is not None:
         coupled = "refined totals" if totals.refined else "coupled totals"
         terms.append(f"counter {totals.counter}" if totals.counter else coupled)

@@ -17,8 +17,6 @@ from typing import Any
 from stream_dp.answers.examples import telling_queries
 from stream_dp.json_object import Json
 from stream_dp.study import DataSetRelease, Family, Release, Study
-from stream_dp.study.families import PANEL_FAMILIES
-from stream_dp.study.panel_releases import is_panel
 
 from .expected import last_errors
 
@@ -136,8 +134,7 @@ def group_error(
     study: Study, release: Release | DataSetRelease, query: str, error: float
 ) -> GroupError:
     """The row of a count with this standard error."""
-    rows = release.rows if is_panel(release) else None
-    most = rows if rows is not None else study.size
+    most = study.size if release.most_people is None else release.most_people
     half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
     words = stratum_words(study, release)
     return GroupError(release.name, words, query, study.unit, half_width, most)
@@ -174,11 +171,8 @@ def group_table(study: Study, rows: Sequence[GroupError]) -> Json:
 
 def _shape(study: Study, release: Release | DataSetRelease) -> str:
     """A text that two releases share if their errors are the same: two strata, for instance."""
-    together: Sequence[Release | DataSetRelease] = (release,)
-    if release.family in PANEL_FAMILIES:
-        stream = study.release(release.name).stream
-        others = (r for r in study.releases if r.stream == stream and r.name != release.name)
-        together = (release, *others)
+    others = [r for r in study.releases if r.stream == release.stream and r.name != release.name]
+    together: Sequence[Release | DataSetRelease] = (release, *others)
     keys = [r.model_dump(mode="json", exclude={"name", "where"}) for r in together]
     strata = [sorted(getattr(r, "where", None) or ()) for r in together]
     return json.dumps([keys, strata], sort_keys=True)

@@ -39,7 +39,7 @@ from stream_dp.continual.panel_error import PanelError
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import Symbols, window_codes
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study import Release, Study, has_totals
+from stream_dp.study import Release, Study
 
 from .plan import Plan
 
@@ -106,7 +106,7 @@ def _prior_errors(
         for text in example_queries(study, release)
     ]
     queries = [q for q in queries if not isinstance(q, TotalQuery) or q.threshold <= periods]
-    events = study.event_codes(release) if has_totals(release) else ()
+    events = () if release.totals is None else study.event_codes(release.totals)
     repetitions = work // (periods * (people + _BIN_WORK * bins))
     repetitions = min(max(repetitions, _LEAST_REPETITIONS), _MOST_REPETITIONS)
     truth = prior_people(

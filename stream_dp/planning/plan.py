@@ -32,7 +32,6 @@ from stream_dp.study import (
     SizesRelease,
     Strategy,
     Study,
-    has_patterns,
 )
 from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.event_faults import event_warnings
@@ -370,7 +369,7 @@ def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
     }
     if chosen.strategy == Strategy.RESIDUALS:
         facts["weights"] = chosen.weights_words
-    if has_patterns(release) and release.strategy is None:
+    if release.patterns is not None and release.patterns.strategy is None:
         why = f"a pattern's deviation: {' and '.join(f'{s} {spread[s]:.1f}' for s in spread)}"
         if other not in spread:
             why += (

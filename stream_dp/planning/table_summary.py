@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
-from stream_dp.batch.kinds import LOOKED_AT, planned_phases
+from stream_dp.batch.kinds import planned_phases
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import DataSetRelease, Family, Study
-from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, TABLES, Registry
+from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from .group_errors import Count, GroupError, group_error, group_errors, panel_count
 
@@ -37,7 +37,7 @@ class PlannedDataSet:
         return self.first + (self.number - 1) * self.release.rho
 
     def as_dict(self) -> dict[str, object]:
-        release, kind = self.release, self.release.synthesizer
+        release, kind = self.release, self.release.data_set
         return {
             "name": release.name,
             "kind": release.kind,
@@ -46,16 +46,16 @@ class PlannedDataSet:
             "rho_of_each": str(release.rho),
             "epsilon_of_each": str(epsilon(release.rho, self.study.delta)),
             "epsilon_of_all": str(epsilon(self.rho, self.study.delta)),
-            "looks_at": LOOKED_AT[release.family],
+            "looks_at": release.family.looks_at,
             "relations_proved": list(kind.relations),
             "settings": release.model_dump(mode="json", include=set(kind.settings)),
-            "tables": list(TABLES[release.family]),
+            "tables": list(release.family.tables),
             "phases": [{**asdict(phase), "rho": str(phase.rho)} for phase in self.phases],
         }
 
     def lines(self, *, exact: bool) -> Iterator[str]:
         """In words. exact: with the properties of the kind."""
-        release, kind, delta = self.release, self.release.synthesizer, self.study.delta
+        release, kind, delta = self.release, self.release.data_set, self.study.delta
         eps = float(epsilon(release.rho, delta))
         yield (
             f"data set {release.name} ({release.kind}): {self.number} of them, each with"
@@ -68,8 +68,8 @@ class PlannedDataSet:
         yield from (f"  {phase.text}" for phase in self.phases)
         yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
         if exact:
-            tables = ", ".join(TABLES[release.family])
-            yield f"  looks at: {LOOKED_AT[release.family]}; publishes: {tables}"
+            tables = ", ".join(release.family.tables)
+            yield f"  looks at: {release.family.looks_at}; publishes: {tables}"
             yield f"  its cost is proved under: {', '.join(kind.relations)}"
             declared = self.release.model_dump(
                 mode="json", include=set(kind.settings), exclude_none=True

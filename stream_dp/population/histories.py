@@ -21,8 +21,6 @@ from stream_dp.study import (
     Release,
     Study,
     WindowRelease,
-    has_patterns,
-    has_totals,
 )
 
 Codes = Mapping[str, NDArray[np.unsignedinteger]]
@@ -73,7 +71,7 @@ class Layer:
     def counted(self) -> list[dict[int, CumulativeRelease | JointRelease]]:
         """The releases with totals by stratum, no two of a stratum in the same dictionary."""
         rows: list[dict[int, CumulativeRelease | JointRelease]] = []
-        for release in filter(has_totals, self.releases):
+        for release in (r.totals for r in self.releases if r.totals):
             stratum = self.stratum(release)
             row = next((row for row in rows if stratum not in row), None)
             if row is None:
@@ -152,7 +150,7 @@ class Layer:
         def count(slots: slice) -> Counts:
             members = Members.of(strata, slots, len(recent))
             counts: dict[str, list[NDArray[np.int64]]] = {r.name: [] for r in self.releases}
-            for release in filter(has_patterns, self.releases):
+            for release in (r.patterns for r in self.releases if r.patterns):
                 counts[release.name] += self._patterns(release, recent, presences, members)
             for rise in rises:
                 for name, measured in rise.counts(members):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message, is_part
-from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease, has_patterns
+from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.faults import contradictions
@@ -55,6 +55,10 @@ class PublishedRelease(Published):
     """A published release of a panel."""
 
     certificate: PanelCertificate
+
+    @property
+    def new_columns(self) -> tuple[str, ...]:
+        return self.certificate.columns
 
     @property
     def measurements(self) -> pa.Table:
@@ -202,7 +206,7 @@ def _check_panel(study: Study, declared: Release, release: PublishedRelease) -> 
     certificate, parts = release.certificate, release.message.parts
     # The panel of a cumulative release has the event as its symbols, not the attribute's values.
     event = [(0, 1), (0, 1, ABSENT)]
-    values = [study.alphabet(declared).values] if has_patterns(declared) else event
+    values = event if declared.patterns is None else [study.alphabet(declared).values]
     if certificate.values not in values:
         raise Inconsistent("its certificate's values are not what the study declares")
     if study.time(declared, certificate.number) is None:

@@ -27,6 +27,11 @@ class Published:
         """The release and the period."""
         return f"{self.certificate.release} at {self.certificate.period}"
 
+    @property
+    def new_columns(self) -> tuple[str, ...]:
+        """The labels of the columns that it adds to a panel; none of a data set."""
+        return ()
+
     def refusal(self, why: str) -> Inconsistent:
         """The error for the refused release."""
         return refusal(self.message, f"{self.title}: {why}")

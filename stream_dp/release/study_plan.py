@@ -18,8 +18,6 @@ from stream_dp.continual.panel_error import PanelError
 from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
-from stream_dp.study.method_titles import possible_titles
-from stream_dp.study.table_releases import is_fused
 
 from .certificate import Exact, base_certificate
 from .published import refusal
@@ -179,9 +177,9 @@ def _data_sets(study: Study, declared: DataSetRelease, **own: object) -> Release
     labels = study.periods.labels
     return ReleasePlan(
         charges={labels[n - 1]: data_set.rho for n, data_set in study.schedule(declared).items()},
-        mechanisms=possible_titles(declared),
+        mechanisms=declared.titles,
         states=_states(study, declared, **own),
-        fused=is_fused(declared),
+        fused=declared.fused,
     )
 
 

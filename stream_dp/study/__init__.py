@@ -3,11 +3,11 @@
 from .alphabet import Alphabet as Alphabet
 from .attribute import Attribute as Attribute
 from .attribute import Carry as Carry
-from .counter_kinds import CounterKind as CounterKind
 from .curator import Curator as Curator
 from .declared_gate import Gate as Gate
 from .declared_population import DeclaredPopulation as DeclaredPopulation
 from .event_releases import EventsRelease as EventsRelease
+from .families import CounterKind as CounterKind
 from .families import Family as Family
 from .families import Kind as Kind
 from .families import Neighbours as Neighbours
@@ -21,8 +21,6 @@ from .panel_releases import CumulativeRelease as CumulativeRelease
 from .panel_releases import JointRelease as JointRelease
 from .panel_releases import Release as Release
 from .panel_releases import WindowRelease as WindowRelease
-from .panel_releases import has_patterns as has_patterns
-from .panel_releases import has_totals as has_totals
 from .periods import Periods as Periods
 from .periods import Schedule as Schedule
 from .place_releases import Places as Places

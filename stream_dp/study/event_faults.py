@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .alphabet import ABSENT
-from .event_releases import EventsRelease, is_of_events, slot_attribute
-from .families import KINDS, Kind
+from .event_releases import EventsRelease, slot_attribute
+from .group_faults import data_set_faults
 from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
 from .sections import Sections
 from .study import Study
@@ -14,6 +14,12 @@ from .study import Study
 
 def events_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
     """Faults of a release of events, to be put after the release's key in the file."""
+    yield from data_set_faults(release, sections)
+    yield from slot_faults(release, sections)
+
+
+def slot_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the columns of events."""
     events = release.events
     for name in (*release.attributes, *events.columns):
         if name in {SIZE_COLUMN, PERSON_COLUMN}:
@@ -38,12 +44,9 @@ def events_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
 
 def events_relation_faults(sections: Sections) -> Iterator[str]:
     """Faults of the study's relation, with its key."""
-    kinds = {b.kind for b in sections.batches} & {Kind.HPD_EVENTS}
-    for kind in kinds:
-        synthesizer = KINDS[kind].synthesizer
-        assert synthesizer is not None
-        if sections.neighbours is not None and sections.neighbours not in synthesizer.relations:
-            able = "' or '".join(reversed(synthesizer.relations))
+    for kind in {release.data_set for release in sections.of(EventsRelease)}:
+        if sections.neighbours is not None and sections.neighbours not in kind.relations:
+            able = "' or '".join(reversed(kind.relations))
             yield (
                 f"study.neighbours: what events cost under '{sections.neighbours}' is not proved;"
                 f" declare neighbours = '{able}', or leave releases of events out"
@@ -52,7 +55,7 @@ def events_relation_faults(sections: Sections) -> Iterator[str]:
 
 def event_warnings(study: Study) -> Iterator[str]:
     """A line for every column of events whose last slots no release of it counts."""
-    for release in filter(is_of_events, study.batches or ()):
+    for release in study.of(EventsRelease):
         most = release.events.most
         for column in release.events.columns:
             if slot_attribute(column, most + 1) in study.attributes:

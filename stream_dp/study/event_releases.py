@@ -10,11 +10,9 @@ from pydantic import Field
 from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name
 from .hierarchy_releases import SIZE_COLUMN, HierarchyRelease
-from .table_releases import DataSetRelease, PastAnswer
+from .table_releases import PastAnswer
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     EventsKind = Kind
 else:
     EventsKind = Literal[kinds_of(Family.EVENTS)]
@@ -69,7 +67,6 @@ class EventsRelease(HierarchyRelease):
             for column in self.events.columns
         )
 
-
-def is_of_events(release: DataSetRelease) -> TypeIs[EventsRelease]:
-    """Whether the release is of people with their events."""
-    return release.family is Family.EVENTS
+    @property
+    def row_units(self) -> dict[str, str]:
+        return {"events": self.events.unit}

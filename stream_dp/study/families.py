@@ -1,62 +1,59 @@
 """Families of releases and their kinds: the list for every layer.
 
 A family says what a release publishes and what its mechanism looks at. A kind is a mechanism of a
-family. Each layer has one table with its part for every family (`Registry`), so that a layer finds
-its part without asking which class a declaration has. The parts of a kind that differ inside a
-family stand in its entry of `KINDS`.
+family, and one value: whoever adds a kind adds a member of `Kind`, and the functions that it names.
+A layer has one table with its part for every family (`Registry`), so that a layer finds its part
+without asking which family or kind a release has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Generic, Literal, Self, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+if TYPE_CHECKING:
+    from .declared_release import DeclaredRelease
+    from .sections import Sections
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
+RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
 K = TypeVar("K", bound=Enum)
 V = TypeVar("V")
 
 
 class Family(StrEnum):
-    """The content of a release."""
+    """The content of a release.
 
-    WINDOW = "window"
-    """A panel with every pattern of the last periods."""
-    CUMULATIVE = "cumulative"
-    """A panel with the totals of an event."""
-    JOINT = "joint"
-    """A panel with patterns and totals."""
-    PEOPLE = "people"
-    """A table of people."""
-    HOUSEHOLDS = "households"
-    """A table of groups and a table of their members."""
-    EVENTS = "events"
-    """A table of people and a table of their events."""
-    SIZES = "sizes"
-    """How many places have each number of people, by region."""
-
-
-class DescribedKind(StrEnum):
-    """A kind with a sentence for the reference of study files.
-
-    about: the sentence
+    looks_at: the data that its mechanism looks at, in words.
+    tables: the published tables of a data set; none of a panel, which is one table that grows.
     """
 
-    about: str
+    looks_at: str
+    tables: tuple[str, ...]
 
-    def __new__(cls, name: str, about: str) -> Self:
-        kind = str.__new__(cls, name)
-        kind._value_ = name
-        kind.about = about
-        return kind
+    def __new__(cls, name: str, looks_at: str, *tables: str) -> Self:
+        family = str.__new__(cls, name)
+        family._value_ = name
+        family.looks_at, family.tables = looks_at, tables
+        return family
 
-
-class Strategy(DescribedKind):
-    """The measurement strategy of a window."""
-
-    RESIDUALS = "residuals", "Each interaction of the window's periods, once."
-    HISTOGRAM = "histogram", "All patterns, in every period (Bun et al. 2024, Algorithm 1)."
+    WINDOW = "window", "people"
+    """A panel with every pattern of the last periods."""
+    CUMULATIVE = "cumulative", "people"
+    """A panel with the totals of an event."""
+    JOINT = "joint", "people"
+    """A panel with patterns and totals."""
+    PEOPLE = "people", "people", "people"
+    """A table of people."""
+    HOUSEHOLDS = "households", "groups and their members", "groups", "people"
+    """A table of groups and a table of their members."""
+    EVENTS = "events", "people and their events", "people", "events"
+    """A table of people and a table of their events."""
+    SIZES = "sizes", "places", "regions", "sizes"
+    """How many places have each number of people, by region."""
 
 
 PANEL_FAMILIES = (Family.WINDOW, Family.CUMULATIVE, Family.JOINT)
@@ -90,32 +87,37 @@ class Registry(Mapping[K, V], Generic[K, V]):
         return len(self._values)
 
 
-TABLES: Registry[Family, tuple[str, ...]] = Registry(
-    "tables of a data set",
-    DATA_SET_FAMILIES,
-    {
-        Family.PEOPLE: ("people",),
-        Family.HOUSEHOLDS: ("groups", "people"),
-        Family.EVENTS: ("people", "events"),
-        Family.SIZES: ("regions", "sizes"),
-    },
-)
+class DescribedKind(StrEnum):
+    """A kind with a sentence for the reference of study files.
+
+    about: the sentence
+    """
+
+    about: str
+
+    def __new__(cls, name: str, about: str) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.about = about
+        return kind
 
 
-class Kind(StrEnum):
-    """The mechanism of a release: the key `kind` of a study file."""
+class Strategy(DescribedKind):
+    """The measurement strategy of a window."""
 
-    WINDOW = "window"
-    CUMULATIVE = "cumulative"
-    JOINT = "joint"
-    MIXTURE = "mixture"
-    RAP = "rap"
-    MATCH = "match"
-    SIZES = "sizes"
-    INDEPENDENT = "independent"
-    MWEM = "mwem"
-    HPD_FIXED = "hpd-fixed"
-    HPD_EVENTS = "hpd-events"
+    RESIDUALS = "residuals", "Each interaction of the window's periods, once."
+    HISTOGRAM = "histogram", "All patterns, in every period (Bun et al. 2024, Algorithm 1)."
+
+
+class CounterKind(DescribedKind):
+    """A stream counter in a study file.
+
+    `stream_dp/continual/counters/` has a module with the name of each kind, which defines its
+    `METHOD`. `tests/kit/counter_contract.py` states what a counter owes.
+    """
+
+    TREE = "tree", "The binary tree (Bun et al. 2024, Algorithm 3)."
+    UNBOUNDED = "unbounded", "A counter whose noise does not depend on the horizon."
 
 
 class Measured(StrEnum):
@@ -131,173 +133,252 @@ class Measured(StrEnum):
     """Histograms of sizes by region."""
 
 
-@dataclass(frozen=True)
-class Synthesizer:
-    """The functions of a kind of data set in the batch layer, and the properties of the kind.
-
-    fit, planned, titles: functions, as MODULE:FUNCTION below `stream_dp.batch`. `fit` is a
-        `batch.synthesizer.Synthesizer`. `planned` gives the phases before any data. `titles` gives
-        the mechanisms that noisy counts may choose from; without it there is one, the kind's title.
-    relations: the neighbouring relations under which the cost is proved.
-    measured: the form of the measurements.
-    settings: the keys of a study file that the kind uses beside those of every data set.
-    numbers: whether columns may be numbers.
-    roles: whether the kind knows of `[groups.roles]`.
-    limits: a function that raises UserError for a domain that is too large, MODULE:FUNCTION.
-    jax: whether the fit needs JAX, the `batch` extra.
-    """
-
-    fit: str
-    planned: str
-    relations: tuple[Neighbours, ...]
-    measured: Measured
-    settings: tuple[str, ...] = ()
-    titles: str | None = None
-    numbers: bool = False
-    roles: bool = False
-    limits: str | None = None
-    jax: bool = True
+def loaded(package: str, name: str) -> Any:
+    """What a kind names as MODULE:NAME below a package."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{package}.{module}"), attribute)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeclaredKind:
     """A kind of release.
 
-    title: the mechanism in words, as certificates name it; empty where parameters decide.
     about: the sentence of the reference.
-    synthesizer: of a data set.
+    declaration: the model of its tables in a study file, as MODULE:CLASS below `stream_dp.study`.
+        It says what a release charges and which mechanisms a certificate may name.
+    faults: the function of a declaration's faults, as MODULE:FUNCTION below `stream_dp.study`.
     """
 
     family: Family
-    title: str
     about: str
-    synthesizer: Synthesizer | None = None
+    declaration: str
+    faults: str
 
 
-RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
-_PICKED = ("rounds", "per_round", "ways", "relations", "rules")
-_GROUPS = "groups.workload.groups_plan"
-_OF_PEOPLE = ("fuse", "first", "derived")  # of every table of people
-_PEOPLE = Synthesizer(
-    fit="people.people_synthesizer:fit_people",
-    planned="people.planned_people:planned_people",
-    titles="people.planned_people:people_titles",
+@dataclass(frozen=True, kw_only=True)
+class DataSetKind(DeclaredKind):
+    """A kind of data set: what is announced, and the functions that do it.
+
+    mechanism: the mechanism in words, as certificates name it.
+    settings: the keys of the declaration that the fit uses, beside those that are required and
+        those of every data set. A study file with another key is refused.
+    relations: the neighbouring relations under which the cost is proved.
+    measured: the form of the measurements.
+    plan: the function that says before any data what a fit will do, a `planned_phases.FitPlan`, as
+        MODULE:FUNCTION below `stream_dp.batch`.
+    fit: the `batch.synthesizer.Synthesizer`, as MODULE:FUNCTION below `stream_dp.batch`.
+    limits: a function that raises UserError for a domain that is too large, MODULE:FUNCTION.
+    learns: whether the fit learns from what panels have published of the same people.
+    numbers: whether columns may be numbers.
+    roles: whether the kind knows of `[groups.roles]`.
+    jax: whether the fit needs JAX, the `batch` extra.
+    """
+
+    mechanism: str
+    settings: tuple[str, ...] = ()
+    relations: tuple[Neighbours, ...]
+    measured: Measured
+    plan: str
+    fit: str
+    limits: str | None = None
+    learns: bool = False
+    numbers: bool = False
+    roles: bool = False
+    jax: bool = True
+
+
+_OF_PEOPLE = ("fuse", "first", "derived")
+_PEOPLE = DataSetKind(
+    family=Family.PEOPLE,
+    about="A table of people with listed values; pairs of columns are measured.",
+    mechanism="residuals of people's columns, a mixture of products of blocks",
+    declaration="table_releases:PeopleRelease",
+    settings=("rounds", "per_round", *_OF_PEOPLE),
     relations=RELATIONS,
     measured=Measured.RESIDUALS,
-    settings=("rounds", "per_round", *_OF_PEOPLE),
+    faults="group_faults:people_faults",
+    plan="people.planned_people:planned_people",
+    fit="people.people_synthesizer:fit_people",
+    learns=True,
 )
-KINDS: Registry[Kind, DeclaredKind] = Registry(
-    "kinds of releases",
-    Kind,
-    {
-        Kind.WINDOW: DeclaredKind(
-            Family.WINDOW, "", "A panel with every pattern of the last periods."
+_HOUSEHOLDS = DataSetKind(
+    family=Family.HOUSEHOLDS,
+    about="Groups and members as a mixture of products, whose logits are fitted.",
+    mechanism="hierarchical product distributions, fixed (HPD-Fixed)",
+    declaration="group_releases:BatchRelease",
+    settings=("rounds", "per_round", "ways", "relations", "rules", "rows"),
+    relations=("replace_in_place",),
+    measured=Measured.MARGINALS,
+    faults="group_faults:grouped_faults",
+    plan="groups.workload.groups_plan:planned_groups",
+    fit="groups.hpd.hpd_synthesizer:fit_mixture",
+    roles=True,
+)
+
+
+class Kind(StrEnum):
+    """The mechanism of a release: the key `kind` of a study file, with all that holds for it."""
+
+    declared: DeclaredKind
+
+    def __new__(cls, name: str, declared: DeclaredKind) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_ = name
+        kind.declared = declared
+        return kind
+
+    WINDOW = (
+        "window",
+        DeclaredKind(
+            family=Family.WINDOW,
+            about="A panel with every pattern of the last periods.",
+            declaration="panel_releases:WindowRelease",
+            faults="faults:window_faults",
         ),
-        Kind.CUMULATIVE: DeclaredKind(
-            Family.CUMULATIVE,
-            "",
-            "A panel with the number of people who have had the event in at least b periods.",
+    )
+    CUMULATIVE = (
+        "cumulative",
+        DeclaredKind(
+            family=Family.CUMULATIVE,
+            about="A panel with the number of people who have had the event in at least b periods.",
+            declaration="panel_releases:CumulativeRelease",
+            faults="faults:cumulative_faults",
         ),
-        Kind.JOINT: DeclaredKind(Family.JOINT, "", "One panel for patterns and totals."),
-        Kind.MIXTURE: DeclaredKind(
-            Family.PEOPLE,
-            "residuals of people's columns, a mixture of products of blocks",
-            "A table of people with listed values; pairs of columns are measured.",
+    )
+    JOINT = (
+        "joint",
+        DeclaredKind(
+            family=Family.JOINT,
+            about="One panel for patterns and totals.",
+            declaration="panel_releases:JointRelease",
+            faults="faults:joint_faults",
+        ),
+    )
+    MIXTURE = "mixture", _PEOPLE
+    RAP = (
+        "rap",
+        replace(
             _PEOPLE,
-        ),
-        Kind.RAP: DeclaredKind(
-            Family.PEOPLE,
-            "residuals of people's columns, numbers in public bins, a mixture of products of"
-            " blocks",
-            "A table of people with listed values and numbers, labels and linear thresholds.",
-            replace(_PEOPLE, settings=("labels", "linear", *_PEOPLE.settings), numbers=True),
-        ),
-        Kind.MATCH: DeclaredKind(
-            Family.PEOPLE,
-            "single columns, then marginals of the values that stand out; a mixture of products of"
-            " blocks",
-            "A table of people, measured in two phases: single columns first, then marginals.",
-            Synthesizer(
-                fit="people.match_synthesizer:fit_match",
-                planned="people.planned_people:planned_match",
-                relations=RELATIONS,
-                measured=Measured.TWO_PHASES,
-                settings=(
-                    *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
-                    *_OF_PEOPLE,
-                ),
-                numbers=True,
+            about="A table of people with listed values and numbers, labels and linear thresholds.",
+            mechanism=(
+                "residuals of people's columns, numbers in public bins, a mixture of products of"
+                " blocks"
             ),
+            settings=("labels", "linear", *_PEOPLE.settings),
+            numbers=True,
         ),
-        Kind.SIZES: DeclaredKind(
-            Family.SIZES,
-            "sizes of groups in a tree of regions, levels made consistent",
-            "How many places have each number of people, in every region.",
-            Synthesizer(
-                fit="sizes.declared_sizes:fit_release",
-                planned="sizes.declared_sizes:planned_sizes",
-                relations=("add_remove", "replace_one"),
-                measured=Measured.SIZES,
-                settings=("largest", "methods", "parts", "epsilon"),
-                jax=False,
+    )
+    MATCH = (
+        "match",
+        replace(
+            _PEOPLE,
+            about=(
+                "A table of people, measured in two phases: single columns first, then marginals."
             ),
-        ),
-        Kind.INDEPENDENT: DeclaredKind(
-            Family.HOUSEHOLDS,
-            "independent attributes from noisy marginals",
-            "Groups and members, every attribute by itself.",
-            Synthesizer(
-                fit="groups.independent:fit_independent",
-                planned=f"{_GROUPS}:planned_independent",
-                relations=("replace_in_place",),
-                measured=Measured.MARGINALS,
-                jax=False,
+            mechanism=(
+                "single columns, then marginals of the values that stand out; a mixture of products"
+                " of blocks"
             ),
-        ),
-        Kind.MWEM: DeclaredKind(
-            Family.HOUSEHOLDS,
-            "multiplicative weights over groups and members (MWEM)",
-            "A weight for every group that can be, of small domains only.",
-            Synthesizer(
-                fit="groups.mwem.mwem:fit_mwem",
-                planned=f"{_GROUPS}:planned_groups",
-                relations=("replace_in_place",),
-                measured=Measured.MARGINALS,
-                settings=_PICKED,
-                roles=True,
-                limits="groups.mwem.grouptypes:require_few_types",
-                jax=False,
+            declaration="match_releases:MatchRelease",
+            settings=(
+                *("one_ways", "threshold", "exempt", "composites", "coarser", "marginals"),
+                *_OF_PEOPLE,
             ),
+            measured=Measured.TWO_PHASES,
+            faults="group_faults:match_faults",
+            plan="people.planned_people:planned_match",
+            fit="people.match_synthesizer:fit_match",
+            numbers=True,
         ),
-        Kind.HPD_FIXED: DeclaredKind(
-            Family.HOUSEHOLDS,
-            "hierarchical product distributions, fixed (HPD-Fixed)",
-            "Groups and members as a mixture of products, whose logits are fitted.",
-            Synthesizer(
-                fit="groups.hpd.hpd_synthesizer:fit_mixture",
-                planned=f"{_GROUPS}:planned_groups",
-                relations=("replace_in_place",),
-                measured=Measured.MARGINALS,
-                settings=(*_PICKED, "rows"),
-                roles=True,
-            ),
+    )
+    SIZES = (
+        "sizes",
+        DataSetKind(
+            family=Family.SIZES,
+            about="How many places have each number of people, in every region.",
+            mechanism="sizes of groups in a tree of regions, levels made consistent",
+            declaration="place_releases:SizesRelease",
+            settings=("largest", "methods", "parts", "epsilon"),
+            relations=("add_remove", "replace_one"),
+            measured=Measured.SIZES,
+            faults="place_faults:sizes_faults",
+            plan="sizes.declared_sizes:planned_sizes",
+            fit="sizes.declared_sizes:fit_release",
+            jax=False,
         ),
-        Kind.HPD_EVENTS: DeclaredKind(
-            Family.EVENTS,
-            "hierarchical product distributions of people and events (HPD-Fixed)",
-            "People and what they do several times in a period, such as trips or visits.",
-            Synthesizer(
-                fit="groups.hpd.hpd_synthesizer:fit_mixture",
-                planned=f"{_GROUPS}:planned_events",
-                relations=("replace_in_place", "replace_one"),
-                measured=Measured.MARGINALS,
-                settings=("rounds", "per_round", "ways", "rows"),
-            ),
+    )
+    INDEPENDENT = (
+        "independent",
+        replace(
+            _HOUSEHOLDS,
+            about="Groups and members, every attribute by itself.",
+            mechanism="independent attributes from noisy marginals",
+            settings=(),
+            plan="groups.workload.groups_plan:planned_independent",
+            fit="groups.independent:fit_independent",
+            roles=False,
+            jax=False,
         ),
-    },
-)
+    )
+    MWEM = (
+        "mwem",
+        replace(
+            _HOUSEHOLDS,
+            about="A weight for every group that can be, of small domains only.",
+            mechanism="multiplicative weights over groups and members (MWEM)",
+            settings=("rounds", "per_round", "ways", "relations", "rules"),
+            fit="groups.mwem.mwem:fit_mwem",
+            limits="groups.mwem.grouptypes:require_few_types",
+            jax=False,
+        ),
+    )
+    HPD_FIXED = "hpd-fixed", _HOUSEHOLDS
+    HPD_EVENTS = (
+        "hpd-events",
+        replace(
+            _HOUSEHOLDS,
+            family=Family.EVENTS,
+            about="People and what they do several times in a period, such as trips or visits.",
+            mechanism="hierarchical product distributions of people and events (HPD-Fixed)",
+            declaration="event_releases:EventsRelease",
+            settings=("rounds", "per_round", "ways", "rows"),
+            relations=("replace_in_place", "replace_one"),
+            faults="event_faults:events_faults",
+            plan="groups.workload.groups_plan:planned_events",
+            roles=False,
+        ),
+    )
+
+    @property
+    def family(self) -> Family:
+        return self.declared.family
+
+    @property
+    def about(self) -> str:
+        return self.declared.about
+
+    @property
+    def declaration(self) -> type[DeclaredRelease]:
+        """The model of its tables in a study file."""
+        model: type[DeclaredRelease] = loaded(__package__, self.declared.declaration)
+        return model
+
+    @property
+    def faults(self) -> Callable[[DeclaredRelease, Sections], Iterator[str]]:
+        """Gives the faults of a release in its sections, to be put after its key in the file."""
+        faults: Callable[[DeclaredRelease, Sections], Iterator[str]]
+        faults = loaded(__package__, self.declared.faults)
+        return faults
+
+    @property
+    def data_set(self) -> DataSetKind | None:
+        """The parts of a kind of data set; None for a panel."""
+        return self.declared if isinstance(self.declared, DataSetKind) else None
 
 
 def kinds_of(family: Family) -> tuple[Kind, ...]:
     """The kinds of a family, in the order of `Kind`."""
-    return tuple(kind for kind in Kind if KINDS[kind].family is family)
+    return tuple(kind for kind in Kind if kind.family is family)
+
+
+DATA_SETS = tuple(kind for kind in Kind if kind.data_set is not None)

@@ -13,23 +13,21 @@ from stream_dp.privacy.ledger import composed_cost
 from . import event_faults, group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
-from .families import Kind, Strategy
+from .families import Strategy
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
     MOST_REFINED,
     MOST_TOTALS,
+    CumulativeRelease,
+    JointRelease,
     Release,
-    has_patterns,
-    has_totals,
-    is_panel,
+    WindowRelease,
 )
 from .periods import Periods
 from .sections import Sections
 from .study import MOST_BINS, Study
 from .survey_design import NO_WEIGHTS
 from .table_releases import DataSetRelease
-
-_PADDED = ".padded: with rows declared nothing is padded; leave it out"
 
 
 def section_faults(
@@ -55,18 +53,10 @@ def section_faults(
         if release.name in used_names:
             problems.append(f"{key}.name: '{release.name}' stands there twice")
         used_names.add(release.name)
-        if not is_panel(release):
-            batch_faults = [
-                *group_faults.batch_faults(release, sections),
-                *fit_faults(release, sections),
-            ]
-            problems += [f"{key}{fault}" for fault in batch_faults]
-            continue
-        problems += _unknown_attributes(release, sections, key)
-        names = release.questions
-        sound = [attributes[name] for name in names if name in attributes]
-        if len(sound) == len(names) and not any(a.problems("") for a in sound):
-            problems += [f"{key}{fault}" for fault in _cross_faults(release, sections)]
+        faults = [*release.kind.faults(release, sections)]
+        if isinstance(release, DataSetRelease):
+            faults += fit_faults(release, sections)
+        problems += [f"{key}{fault}" for fault in faults]
     total = sections.rho
     costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
     cost = composed_cost(_strata(releases), {r.name: r.rho for r in releases} | costs)
@@ -86,7 +76,7 @@ def section_faults(
 
 def contradictions(study: Study) -> list[str]:
     """Finds all faults between the sections of a published study, in lines."""
-    return section_faults(Sections.of(study))
+    return section_faults(Sections.of_study(study))
 
 
 def _strata(releases: list[Release]) -> dict[str, tuple[str, str]]:
@@ -94,14 +84,35 @@ def _strata(releases: list[Release]) -> dict[str, tuple[str, str]]:
     return {r.name: (k, str(v)) for r in releases for k, v in (r.where or {}).items()}
 
 
-def _unknown_attributes(release: Release, sections: Sections, path: str) -> Iterator[str]:
+RowFaults = Callable[..., Iterator[str]]  # of a release's own declaration
+
+
+def window_faults(release: WindowRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a panel of patterns, to be put after the release's key in the file."""
+    return _panel_faults(release, sections, _window_row_faults)
+
+
+def cumulative_faults(release: CumulativeRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a panel of totals."""
+    return _panel_faults(release, sections, _totals_row_faults)
+
+
+def joint_faults(release: JointRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a panel of both."""
+    return _panel_faults(release, sections, _joint_row_faults)
+
+
+def _panel_faults(release: Release, sections: Sections, row_faults: RowFaults) -> Iterator[str]:
     for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
         for name in names:
             if name not in sections.attribute_names:
-                yield f"{path}.{key}: no attribute '{name}' is declared"
+                yield f".{key}: no attribute '{name}' is declared"
+    sound = [sections.attributes.get(name) for name in release.questions]
+    if not any(attribute is None or attribute.problems("") for attribute in sound):
+        yield from _cross_faults(release, sections, row_faults)
 
 
-def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
+def _cross_faults(release: Release, sections: Sections, row_faults: RowFaults) -> Iterator[str]:
     """Contradictions between a release with sound attributes and the sections."""
     attributes = sections.attributes
     for name in release.questions:
@@ -126,8 +137,8 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
         if name in release.attributes:
             yield f".attribute: '{name}' is the same for all of a stratum of it; leave it out"
     yield from _period_faults(release, sections.periods, len(alphabet.values))
-    if has_totals(release):
-        for word in release.event:
+    if release.totals is not None:
+        for word in release.totals.event:
             if not matching_codes(str(word), alphabet.values):
                 advice = _value_examples(alphabet)
                 yield f".event: {word!r} is no value of {alphabet.name}; {advice}"
@@ -136,7 +147,7 @@ def _cross_faults(release: Release, sections: Sections) -> Iterator[str]:
     if sections.neighbours is not None:
         closed = sections.population is not None and sections.population.closed is True
         private = sections.neighbours == "add_remove"
-        yield from _row_faults(release, alphabet, private=private, closed=closed)
+        yield from row_faults(release, alphabet, private=private, closed=closed)
 
 
 def _listed(attribute: Attribute) -> str:
@@ -172,54 +183,37 @@ def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterato
     if horizon < 1:
         yield f".last: '{release.last}' comes before '{release.first}'"
         return
-    if has_totals(release) and horizon > MOST_TOTALS:
+    patterns, totals = release.patterns, release.totals
+    if totals is not None and horizon > MOST_TOTALS:
         yield f": at most {MOST_TOTALS} periods are supported, not {horizon}"
-    if has_totals(release) and release.refined:
-        if release.counter is not None:
+    if totals is not None and totals.refined:
+        if totals.counter is not None:
             yield ".refined: a release with separate counters has no refined weights; remove it"
         elif horizon > MOST_REFINED:
             yield (
                 f".refined: weights are refined for at most {MOST_REFINED} periods, not {horizon};"
                 " remove it"
             )
-    if has_patterns(release):
-        if release.width > horizon:
-            yield f".width: {release.width} periods is over the horizon of {horizon}"
-        elif (bins := q**release.width) > MOST_BINS:
+    if patterns is not None:
+        if patterns.width > horizon:
+            yield f".width: {patterns.width} periods is over the horizon of {horizon}"
+        elif (bins := q**patterns.width) > MOST_BINS:
             yield f".width: {bins} patterns to count; at most {MOST_BINS} are supported"
 
 
-def _row_faults(
-    release: Release, alphabet: Alphabet, *, private: bool, closed: bool
+def _pattern_row_faults(
+    release: WindowRelease | JointRelease, alphabet: Alphabet, *, private: bool, closed: bool
 ) -> Iterator[str]:
-    """Faults of the keys about the number of rows, for example `rows` and `size_share`.
+    """Faults of `rows` and of the strategy, of a release with patterns.
 
     private: whether the number of people is private.
     closed: whether nobody enters after the first period.
     """
-    share = release.size_share if release.kind is Kind.CUMULATIVE else None
     if release.where is not None:
-        if release.rows is None:
-            yield ".rows: is required: the size of a stratum is private; declare a bound on it"
-        if release.kind is Kind.WINDOW and release.padded:
-            yield _PADDED
-        yield from _strategy_faults(release)
+        yield from _stratum_faults(release)
+    elif not private:
+        yield from _public_faults(release.rows)
         return
-    if not private:
-        if release.rows is not None or share is not None:
-            yield ": rows and size_share are for add_remove; here n is public"
-        return
-    if release.kind is Kind.CUMULATIVE:
-        if release.rows is None and share is None:
-            yield (
-                ": under add_remove n is private: declare rows = N, a bound on the people,"
-                " or size_share = 0.1, a part of this release's rho that measures n"
-            )
-        elif closed and release.rows is not None and share is not None:
-            yield (
-                ": in a closed cohort nobody enters later, so the people are counted once: declare"
-                " rows or size_share, not both"
-            )
     elif release.rows is not None and closed:
         yield (
             ".rows: in a closed cohort everybody is counted in every period, the absent too: leave"
@@ -230,23 +224,61 @@ def _row_faults(
             f".rows: a bound goes with people who come and go: declare missing = '{ABSENT}' for"
             f" {alphabet.name}, or leave rows out"
         )
-    elif release.rows is not None and release.kind is Kind.WINDOW and release.padded:
-        yield _PADDED
-    yield from _strategy_faults(release)
-    open_joint = release.kind is Kind.JOINT and alphabet.absent is not None and not closed
-    if open_joint and release.rows is None:
-        yield ".rows: is required with 'absent': declare a bound on the people"
-
-
-def _strategy_faults(release: Release) -> Iterator[str]:
-    """Faults of a release with people who may come and go, or enter late."""
-    if not has_patterns(release) or release.strategy != Strategy.RESIDUALS:
-        return
-    if release.width > MOST_PRESENCE_WIDTH:
+    if release.strategy == Strategy.RESIDUALS and release.width > MOST_PRESENCE_WIDTH:
         yield (
             ".strategy: where people come and go or enter late, 'residuals' are made for a width"
             f" of at most {MOST_PRESENCE_WIDTH}; declare 'histogram'"
         )
+
+
+def _window_row_faults(
+    release: WindowRelease, alphabet: Alphabet, *, private: bool, closed: bool
+) -> Iterator[str]:
+    yield from _pattern_row_faults(release, alphabet, private=private, closed=closed)
+    comes_and_goes = private and release.rows and not closed and alphabet.absent is not None
+    if release.padded and (release.where is not None or comes_and_goes):
+        yield ".padded: with rows declared nothing is padded; leave it out"
+
+
+def _joint_row_faults(
+    release: JointRelease, alphabet: Alphabet, *, private: bool, closed: bool
+) -> Iterator[str]:
+    yield from _pattern_row_faults(release, alphabet, private=private, closed=closed)
+    is_open = private and release.where is None and alphabet.absent is not None and not closed
+    if is_open and release.rows is None:
+        yield ".rows: is required with 'absent': declare a bound on the people"
+
+
+def _totals_row_faults(
+    release: CumulativeRelease, alphabet: Alphabet, *, private: bool, closed: bool
+) -> Iterator[str]:
+    """Faults of `rows` and `size_share`."""
+    rows, share = release.rows, release.size_share
+    if release.where is not None:
+        yield from _stratum_faults(release)
+    elif not private:
+        yield from _public_faults(rows, share)
+    elif rows is None and share is None:
+        yield (
+            ": under add_remove n is private: declare rows = N, a bound on the people,"
+            " or size_share = 0.1, a part of this release's rho that measures n"
+        )
+    elif closed and rows is not None and share is not None:
+        yield (
+            ": in a closed cohort nobody enters later, so the people are counted once: declare"
+            " rows or size_share, not both"
+        )
+
+
+def _stratum_faults(release: Release) -> Iterator[str]:
+    if release.rows is None:
+        yield ".rows: is required: the size of a stratum is private; declare a bound on it"
+
+
+def _public_faults(*bounds: object) -> Iterator[str]:
+    """bounds: declared values for a private number of people, where the number is public."""
+    if any(bound is not None for bound in bounds):
+        yield ": rows and size_share are for add_remove; here n is public"
 
 
 def _size_faults(sections: Sections) -> list[str]:
@@ -321,4 +353,4 @@ def _has_cells(release: Release | DataSetRelease | None, by: str) -> bool:
     """Whether a release may answer by cells; a release with faults is taken to do so."""
     if release is None:
         return True
-    return by in ((release.where or {}) if is_panel(release) else release.questions)
+    return by in release.cells

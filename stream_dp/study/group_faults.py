@@ -1,12 +1,9 @@
-"""Faults of data sets and of groups, against the sections of a study file.
-
-Faults of two-phase tables of people, against the attributes of the study.
-"""
+"""Faults of data sets of people and of groups, against the sections of a study file."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -14,22 +11,22 @@ from math import prod
 from stream_dp.errors import UserError
 
 from .attribute import Attribute
-from .event_faults import events_faults
-from .families import DATA_SET_FAMILIES, KINDS, TABLE_FAMILIES, Family, Kind, Registry
+from .families import Kind
 from .group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
 from .match_releases import MatchRelease
 from .periods import Periods
-from .place_faults import sizes_faults
 from .sections import Sections
 from .structural_rules import rule_faults
-from .table_releases import DataSetRelease, PeopleRelease, is_of_people
+from .table_releases import DataSetRelease, PeopleRelease
 from .thresholds import linear_faults
 
 MOST_COMPOSITE = 1 << 15  # values of a composite
+_CONTENT = {*DataSetRelease.model_fields, "attribute", "attributes", "events"}  # no settings
 
 
 def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
-    """Faults of the keys of `match`, to be put after the release's key in the file."""
+    """Faults of a table of people that is measured in two phases."""
+    yield from people_faults(batch, sections)
     columns = {answer.column: sections.attributes.get(answer.attribute) for answer in batch.answers}
     yield from _composite_faults(batch, columns)
     yield from _coarser_faults(batch, columns)
@@ -94,8 +91,8 @@ def _coarser_faults(batch: MatchRelease, columns: dict[str, Attribute | None]) -
             yield f"{key}: {strange[0]} is no edge of the number's own bins; take some of these"
 
 
-def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
-    """Faults of a batch release, to be put after the release's key in the file."""
+def data_set_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
+    """Faults of any data set, to be put after the release's key in the file."""
     periods = sections.periods
     if (batch.every is None) == (batch.at is None):
         yield ": declare every = N periods, or at = [PERIODS]: one of both"
@@ -107,37 +104,34 @@ def batch_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield f".at: '{label}' is none of the study's periods {labels[0]} to {labels[-1]}"
     if len(set(batch.at or ())) < len(batch.at or ()):
         yield ".at: a period stands there twice"
-    key = "attributes" if batch.family in TABLE_FAMILIES else "attribute"
+    key = "attributes" if "attributes" in type(batch).model_fields else "attribute"
     if len(set(batch.names)) < len(batch.names):
         yield f".{key}: an attribute stands there twice"
     for name in batch.questions:
         if name not in sections.attribute_names:
             yield f".{key}: no attribute '{name}' is declared"
     yield from _history_faults(batch, periods)
-    if not batch.synthesizer.numbers:
+    if not batch.data_set.numbers:
         for name in batch.questions:
             if name in sections.attributes and sections.attributes[name].number is not None:
                 able = " and ".join(f"'{kind}'" for kind in _kinds_with_numbers())
                 yield f".attributes: '{name}' is a number, which only kinds {able} release"
-    yield from _FAMILY_FAULTS[batch.family](batch, sections)
-    if batch.kind in _OWN_FAULTS:
-        yield from _OWN_FAULTS[batch.kind](batch, sections)
+    for key, field in type(batch).model_fields.items():
+        used = {*batch.data_set.settings, *_CONTENT}
+        if key not in used and not field.is_required() and getattr(batch, key) != field.default:
+            yield f".{key}: '{batch.kind}' has none; leave it out"
 
 
 def _kinds_with_numbers() -> list[Kind]:
-    return [kind for kind in Kind if (d := KINDS[kind].synthesizer) is not None and d.numbers]
+    return [kind for kind in Kind if kind.data_set is not None and kind.data_set.numbers]
 
 
-def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+def people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     """Faults of a table of people."""
+    yield from data_set_faults(batch, sections)
     if len(batch.names) < 2:
         yield ".attributes: must have at least 2 columns"
-    settings = batch.synthesizer.settings
-    declared: dict[str, object] = {"labels": batch.labels, "linear": batch.linear}
-    declared |= {"rounds": batch.rounds, "per_round": batch.per_round}
-    for key, value in declared.items():
-        if value is not None and key not in settings:
-            yield f".{key}: '{batch.kind}' has none; leave it out"
+    settings = batch.data_set.settings
     if "labels" in settings:
         yield from _label_faults(batch, sections)
     if batch.linear is not None and "linear" in settings:
@@ -146,20 +140,20 @@ def _people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
         yield from linear_faults(batch.linear, columns)
     if "rounds" in settings:
         yield from _round_faults(batch)
-    yield from _fusion_faults(batch, sections.periods)
+    if "first" in settings:
+        yield from _fusion_faults(batch, sections.periods)
     yield from _derived_faults(batch, sections)
 
 
 def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[str]:
     """A history must lie within the study when the first data set is due."""
-    if periods is None or not is_of_people(batch):
-        return
-    for item in batch.attributes:
+    for history in batch.histories if periods is not None else ():
+        assert periods is not None
         due = [periods.numbers[label] for label in batch.at or () if label in periods.numbers]
         first = min(due or [batch.every or periods.count])
-        if not isinstance(item, str) and item.last > first:
+        if history.last > first:
             yield (
-                f".attributes: {item.last} periods of '{item.of}' are not there at"
+                f".attributes: {history.last} periods of '{history.of}' are not there at"
                 f" {periods.labels[first - 1]}, period {first}, when the first data set is due;"
                 f" ask for at most {first}, or begin later"
             )
@@ -218,10 +212,9 @@ def _derived_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
                 yield f"{key}.values: '{text}' is no value of {derived.of}"
 
 
-def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
+def grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
     """Faults of a batch release of groups with their members."""
-    if batch.rows is not None and "rows" not in batch.synthesizer.settings:
-        yield f".rows: '{batch.kind}' fits no mixture; leave it out"
+    yield from data_set_faults(batch, sections)
     if not sections.has_groups:
         yield f": '{batch.kind}' is about groups of people: declare [groups]"
     elif sections.groups is not None and all(n in sections.attributes for n in batch.names):
@@ -229,7 +222,7 @@ def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
         if groups.roles is None and batch.relations is not None:
             yield ".relations: no [groups.roles] say who is related to whom; leave it out"
         yield from _rules_faults(batch, groups, sections)
-        if groups.roles is not None and not batch.synthesizer.roles:
+        if groups.roles is not None and not batch.data_set.roles:
             yield f": '{batch.kind}' knows nothing of [groups.roles]; take another kind"
         if KEY_COLUMN in {*groups.attributes, *batch.attributes}:
             yield f": the name '{KEY_COLUMN}' is reserved for the key of a group"
@@ -237,10 +230,7 @@ def _grouped_faults(batch: BatchRelease, sections: Sections) -> Iterator[str]:
 
 def _rules_faults(batch: BatchRelease, groups: Groups, sections: Sections) -> Iterator[str]:
     """Faults of structural rules. All attributes of the release are declared."""
-    if batch.rules is None:
-        return
-    if "rules" not in batch.synthesizer.settings:
-        yield f".rules: '{batch.kind}' keeps none; leave them out"
+    if batch.rules is None or "rules" not in batch.data_set.settings:
         return
     if groups.roles is None:
         yield ".rules: no [groups.roles] say who is head, spouse and child; declare them"
@@ -255,23 +245,9 @@ def _rules_faults(batch: BatchRelease, groups: Groups, sections: Sections) -> It
         yield from (f".rules{fault}" for fault in faults)
 
 
-Faults = Callable[..., Iterator[str]]  # of a release's own declaration, and the sections
-_FAMILY_FAULTS: Registry[Family, Faults] = Registry(
-    "faults of data sets",
-    DATA_SET_FAMILIES,
-    {
-        Family.PEOPLE: _people_faults,
-        Family.HOUSEHOLDS: _grouped_faults,
-        Family.EVENTS: events_faults,
-        Family.SIZES: sizes_faults,
-    },
-)
-_OWN_FAULTS: dict[Kind, Faults] = {Kind.MATCH: match_faults}  # of kinds with keys of their own
-
-
 def groups_faults(sections: Sections) -> Iterator[str]:
     """Faults of `[groups]` and of the study's unit and relation, with their keys."""
-    batches = [b for b in sections.batches if b.family is Family.HOUSEHOLDS]
+    batches = sections.of(BatchRelease)
     if (
         sections.has_groups
         and not batches

@@ -9,22 +9,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from stream_dp.errors import UserError
 
-from .event_releases import EventsRelease
-from .families import DATA_SET_FAMILIES, KINDS, Family, Kind, Registry, kinds_of
+from .families import Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Symbol
 from .hierarchy_releases import KEY_COLUMN as KEY_COLUMN
 from .hierarchy_releases import RELATIONS as RELATIONS
 from .hierarchy_releases import ROWS as ROWS
 from .hierarchy_releases import SIZE_COLUMN as SIZE_COLUMN
 from .hierarchy_releases import HierarchyRelease
-from .match_releases import MatchRelease
-from .place_releases import SizesRelease
 from .structural_rules import Rule
-from .table_releases import DataSetRelease, PeopleRelease
 
 if TYPE_CHECKING:
     HouseholdsKind = Kind
@@ -121,6 +117,10 @@ class BatchRelease(HierarchyRelease):
         return self.relations or RELATIONS
 
     @property
+    def needs_members(self) -> bool:
+        return True
+
+    @property
     def structural_rules(self) -> tuple[Rule, ...]:
         """The rules, read."""
         return tuple(map(Rule.read, self.rules or ()))
@@ -130,7 +130,7 @@ class BatchRelease(HierarchyRelease):
 
         roles: whether the groups declare roles.
         """
-        used = set(self.synthesizer.settings)
+        used = set(self.data_set.settings)
         settings = self.model_dump(mode="json", include=used - _OPTIONAL)
         if "rows" in used:
             settings["rows"] = self.fitted_rows
@@ -139,43 +139,6 @@ class BatchRelease(HierarchyRelease):
         if roles and "rules" in used:
             settings["rules"] = list(self.rules or ())
         return settings
-
-
-DECLARATIONS: Registry[Family, type[DataSetRelease]] = Registry(
-    "declarations of data sets",
-    DATA_SET_FAMILIES,
-    {
-        Family.PEOPLE: PeopleRelease,
-        Family.HOUSEHOLDS: BatchRelease,
-        Family.EVENTS: EventsRelease,
-        Family.SIZES: SizesRelease,
-    },
-)
-_OWN_KEYS = {Kind.MATCH: MatchRelease}  # kinds with more keys than their family
-
-
-def data_set_declaration(kind: Kind) -> type[DataSetRelease]:
-    """The model of a data set of this kind in a study file."""
-    return _OWN_KEYS.get(kind) or DECLARATIONS[KINDS[kind].family]
-
-
-def _declared_kind(release: object) -> str:
-    """The name of the model of a data set; an unknown kind has the model of groups."""
-    kind = release.get("kind") if isinstance(release, dict) else None
-    if isinstance(release, DataSetRelease):
-        kind = release.kind
-    kinds = {str(kind): kind for family in DATA_SET_FAMILIES for kind in kinds_of(family)}
-    return data_set_declaration(kinds.get(str(kind), Kind.INDEPENDENT)).__name__
-
-
-AnyDataSet = Annotated[
-    Annotated[BatchRelease, Tag("BatchRelease")]
-    | Annotated[EventsRelease, Tag("EventsRelease")]
-    | Annotated[PeopleRelease, Tag("PeopleRelease")]
-    | Annotated[MatchRelease, Tag("MatchRelease")]
-    | Annotated[SizesRelease, Tag("SizesRelease")],
-    Discriminator(_declared_kind),
-]
 
 
 def check_relation(neighbours: str) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .counter_kinds import CounterKind
-from .families import KINDS, PANEL_FAMILIES, Family, Kind, Strategy
-from .field_types import Declaration, Name, Probability, Rho, Symbol
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from .table_releases import DataSetRelease
+from .declared_release import DeclaredRelease
+from .families import CounterKind, Kind, Strategy
+from .field_types import Name, Probability, Rho, Symbol
+from .periods import Periods
 
 MOST_REFINED = 60  # periods of refined totals, with rows in a table
 MOST_TOTALS = 600  # periods of a cumulative release, whose counters grow with their cube
@@ -22,7 +18,7 @@ MOST_PRESENCE_WIDTH = 6  # of windows whose residuals also tell who is present
 RowBound = Annotated[int, Field(ge=1, le=10**8, strict=True)]
 
 
-class _Release(Declaration):
+class _Release(DeclaredRelease):
     """The keys of every release of a panel."""
 
     name: Name
@@ -47,11 +43,6 @@ class _Release(Declaration):
     """Which kind of release this is."""
 
     @property
-    def family(self) -> Family:
-        """The family of the kind."""
-        return KINDS[self.kind].family
-
-    @property
     def history(self) -> int:
         """How many periods of a person's history the release counts."""
         return 1
@@ -66,8 +57,29 @@ class _Release(Declaration):
         return (*self.attributes, *(self.where or {}))
 
     @property
+    def cells(self) -> tuple[str, ...]:
+        return (*(self.where or {}),)
+
+    @property
+    def most_people(self) -> int | None:
+        return self.rows
+
+    def span(self, periods: Periods) -> tuple[int, int]:
+        """The numbers of the release's first and last period, from 1."""
+        numbers = periods.numbers
+        first = 1 if self.first is None else numbers[self.first]
+        return first, periods.count if self.last is None else numbers[self.last]
+
+    def first_number(self, periods: Periods) -> int:
+        return self.span(periods)[0] + self.history - 1
+
+    @property
+    def division(self) -> tuple[str, ...]:
+        """The declared keys that divide rho between the parts of the panel."""
+        return ()
+
+    @property
     def stream(self) -> str:
-        """The name of the counted symbols and people; releases may share a stream."""
         strata = "".join(f" where {a}={v}" for a, v in (self.where or {}).items())
         return "&".join(self.attributes) + strata
 
@@ -90,6 +102,10 @@ class WindowRelease(_Release):
     @property
     def history(self) -> int:
         return self.width
+
+    @property
+    def patterns(self) -> WindowRelease:
+        return self
 
 
 class CumulativeRelease(_Release):
@@ -116,6 +132,10 @@ class CumulativeRelease(_Release):
     each total is clamped, which is better unless most totals are 0. `false`: each total is clamped
     separately (Bun et al. 2024, Algorithm 2)."""
 
+    @property
+    def totals(self) -> CumulativeRelease:
+        return self
+
 
 class JointRelease(_Release):
     """A panel for both: every pattern of the last `width` periods, and the totals of an event."""
@@ -140,20 +160,21 @@ class JointRelease(_Release):
     def history(self) -> int:
         return self.width
 
+    @property
+    def division(self) -> tuple[str, ...]:
+        return () if self.window_share is None else (f"window_share {self.window_share}",)
+
+    @property
+    def size_share(self) -> None:
+        """The patterns measure the number of people."""
+
+    @property
+    def patterns(self) -> JointRelease:
+        return self
+
+    @property
+    def totals(self) -> JointRelease:
+        return self
+
 
 Release = Annotated[WindowRelease | CumulativeRelease | JointRelease, Field(discriminator="kind")]
-
-
-def is_panel(release: Release | DataSetRelease) -> TypeIs[Release]:
-    """Whether the release is of a panel."""
-    return release.family in PANEL_FAMILIES
-
-
-def has_patterns(release: Release) -> TypeIs[WindowRelease | JointRelease]:
-    """Whether the release counts patterns of the last `width` periods."""
-    return release.family is not Family.CUMULATIVE
-
-
-def has_totals(release: Release) -> TypeIs[CumulativeRelease | JointRelease]:
-    """Whether the release counts in how many periods people have had an event."""
-    return release.family is not Family.WINDOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .families import Family
+from .group_faults import data_set_faults
 from .place_releases import LEAST_EPSILON, NOTHING_TO_PROTECT, RESERVED_COLUMNS, SizesRelease
 from .sections import Sections
 from .size_changes import RELATIONS
@@ -12,6 +12,7 @@ from .size_changes import RELATIONS
 
 def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
     """Faults of a release of sizes, to be put after the release's key in the file."""
+    yield from data_set_faults(release, sections)
     if not sections.has_places:
         yield ": 'sizes' is about places of people: declare [places]"
     places = sections.places
@@ -45,12 +46,12 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
 
 def places_faults(sections: Sections) -> Iterator[str]:
     """Faults of `[places]` and of declarations about places, with their keys."""
-    sizes = [b for b in sections.batches if b.family is Family.SIZES]
+    sizes = sections.of(SizesRelease)
     of_places = {name for name, a in sections.attributes.items() if a.place}
     if sizes and sections.neighbours == "replace_in_place":
         yield f"study.{NOTHING_TO_PROTECT}"
     for number, release in sections.numbered_releases:
-        if release is None or release.family is Family.SIZES:
+        if release is None or release in sizes:
             continue
         for name in sorted(of_places.intersection(release.questions)):
             yield f"releases[{number}]: '{name}' is a place, which kind 'sizes' alone releases"

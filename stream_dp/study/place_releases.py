@@ -8,17 +8,14 @@ from a table of its own, once, before the study begins, and never from anybody's
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .families import Family, Kind
+from .families import Kind, Neighbours
 from .field_types import Declaration, Flag, Name, Rho
-from .size_changes import geometric_cost
+from .size_changes import RELATIONS, geometric_cost
 from .table_releases import DataSetRelease
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 SizesMethod = Literal["sorted", "cumulative-squares"]
 LEAST_EPSILON = Fraction(1, 1000)  # of a level; its noise comes from a table of bounded size
@@ -54,6 +51,7 @@ class Places(Declaration):
 class SizesRelease(DataSetRelease):
     """The numbers of places by number of people, in every region, at declared closes."""
 
+    priced_by: ClassVar[str] = "epsilon"
     kind: Literal[Kind.SIZES]
     """The kind of the release."""
     attribute: str | None = None
@@ -85,7 +83,21 @@ class SizesRelease(DataSetRelease):
     def questions(self) -> tuple[str, ...]:
         return () if self.attribute is None else (self.attribute,)
 
+    @property
+    def counts_people(self) -> bool:
+        return False
 
-def is_of_sizes(release: DataSetRelease) -> TypeIs[SizesRelease]:
-    """Whether the release is of sizes."""
-    return release.family is Family.SIZES
+    @property
+    def titles(self) -> tuple[str, ...]:
+        return (sizes_title(pure=self.epsilon is not None),)
+
+    def priced(self, neighbours: Neighbours) -> SizesRelease:
+        if neighbours not in RELATIONS:
+            return self  # the study has a fault
+        return self.model_copy(update={"rho": self.epsilon_cost(neighbours)})
+
+
+def sizes_title(*, pure: bool) -> str:
+    """The method of sizes. pure: whether the noise is double-geometric."""
+    noise = "double-geometric" if pure else "discrete Gaussian"
+    return f"sizes of groups in a tree of regions, {noise} noise, levels made consistent"

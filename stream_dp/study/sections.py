@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 from .attribute import Attribute
 from .declared_gate import Gate
 from .declared_population import DeclaredPopulation
 from .families import Neighbours
 from .group_releases import Groups
-from .panel_releases import Release, is_panel
+from .panel_releases import Release
 from .periods import Periods
 from .place_releases import Places
 from .study import Study
 from .survey_design import WeightingCells
 from .table_releases import DataSetRelease
+
+R = TypeVar("R", bound=DataSetRelease)
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,20 @@ class Sections:
     @property
     def releases(self) -> list[Release]:
         """The sound releases of panels."""
-        return [r for _, r in self.numbered_releases if r is not None and is_panel(r)]
+        declared = (release for _, release in self.numbered_releases)
+        return [r for r in declared if r is not None and not isinstance(r, DataSetRelease)]
 
     @property
     def batches(self) -> list[DataSetRelease]:
-        """The sound batch releases."""
-        return [r for _, r in self.numbered_releases if r is not None and not is_panel(r)]
+        """The sound releases of data sets."""
+        return self.of(DataSetRelease)
+
+    def of(self, model: type[R]) -> list[R]:
+        """The sound releases of this model."""
+        return [release for _, release in self.numbered_releases if isinstance(release, model)]
 
     @classmethod
-    def of(cls, study: Study) -> Sections:
+    def of_study(cls, study: Study) -> Sections:
         """The sections of a sound study."""
         return cls(
             attributes=study.attributes,

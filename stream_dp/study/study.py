@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from stream_dp.errors import UserError
 
@@ -22,9 +22,9 @@ from .attribute import Attribute
 from .curator import Curator
 from .declared_gate import Gate
 from .declared_population import DeclaredPopulation
-from .families import Neighbours, Strategy
+from .families import DATA_SETS, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho
-from .group_releases import AnyDataSet, Groups
+from .group_releases import BatchRelease, Groups
 from .ids import Ids
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
@@ -32,8 +32,6 @@ from .panel_releases import (
     JointRelease,
     Release,
     WindowRelease,
-    has_patterns,
-    is_panel,
 )
 from .periods import Periods
 from .place_releases import Places
@@ -41,6 +39,23 @@ from .survey_design import Sampling, WeightingCells
 from .table_releases import DataSetRelease
 
 MOST_BINS = 1 << 20
+R = TypeVar("R", bound=DataSetRelease)
+_MODELS = {str(kind): kind.declaration for kind in DATA_SETS}  # by kind
+
+
+def _model_name(release: object) -> str:
+    """The name of the model of a data set; an unknown kind has the model of groups."""
+    kind = release.get("kind") if isinstance(release, dict) else getattr(release, "kind", None)
+    return _MODELS.get(str(kind), BatchRelease).__name__
+
+
+if TYPE_CHECKING:
+    AnyDataSet = DataSetRelease
+else:
+    AnyDataSet = Annotated[
+        Union[tuple(Annotated[m, Tag(m.__name__)] for m in dict.fromkeys(_MODELS.values()))],  # noqa: UP007
+        Discriminator(_model_name),
+    ]
 
 
 class StudyKeys(Declaration):
@@ -126,15 +141,15 @@ class Study(StudyKeys):
 
     def first_answer(self, declared: Release | DataSetRelease) -> str:
         """The label of the first period at which a release publishes."""
-        if is_panel(declared):
-            number = self.span(declared)[0] + declared.history - 1
-        else:
-            number = self.due_periods(declared)[0]
-        return self.periods.labels[number - 1]
+        return self.periods.labels[declared.first_number(self.periods) - 1]
+
+    def of(self, model: type[R]) -> list[R]:
+        """The releases of data sets with this declaration."""
+        return [batch for batch in self.batches or () if isinstance(batch, model)]
 
     def due_periods(self, batch: DataSetRelease) -> list[int]:
         """The numbers of the periods at whose close a data set begins."""
-        return [n for n in range(1, self.periods.count + 1) if batch in self.due(n)]
+        return batch.due(self.periods)
 
     def schedule(self, batch: DataSetRelease) -> dict[int, DataSetRelease]:
         """The declaration of each data set with its own rho, by the number of its period."""
@@ -144,12 +159,7 @@ class Study(StudyKeys):
 
     def due(self, number: int) -> tuple[DataSetRelease, ...]:
         """The batch releases at the close of period `number`."""
-        label = self.periods.labels[number - 1]
-        return tuple(
-            b
-            for b in self.batches or ()
-            if (label in b.at if b.at is not None else number % (b.every or 1) == 0)
-        )
+        return tuple(b for b in self.batches or () if number in b.due(self.periods))
 
     def of_places(self, keys: Sequence[str]) -> Study:
         """The declaration with the keys of places as the values of place attributes."""
@@ -182,9 +192,7 @@ class Study(StudyKeys):
 
     def span(self, release: Release) -> tuple[int, int]:
         """The numbers of a release's first and last period, from 1."""
-        numbers = self.periods.numbers
-        first = 1 if release.first is None else numbers[release.first]
-        return first, self.periods.count if release.last is None else numbers[release.last]
+        return release.span(self.periods)
 
     def time(self, release: Release, number: int) -> int | None:
         """The number of a study's period within the release, from 1; None outside the span."""
@@ -237,7 +245,8 @@ class Study(StudyKeys):
         Only where the release measures who is present in the last 2k - 1 periods: residuals where
         people come and go or enter late. None otherwise.
         """
-        if not has_patterns(release) or self.strategy(release) == Strategy.HISTOGRAM:
+        patterns = release.patterns
+        if patterns is None or self.strategy(patterns) == Strategy.HISTOGRAM:
             return None
         if release.rows is not None:
             return self.alphabet(release).absent

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from .families import KINDS, Family, Kind, Synthesizer, kinds_of
+from .declared_release import DeclaredRelease
+from .families import DataSetKind, Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
-from .periods import period_text
+from .periods import Periods, period_text
 from .structural_rules import Rule
 from .thresholds import Linear
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
 MOST_PAST = 64  # periods of a history
 FIRST = Fraction(1, 5)  # of the rho of all fused tables: the first table's
+# Of tables of people whose pairs are picked in rounds, whatever their kind.
+PICKED_TITLE = "pairs of columns picked in rounds (AIM), residuals, a graphical model"
 
 
 class History(Declaration):
@@ -51,7 +51,7 @@ class PastAnswer(NamedTuple):
         return f"{self.attribute}_{self.ago}_ago" if self.ago else self.attribute
 
 
-class DataSetRelease(Declaration):
+class DataSetRelease(DeclaredRelease):
     """The keys of every release of a data set."""
 
     name: Name
@@ -72,16 +72,26 @@ class DataSetRelease(Declaration):
         return tuple(map(period_text, at)) if isinstance(at, (list, tuple)) else at
 
     @property
-    def family(self) -> Family:
-        """The family of the kind."""
-        return KINDS[self.kind].family
+    def data_set(self) -> DataSetKind:
+        """The parts of the kind."""
+        parts = self.kind.data_set
+        assert parts is not None
+        return parts
 
     @property
-    def synthesizer(self) -> Synthesizer:
-        """The properties of the kind."""
-        synthesizer = KINDS[self.kind].synthesizer
-        assert synthesizer is not None
-        return synthesizer
+    def titles(self) -> tuple[str, ...]:
+        """The mechanisms that a certificate of the release may name; noisy numbers may choose."""
+        return (self.data_set.mechanism,)
+
+    @property
+    def fused(self) -> bool:
+        """Whether each table of the release also uses the measurements of the tables before it."""
+        return False
+
+    @property
+    def row_units(self) -> dict[str, str]:
+        """The words for a row of its published tables, where the release declares them."""
+        return {}
 
     @property
     def answers(self) -> tuple[PastAnswer, ...]:
@@ -90,7 +100,6 @@ class DataSetRelease(Declaration):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The attributes of people in the release."""
         return tuple(dict.fromkeys(answer.attribute for answer in self.answers))
 
     @property
@@ -99,9 +108,33 @@ class DataSetRelease(Declaration):
         return tuple(answer.column for answer in self.answers)
 
     @property
+    def histories(self) -> tuple[History, ...]:
+        """The attributes of people that have a column for each of the last periods."""
+        return ()
+
+    @property
+    def derived_from(self) -> dict[str, str]:
+        """The derived columns, each with the column from which it follows."""
+        return {}
+
+    @property
+    def needs_members(self) -> bool:
+        """Whether a fit needs the table of who belongs to which group."""
+        return False
+
+    @property
     def structural_rules(self) -> tuple[Rule, ...]:
         """What the world rules out about the members of a group."""
         return ()
+
+    def due(self, periods: Periods) -> list[int]:
+        """The numbers of the periods at whose close a data set begins."""
+        if self.at is not None:
+            return [n for n, label in enumerate(periods.labels, 1) if label in self.at]
+        return [*range(self.every or 1, periods.count + 1, self.every or 1)]
+
+    def first_number(self, periods: Periods) -> int:
+        return self.due(periods)[0]
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
         """The rho of each data set, in order; together `data_sets` times `rho`."""
@@ -127,6 +160,10 @@ class TableRelease(DataSetRelease):
             for item in self.attributes
             for ago in (range(1) if isinstance(item, str) else reversed(range(item.last)))
         )
+
+    @property
+    def histories(self) -> tuple[History, ...]:
+        return tuple(item for item in self.attributes if not isinstance(item, str))
 
 
 if TYPE_CHECKING:
@@ -191,12 +228,21 @@ class PeopleRelease(TableRelease):
     region's density. Derived columns are not fitted, but computed in the table."""
 
     @property
-    def structural_rules(self) -> tuple[Rule, ...]:
-        """What the world rules out about the members of a group."""
-        return ()
+    def derived_from(self) -> dict[str, str]:
+        return {name: column.of for name, column in (self.derived or {}).items()}
+
+    @property
+    def fused(self) -> bool:
+        return "fuse" in self.data_set.settings and self.fuse is not False
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        if self.chosen:
+            return self.data_set.mechanism, PICKED_TITLE
+        return (PICKED_TITLE,) if self.declared_rounds else super().titles
 
     def costs(self, data_sets: int) -> tuple[Fraction, ...]:
-        if self.fuse is False or data_sets < 2:
+        if not self.fused or data_sets < 2:
             return super().costs(data_sets)
         total, share = self.rho * data_sets, self.first or max(FIRST, Fraction(1, data_sets))
         return (share * total, *[(1 - share) * total / (data_sets - 1)] * (data_sets - 1))
@@ -204,7 +250,7 @@ class PeopleRelease(TableRelease):
     @property
     def chosen(self) -> bool:
         """Whether rho, the columns and the number of people choose the measured pairs."""
-        return self.rounds is None and not self.linear
+        return "rounds" in self.data_set.settings and self.rounds is None and not self.linear
 
     @property
     def declared_rounds(self) -> tuple[int, int] | None:
@@ -212,13 +258,3 @@ class PeopleRelease(TableRelease):
         if not self.rounds:
             return None
         return self.rounds, self.per_round or max(1, len(self.names) // 4)
-
-
-def is_fused(release: DataSetRelease) -> bool:
-    """Whether each table of the release also uses the measurements of the tables before it."""
-    return is_of_people(release) and release.fuse is not False
-
-
-def is_of_people(release: DataSetRelease) -> TypeIs[PeopleRelease]:
-    """Whether the release is a table of people."""
-    return release.family is Family.PEOPLE

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from stream_dp.errors import UserError
-from stream_dp.study.event_faults import events_faults
+from stream_dp.study.event_faults import slot_faults
 from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import DATA_SET_FAMILIES, Family, Registry
 from stream_dp.study.group_faults import role_column_faults
@@ -31,7 +31,7 @@ def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
 def _check_people(release: PeopleRelease, sections: Sections) -> None:
     population = sections.population
     if len(set(release.names)) < max(2, len(release.names)):
-        return  # batch_faults reports it
+        return  # data_set_faults reports it
     if sections.neighbours and population:
         from stream_dp.batch.people.people_table import declared_people
 
@@ -53,8 +53,8 @@ def _check_households(release: BatchRelease, sections: Sections) -> None:
 
 
 def _check_events(release: EventsRelease, sections: Sections) -> None:
-    if any(events_faults(release, sections)):
-        return  # batch_faults reports them
+    if any(slot_faults(release, sections)):
+        return  # data_set_faults reports them
     from stream_dp.batch.groups.workload.candidates import declared_workload
     from stream_dp.batch.synthesizer import events_domain
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,27 +23,23 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.study import (
     Attribute,
-    CumulativeRelease,
     Curator,
     DeclaredPopulation,
-    JointRelease,
     Release,
     Run,
     Study,
     StudyKeys,
-    WindowRelease,
 )
 from stream_dp.study.declared_gate import Gate
 from stream_dp.study.event_releases import MOST_SLOTS, slot_attribute
-from stream_dp.study.families import KINDS, PANEL_FAMILIES, Family, Kind, Neighbours, Registry
+from stream_dp.study.families import Kind, Neighbours
 from stream_dp.study.faults import section_faults
 from stream_dp.study.field_types import NAME_PATTERN
-from stream_dp.study.group_releases import Groups, data_set_declaration
+from stream_dp.study.group_releases import Groups
 from stream_dp.study.ids import Ids
 from stream_dp.study.periods import Periods
-from stream_dp.study.place_releases import Places, SizesRelease
+from stream_dp.study.place_releases import Places
 from stream_dp.study.sections import Sections
-from stream_dp.study.size_changes import RELATIONS
 from stream_dp.study.survey_design import NO_WEIGHTS, WEIGHT_KEYS, Sampling, WeightingCells
 from stream_dp.study.table_releases import DataSetRelease
 
@@ -118,17 +114,6 @@ _SHAPES = {
     "attribute": "must be a name, or a list of 2 to 8 names for their product",
     "where": "must be one attribute and its value, such as { region = 'north' }",
 }
-_PANELS: Registry[Family, type[WindowRelease] | type[CumulativeRelease] | type[JointRelease]] = (
-    Registry(
-        "declarations of panels",
-        PANEL_FAMILIES,
-        {
-            Family.WINDOW: WindowRelease,
-            Family.CUMULATIVE: CumulativeRelease,
-            Family.JOINT: JointRelease,
-        },
-    )
-)
 
 
 # A table of TOML or JSON is `Json`: anything may stand in it until the model of its
@@ -399,26 +384,16 @@ def _release(
     raw: object, number: int, neighbours: Neighbours | None, problems: list[str]
 ) -> Release | DataSetRelease | None:
     """A release; None if wrong, with the faults in `problems`."""
-    kind = raw.get("kind") if isinstance(raw, dict) else None
-    section = f"releases[{number}]"
-    if not isinstance(kind, str) or kind not in set(Kind):
+    section, fields = f"releases[{number}]", raw if isinstance(raw, dict) else {}
+    kind = next((kind for kind in Kind if kind == fields.get("kind")), None)
+    if kind is None:
         problems.append(f"{section}.kind: must be one of {', '.join(Kind)}")
         return None
-    family = KINDS[Kind(kind)].family
-    if family in PANEL_FAMILIES:
-        return _section(_PANELS[family], raw, section, problems)
-    if family is Family.SIZES:
-        return _sizes(raw, neighbours, section, problems)
-    return _section(data_set_declaration(Kind(kind)), raw, section, problems)
-
-
-def _sizes(
-    raw: object, neighbours: Neighbours | None, section: str, problems: list[str]
-) -> SizesRelease | None:
-    """A release of sizes; a declared epsilon gives the rho."""
-    if not isinstance(raw, dict) or raw.get("epsilon") is None or "rho" in raw:
-        return _section(SizesRelease, raw, section, problems)
-    release = _section(SizesRelease, {**raw, "rho": 1}, section, problems)
-    if release is None or neighbours not in RELATIONS:
-        return release  # it has faults, or the study has
-    return release.model_copy(update={"rho": release.epsilon_cost(neighbours)})
+    model: Any = kind.declaration
+    unpriced = fields.get(model.priced_by) is not None and "rho" not in fields
+    release: Release | DataSetRelease | None
+    release = _section(model, fields | {"rho": 1} if unpriced else fields, section, problems)
+    if release is None or neighbours is None or not unpriced:
+        return release
+    priced: Release | DataSetRelease = release.priced(neighbours)
+    return priced

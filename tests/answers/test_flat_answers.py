@@ -7,7 +7,7 @@ from kit.kinds_of_releases import PEOPLE, published
 
 import stream_dp
 from stream_dp.answers.flat_answers import flat_answers
-from stream_dp.study.families import KINDS, PANEL_FAMILIES, Kind
+from stream_dp.study.families import PANEL_FAMILIES, Kind
 
 
 @pytest.fixture(scope="module", params=[k.value for k in Kind])
@@ -34,7 +34,7 @@ def test_each_answer_occurs_once_and_is_finite(log):
 
 def test_panels_have_the_estimates_of_their_release(log):
     kind, public = log
-    if KINDS[kind].family not in PANEL_FAMILIES:
+    if kind.family not in PANEL_FAMILIES:
         pytest.skip("of panels")
     release = public.published[-1]
     stated = {row["query"]: row for row in release.estimates.to_pylist()}
@@ -49,11 +49,11 @@ def test_panels_have_the_estimates_of_their_release(log):
 
 def test_data_sets_have_the_answers_of_an_analyst(log):
     kind, public = log
-    if KINDS[kind].family in PANEL_FAMILIES:
+    if kind.family in PANEL_FAMILIES:
         pytest.skip("of data sets")
     for answer in flat_answers(public.study, public.published[-1])[:20]:
         region = tuple(filter(None, answer.region.split("/"))) or None
-        count = None if KINDS[kind].family.value == "sizes" else answer.measure == "count"
+        count = None if kind.family.value == "sizes" else answer.measure == "count"
         asked = public.answer("answers", answer.query, answer.period, count=count, region=region)
         assert answer.value == pytest.approx(asked.value, rel=1e-8)
         assert (answer.error is None) == (asked.standard_error is None)

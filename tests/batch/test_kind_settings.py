@@ -66,7 +66,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
         raise Begun(method)
 
     def begun(declared: BatchRelease, data: Hierarchy) -> str:
-        module = import_module(f"stream_dp.batch.{declared.synthesizer.fit.partition(':')[0]}")
+        module = import_module(f"stream_dp.batch.{declared.data_set.fit.partition(':')[0]}")
         context = FitContext(SeededNoise(1), MemoryTranscript())
         for fitting in (module, groups_plan):
             monkeypatch.setattr(fitting, "fit_adaptively", stop, raising=False)
@@ -125,4 +125,4 @@ def test_a_certificate_states_what_a_kind_uses_and_nothing_else(
 
 @pytest.mark.parametrize("kind", BATCH_KINDS)
 def test_a_kind_declares_the_settings_that_it_states(kind: str) -> None:
-    assert {*release(kind).synthesizer.settings} == release(kind).settings(True).keys()
+    assert {*release(kind).data_set.settings} == release(kind).settings(True).keys()

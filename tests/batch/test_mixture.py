@@ -25,8 +25,8 @@ from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
+from stream_dp.study import Kind
 from stream_dp.study.group_releases import BatchRelease
-from stream_dp.study.method_titles import kind_title
 
 TRUTH = small_groups.hierarchy(groups=2000)
 
@@ -46,7 +46,7 @@ def test_it_learns_and_repeats_itself():
     transcript = MemoryTranscript()
     fit = kinds.load_synthesizer("hpd-fixed")
     fitted = fit(TRUTH, release(), FitContext(SeededNoise(1), transcript))
-    assert fitted.title == kind_title("hpd-fixed")
+    assert fitted.title == Kind.HPD_FIXED.data_set.mechanism
     assert fitted.error < 20
     sample = fitted.sample(3)
     assert sample.G == TRUTH.G

@@ -77,8 +77,10 @@ def product_with(folder, replaced, by):
         target = package / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(path.read_text("utf-8"), "utf-8")
-    kinds = package / "study" / "counter_kinds.py"
-    kinds.write_text(kinds.read_text("utf-8") + KIND.replace(replaced, by), "utf-8")
+    families = package / "study" / "families.py"
+    before, members, after = families.read_text("utf-8").partition('    TREE = "tree"')
+    assert members
+    families.write_text(before + KIND.replace(replaced, by) + members + after, "utf-8")
     if module := MODULE.replace(replaced, by):
         (package / "continual" / "counters" / "sloped.py").write_text(module, "utf-8")
     return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_dp.study.families import KINDS, Family, Kind
+from stream_dp.study.families import Family, Kind
 
 from .kinds_of_releases import study_of
 
@@ -41,11 +41,11 @@ def audited_study(kind: Kind, relation: str | None = None, rho: str = "1/2") -> 
     release = tables["releases"][0]
     tables["study"] |= {"rho": rho}
     release |= {"rho": rho}
-    if KINDS[kind].family is Family.PEOPLE:
+    if kind.family is Family.PEOPLE:
         for key in ("first", "rounds", "per_round"):
             release.pop(key, None)
         release["every"] = 2
-    if KINDS[kind].family is Family.SIZES:
+    if kind.family is Family.SIZES:
         release["largest"] = 8  # room for four people alike
     if relation is not None:
         tables["study"]["neighbours"] = relation

@@ -37,7 +37,6 @@ from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Study
-from stream_dp.study.method_titles import kind_title
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 
 MONTHS = 4
@@ -62,7 +61,7 @@ class _Unfitted:
 
 def _fit(people: People, release: Any, context: FitContext) -> _Unfitted:
     chained_tables(context, begun_rounds(context))
-    return _Unfitted(people, kind_title(release.kind), {})
+    return _Unfitted(people, release.data_set.mechanism, {})
 
 
 def declared() -> str:

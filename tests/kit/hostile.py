@@ -24,8 +24,7 @@ from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release import published_tables as dataset
 from stream_dp.release.arrow import measurement_table
-from stream_dp.study import Study
-from stream_dp.study.method_titles import kind_title
+from stream_dp.study import Kind, Study
 from stream_dp.studyfile import parse_study
 
 PEOPLE, PERIODS = 40, 4
@@ -76,7 +75,7 @@ def _data_set(study: Study, before: Message) -> Message:
     people = np.arange(sizes.sum())[:, None] % 3
     tables = dataset.coded_tables(names, groups, people, np.repeat(np.arange(len(sizes)), sizes))
     answers = measurement_table(Measurements(("people",), np.array([40]), (Fraction(2),)))
-    provenance = dataset.Provenance(kind_title("mwem"), {"rounds": 3}, True)
+    provenance = dataset.Provenance(Kind.MWEM.data_set.mechanism, {"rounds": 3}, True)
     spent = study.rho
     certificate = dataset.batch_certificate(
         study,

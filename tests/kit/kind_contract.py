@@ -35,8 +35,7 @@ from stream_dp.services.monitor.study_page import any_figures
 from stream_dp.services.releaser import worker
 from stream_dp.services.releaser.job_families import JOB_FAMILIES
 from stream_dp.study import Study
-from stream_dp.study.families import DATA_SET_FAMILIES, KINDS, PANEL_FAMILIES, Family, Kind
-from stream_dp.study.method_titles import possible_titles
+from stream_dp.study.families import DATA_SET_FAMILIES, PANEL_FAMILIES, Family, Kind
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
@@ -49,7 +48,7 @@ NAME = "answers"
 
 
 def is_data_set(kind: Kind) -> bool:
-    return KINDS[kind].family in DATA_SET_FAMILIES
+    return kind.family in DATA_SET_FAMILIES
 
 
 def declared_study(kind: Kind) -> Study:
@@ -88,13 +87,13 @@ def run(kind: Kind) -> tuple[MemoryLog, tuple[Fit, ...]]:
 
 
 def check_about(kind: Kind) -> None:
-    about = KINDS[kind].about
+    about = kind.about
     assert about[:1].isupper(), "a sentence for the reference"
     assert about.endswith("."), "a sentence for the reference"
 
 
 def check_title(kind: Kind) -> None:
-    assert KINDS[kind].title or not is_data_set(kind), "the mechanism's name for certificates"
+    assert kind.data_set is None or kind.data_set.mechanism, "the mechanism's name for certificates"
 
 
 def check_fit(kind: Kind) -> None:
@@ -111,11 +110,11 @@ def check_study_file(kind: Kind) -> None:
     declared = study.declared(NAME)
     assert declared is not None
     assert declared.kind is kind
-    assert declared.family is KINDS[kind].family
+    assert declared.family is kind.family
 
 
 def check_relations(kind: Kind) -> None:
-    synthesizer = KINDS[kind].synthesizer
+    synthesizer = kind.data_set
     assert synthesizer is None or synthesizer.relations, "relations under which its cost is proved"
 
 
@@ -123,7 +122,7 @@ def check_settings(kind: Kind) -> None:
     if is_data_set(kind):
         (release,) = declared_study(kind).batches or ()
         keys = type(release).model_fields.keys()
-        assert {*release.synthesizer.settings} <= keys, "settings are keys of its declaration"
+        assert {*release.data_set.settings} <= keys, "settings are keys of its declaration"
 
 
 def check_charges(kind: Kind) -> None:
@@ -146,7 +145,7 @@ def check_certificate(kind: Kind) -> None:
     public = PublicLog(log)
     assert public.verify()
     for release in public.published:
-        certificate, family = release.certificate, KINDS[kind].family
+        certificate, family = release.certificate, kind.family
         assert certificate.kind == kind
         assert isinstance(certificate, READERS[family].certificate)
         assert certificate.published_rows > 0
@@ -155,7 +154,7 @@ def check_certificate(kind: Kind) -> None:
             (declared,) = public.study.batches or ()
             announced = planned_titles(public.study, declared)
             assert certificate.mechanism in announced
-            assert {*announced} <= {*possible_titles(declared)}
+            assert {*announced} <= {*declared.titles}
 
 
 def check_replay(kind: Kind) -> None:
@@ -207,13 +206,12 @@ def check_page(kind: Kind) -> None:
 
 
 def check_judge(kind: Kind) -> None:
-    family = KINDS[kind].family
+    family = kind.family
     assert family in {*TABLE_JUDGES, *PANEL_FAMILIES, Family.SIZES}
 
 
 def check_reference(kind: Kind) -> None:
-    declared = KINDS[kind]
-    assert f"| `{kind}` | {declared.family} | {declared.about} |" in study_keys.markdown()
+    assert f"| `{kind}` | {kind.family} | {kind.about} |" in study_keys.markdown()
 
 
 def check_documentation(kind: Kind) -> None:

@@ -13,7 +13,7 @@ import stream_dp
 from stream_dp.log.memory import MemoryLog
 from stream_dp.services.releaser import script
 from stream_dp.study import Study
-from stream_dp.study.families import KINDS, Family, Kind
+from stream_dp.study.families import Family, Kind
 
 PEOPLE, LABELS = 60, ("2026-01", "2026-02")
 TABLE = {"attributes": ["work", "sex"], "every": 2}
@@ -34,7 +34,7 @@ HOUSEHOLDS = {"unit": "household", "most": 2, "attributes": {"region": {"values"
 
 def study_of(kind: Kind) -> dict[str, object]:
     """The smallest declaration with one release of this kind, named `answers`."""
-    declared, synthesizer = KINDS[kind], KINDS[kind].synthesizer
+    synthesizer = kind.data_set
     relation = "replace_one" if synthesizer is None else synthesizer.relations[-1]
     study: dict[str, object] = {
         "study": {
@@ -46,20 +46,18 @@ def study_of(kind: Kind) -> dict[str, object]:
             "work": {"values": ["no", "yes"], "missing": "no"},
             "sex": {"values": ["f", "m"], "missing": "f"},
         },
-        "releases": [
-            {"name": "answers", "kind": kind.value, "rho": 20, **RELEASES[declared.family]}
-        ],
+        "releases": [{"name": "answers", "kind": kind.value, "rho": 20, **RELEASES[kind.family]}],
     }
     if synthesizer is not None and "rounds" in synthesizer.settings:
         study["releases"][0] |= {"rounds": 1, "per_round": 1}  # type: ignore[index]
-    if declared.family is Family.HOUSEHOLDS:
+    if kind.family is Family.HOUSEHOLDS:
         study["groups"] = HOUSEHOLDS
-    if declared.family is Family.EVENTS:
+    if kind.family is Family.EVENTS:
         study["attributes"] |= {  # type: ignore[operator]
             "mode": {"values": ["walk", "car"], "missing": "absent", "slots": 2},
             "purpose": {"values": ["job", "fun"], "missing": "absent", "slots": 2},
         }
-    if declared.family is Family.SIZES:
+    if kind.family is Family.SIZES:
         study["places"] = {"unit": "block", "regions": ["county"]}
         study["attributes"] = {"home": {"place": True, "missing": "absent"}}
     return study

@@ -20,7 +20,8 @@ from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.log.message import canonical
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.study.method_titles import PICKED_TITLE, kind_title, possible_titles
+from stream_dp.study import Kind
+from stream_dp.study.table_releases import PICKED_TITLE
 
 
 def declared(kind, columns, rho, relation, size, **more):
@@ -90,9 +91,9 @@ def compare_announced_and_done(study, size):
     assert fit.title in announced
     if study.neighbours != "add_remove" and release.kind != "match":
         assert len(announced) == 1
-    assert set(announced) <= set(possible_titles(release))
+    assert set(announced) <= set(release.titles)
     if not release.chosen or release.kind == "match":
-        assert announced == possible_titles(release)
+        assert announced == release.titles
     (planned,) = plan_study(study).releases
     assert planned.facts["mechanism"] == "; or, as noisy counts decide, ".join(announced)
     phases = planned_phases(study, release)
@@ -104,7 +105,7 @@ def compare_announced_and_done(study, size):
     [
         ("rap", 24, 1, {"labels": ["c0"]}, PICKED_TITLE),
         ("mixture", 6, "1/2000", {}, PICKED_TITLE),
-        ("mixture", 3, 10, {}, kind_title("mixture")),
+        ("mixture", 3, 10, {}, Kind.MIXTURE.data_set.mechanism),
     ],
 )
 def test_the_certificates_mechanism_is_the_announced_one(kind, columns, rho, more, expected):
@@ -131,11 +132,11 @@ def test_declared_marginals_have_the_same_unit_of_error(monkeypatch):
     monkeypatch.setattr(tree_dual, "reduced_chi_squared", noted)
     study = declared("match", 3, 1, "replace_one", 300, marginals=[["c0", "c1"]])
     (release,) = study.batches
-    assert planned_titles(study, release) == (kind_title("match"),)
+    assert planned_titles(study, release) == (Kind.MATCH.data_set.mechanism,)
     context = FitContext(SeededNoise(2), MemoryTranscript())
     fit = load_synthesizer("match")(people_of(study, 300), release, context)
     assert fit.notes["error_on_measurements"] == seen[-1]
-    assert fit.title == kind_title("match")
+    assert fit.title == Kind.MATCH.data_set.mechanism
 
 
 def test_chi_squared_without_anything_that_could_differ_is_unknown():

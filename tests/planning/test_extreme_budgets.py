@@ -9,24 +9,24 @@ from kit.kinds_of_releases import study_of
 import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.planning.study_summary import summary
-from stream_dp.study.families import KINDS, RELATIONS, Family, Kind
+from stream_dp.study.families import RELATIONS, Family, Kind
 
 PANELS = (Family.WINDOW, Family.CUMULATIVE, Family.JOINT)
 
 
 def studies(kind, rho):
     """The declaration of a kind's study with this rho, under each of its relations."""
-    synthesizer = KINDS[kind].synthesizer
+    synthesizer = kind.data_set
     for relation in RELATIONS if synthesizer is None else synthesizer.relations:
         tables = study_of(kind)
         (release,) = tables["releases"]
         # A table of people is published in each of the two periods.
-        total = 2 * rho if KINDS[kind].family is Family.PEOPLE else rho
+        total = 2 * rho if kind.family is Family.PEOPLE else rho
         tables["study"] |= {"neighbours": relation, "rho": str(total)}
         release["rho"] = str(rho)
         if relation == "add_remove":
             tables["study"]["population"] = {}
-            if KINDS[kind].family in PANELS:
+            if kind.family in PANELS:
                 tables["attributes"]["work"]["missing"] = "absent"
                 release["rows"] = 60
         yield tables

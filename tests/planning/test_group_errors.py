@@ -24,7 +24,7 @@ from stream_dp.planning.study_summary import summary
 from stream_dp.planning.table_summary import planned_group_errors
 from stream_dp.services.monitor.group_chart import group_figure, published_group_errors
 from stream_dp.services.monitor.marks import Box, Text
-from stream_dp.study.families import KINDS, PANEL_FAMILIES, Family, Kind
+from stream_dp.study.families import PANEL_FAMILIES, Family, Kind
 from stream_dp.studyfile import parse_study
 
 ROW = GroupError("r", "", "pattern 1", "person", half_width=30.0)
@@ -37,13 +37,13 @@ def test_every_kind_states_the_error_of_its_answers(kind: Kind) -> None:
     rows, log = planned_group_errors(study), PublicLog(published(kind))
     with warnings.catch_warnings(action="ignore"):
         public = published_group_errors(log)
-    if KINDS[kind].family is Family.SIZES:  # it counts places, not people
+    if kind.family is Family.SIZES:  # it counts places, not people
         assert rows == public == ()
         return
     (row,), (seen,) = rows, public
-    is_panel = KINDS[kind].family in PANEL_FAMILIES
+    is_panel = kind.family in PANEL_FAMILIES
     query = telling_queries(study, study.release("answers"))[0] if is_panel else "people: work=yes"
-    if KINDS[kind].family is Family.PEOPLE:
+    if kind.family is Family.PEOPLE:
         query = "work=yes"
     with warnings.catch_warnings(action="ignore"):
         low, high = log.answer("answers", query, count=True).interval or (0.0, 0.0)

@@ -25,7 +25,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import DataSetRelease, MatchRelease, Study
-from stream_dp.study.families import KINDS, TABLE_FAMILIES, Family, Kind, kinds_of
+from stream_dp.study.families import TABLE_FAMILIES, Family, Kind, kinds_of
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
@@ -167,7 +167,7 @@ def test_the_phases_of_groups_spend_rho(kind: str) -> None:
 @pytest.mark.parametrize("name", [kind for family in TABLE_FAMILIES for kind in kinds_of(family)])
 def test_a_kind_declares_what_its_releases_may_declare(name: Kind) -> None:
     """Its settings are keys of its releases, and the relations are those that a study may have."""
-    kind, family = KINDS[name].synthesizer, KINDS[name].family
+    kind, family = name.data_set, name.family
     if family is Family.EVENTS:
         made = parse_study(study_of(name))
     elif family is Family.PEOPLE:

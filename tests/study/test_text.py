@@ -13,7 +13,7 @@ from stream_dp.studyfile import load_study, parse_study
 
 ROOT = Path(__file__).parents[2]
 FILES = [
-    ROOT / "services" / "demo" / "demo.toml",
+    ROOT / "services" / "desk" / "demo.toml",
     ROOT / "examples" / "sipp" / "sipp.toml",
     ROOT / "examples" / "pums" / "pums.toml",
     Path(str(files("stream_dp.services.commands").joinpath("study.toml"))),

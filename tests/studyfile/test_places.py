@@ -14,7 +14,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.release.certificate import invariants_words
 from stream_dp.study import DataSetRelease, SizesRelease, Study
-from stream_dp.study.families import KINDS, Kind
+from stream_dp.study.families import Kind
 from stream_dp.study.faults import contradictions
 from stream_dp.study.size_changes import geometric_cost
 
@@ -77,7 +77,7 @@ def test_what_the_plan_says_of_each_level() -> None:
 
 
 def test_a_kind_declares_what_its_releases_may_declare() -> None:
-    kind = KINDS[Kind.SIZES].synthesizer
+    kind = Kind.SIZES.data_set
     own = SizesRelease.model_fields.keys() - DataSetRelease.model_fields.keys()
     assert {*kind.settings} <= own
     assert kind.relations == ("add_remove", "replace_one")

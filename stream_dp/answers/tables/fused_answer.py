@@ -22,7 +22,7 @@ from math import prod
 
 import numpy as np
 
-from stream_dp.study import MatchRelease
+from stream_dp.study.families import Measured as MeasuredForm
 
 from ..answer import Answer, Fused
 from ..month_filters import Measured, MonthFilters
@@ -60,7 +60,7 @@ class MeasuredTable:
     @cached_property
     def texts(self) -> list[tuple[str, Sequence[str], Sequence[str]]]:
         """The columns: their names, and their values, alone and beside other columns."""
-        if isinstance(self.published.declared, MatchRelease):
+        if self.published.declared.data_set.measured is MeasuredForm.TWO_PHASES:
             return value_texts(self.published)
         columns = self.published.residual_columns.items()
         return [(name, texts, texts) for name, v in columns for texts in [[*map(str, v)]]]

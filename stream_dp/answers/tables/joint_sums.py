@@ -82,7 +82,7 @@ class JointTable:
 
         functions: (sums, values of the first column, values of the second, ...).
         """
-        residuals = self.published.declared.synthesizer.measured is Measured.RESIDUALS
+        residuals = self.published.declared.data_set.measured is Measured.RESIDUALS
         if (cells := prod(self.shape)) > (MOST_CELLS if residuals else MOST_SINGLE_CELLS):
             raise NotMeasured(self.columns, cells)
         return self._of_residuals(functions) if residuals else self._of_cells(functions)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
+from typing import cast
 
 import numpy as np
 
@@ -65,8 +66,7 @@ class _Axis:
 
 def match_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
     """The weights of a count of people; None if a residual for the count is not measured."""
-    release, codes = published.declared, query.of("people")
-    assert isinstance(release, MatchRelease)
+    release, codes = cast(MatchRelease, published.declared), query.of("people")
     if not codes.keys() <= {*release.names}:
         return None
     axes = [
@@ -106,15 +106,13 @@ def match_weights(query: Conjunction, published: PublishedTables) -> Weights | N
 
 def value_texts(published: PublishedTables) -> list[tuple[str, Sequence[str], Sequence[str]]]:
     """The measured columns: their names, and their values, alone and beside other columns."""
-    release, everything = published.declared, Conjunction("", "people", {})
-    assert isinstance(release, MatchRelease)
+    release, everything = cast(MatchRelease, published.declared), Conjunction("", "people", {})
     axes = [_axis(name, everything, published) for name in release.columns]
     return [(axis.name, axis.texts, axis.group_texts) for axis in axes]
 
 
 def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
-    release, codes_asked = published.declared, query.of("people")
-    assert isinstance(release, MatchRelease)
+    release, codes_asked = cast(MatchRelease, published.declared), query.of("people")
     columns = release.columns[name]
     groups: Ints = np.zeros(1, np.int64)
     allowed, texts = np.ones(1), [""]

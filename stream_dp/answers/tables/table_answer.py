@@ -299,7 +299,7 @@ WEIGHTED: Registry[Measured, Conjunctions] = Registry(
 
 def answering(published: PublishedTables) -> Conjunctions:
     """The answers of a data set's measurement strategy."""
-    return WEIGHTED[published.declared.synthesizer.measured]
+    return WEIGHTED[published.declared.data_set.measured]
 
 
 def table_answers(published: PublishedTables, head: str) -> pa.Table:

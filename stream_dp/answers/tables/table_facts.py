@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.event_releases import is_of_events
 from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
 
@@ -64,12 +63,10 @@ class PublishedTables:
 
     def noun(self, table: str) -> str:
         """What the rows of a table are called, in the plural."""
-        groups, declared = self.study.groups, self.declared
+        groups, units = self.study.groups, self.declared.row_units
         if table == "groups":
             return "groups" if groups is None else f"{groups.unit}s"
-        if table == "events" and is_of_events(declared):
-            return f"{declared.events.unit}s"
-        return table
+        return f"{units[table]}s" if table in units else table
 
     @cached_property
     def names(self) -> dict[str, list[str]]:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.study.hierarchy_releases import HierarchyRelease
-from stream_dp.study.method_titles import kind_title
 
 from ..data.domain import Domain, Hierarchy
 from ..rounds.phases import CHARGES
@@ -41,20 +40,18 @@ def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
 class Independent:
     """The fitted model.
 
+    title: the method in words.
     domain: of the data.
     groups: the number of groups, which is public.
     counts: noisy counts by marginal, in the order of `one_way_marginals`.
     variance: of the noise in every count.
     """
 
+    title: str
     domain: Domain
     groups: int
     counts: tuple[Counts, ...]
     variance: Fraction
-
-    @property
-    def title(self) -> str:
-        return kind_title("independent")
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
@@ -103,7 +100,7 @@ def fit_independent(
     arrays = msgspec.msgpack.decode(rounds[1], type=list[bytes])
     counts = tuple(np.frombuffer(c, "<i8").astype(np.int64) for c in arrays)
     context.progress(1, 1, float("nan"))
-    return Independent(domain, hierarchy.G, counts, variance)
+    return Independent(release.data_set.mechanism, domain, hierarchy.G, counts, variance)
 
 
 def _exact_counts(hierarchy: Hierarchy) -> list[Counts]:

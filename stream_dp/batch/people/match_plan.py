@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import combinations
 
 from stream_dp.study import MatchRelease
-from stream_dp.study.method_titles import PICKED_TITLE, kind_title
+from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
 from .compress.composite_columns import Encoding
@@ -81,7 +81,7 @@ class MatchPlan:
                 importance=lambda columns: self.weights.get(columns, Fraction(1)) ** 2,
                 before=before,
             )
-            return Steps(kind_title(release.kind), (phase,))
+            return Steps(release.data_set.mechanism, (phase,))
 
         return PeoplePlan(singles, (), steps, domain.size, counting)
 
@@ -141,7 +141,7 @@ class MatchPlan:
             residuals, phase = self.measured(domain, self.interactions(domain), people)
             if JunctionTree.of(domain.sizes, residuals.sets).cells <= MOST_TREE_CELLS:
                 tree = TreeModel(residuals, residuals.sets, known, solver=OF_MARGINALS)
-        steps = Steps(kind_title(self.release.kind), (phase,), tree=tree)
+        steps = Steps(self.release.data_set.mechanism, (phase,), tree=tree)
         return PeoplePlan(residuals, known, lambda people: steps, people)
 
     def fewest_at_once(self, domain: PeopleDomain) -> int:

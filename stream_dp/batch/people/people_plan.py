@@ -25,7 +25,7 @@ from math import prod
 
 from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
-from stream_dp.study.method_titles import PICKED_TITLE, kind_title
+from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phase_types import Phase
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
@@ -144,7 +144,7 @@ def all_pairs_plan(
     """All pairs at once, whatever the number of people."""
     counting, before = _counting(residuals, release)
     everything = AllPairs(residuals, release.rho, label_columns(release), known, before)
-    steps = Steps(kind_title(release.kind), everything.phases, last=everything)
+    steps = Steps(release.data_set.mechanism, everything.phases, last=everything)
     return PeoplePlan(residuals, known, lambda people: steps, residuals.domain.size, counting)
 
 
@@ -201,7 +201,7 @@ def _chosen_plan(
     @cache
     def steps(people: int) -> Steps:
         if people >= fewest:
-            return Steps(kind_title(release.kind), everything.phases, last=everything)
+            return Steps(release.data_set.mechanism, everything.phases, last=everything)
         share = choice.singles_share(people)
         picks = choice.picks(pairs, (1 - share) * rho, people)
         of_singles = (share if picks else 1) * rho

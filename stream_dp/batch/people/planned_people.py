@@ -7,7 +7,7 @@ from dataclasses import replace
 from stream_dp.study import MatchRelease, PeopleRelease, Study
 
 from ..data.domain import Column
-from ..planned_phases import PlannedPhase
+from ..planned_phases import FitPlan, PlannedPhase
 from ..rounds.annealing import Annealed
 from ..rounds.phase_types import Phase
 from .compress.composite_columns import Encoding
@@ -22,9 +22,14 @@ from .select.all_pairs import NOISIEST, SIGNAL, AllPairs
 Precisions = dict[Columns, float]  # by set, of an entry of its measured residual
 
 
-def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, ...]:
-    """The phases of the kinds `mixture` and `rap`, with all choices of noisy answers."""
+def planned_people(study: Study, release: PeopleRelease) -> FitPlan:
+    """The plan of the kinds `mixture` and `rap`, with all choices of noisy answers."""
     plan = people_plan(study_people(study, release), release)
+    return FitPlan(plan.titles, lambda: people_phases(plan, release))
+
+
+def people_phases(plan: PeoplePlan, release: PeopleRelease) -> list[PlannedPhase]:
+    """The phases of a plan of people's columns."""
     planned, precisions = list[PlannedPhase](), Precisions()
     if plan.counting is not None:
         described, precisions = _described(
@@ -34,7 +39,7 @@ def planned_people(study: Study, release: PeopleRelease) -> tuple[PlannedPhase, 
     sums = ", sums of numbers among them" if release.linear else ""
     for people in plan.supposed:
         planned += _steps(plan, people, sums, precisions)
-    return tuple(planned)
+    return planned
 
 
 def _steps(plan: PeoplePlan, people: int, sums: str, precisions: Precisions) -> list[PlannedPhase]:
@@ -75,13 +80,22 @@ def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPh
     ]
 
 
-def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ...]:
-    """The phases of the kind `match`: single columns, then marginals, as noisy answers choose.
+def planned_match(study: Study, release: MatchRelease) -> FitPlan:
+    """The plan of the kind `match`: single columns, then marginals, as noisy answers choose."""
+
+    def phases() -> list[PlannedPhase]:
+        encoding = Encoding.of(study_people(study, release), release)
+        return match_phases(MatchPlan(encoding, release))
+
+    return FitPlan(release.titles, phases)
+
+
+def match_phases(plan: MatchPlan) -> list[PlannedPhase]:
+    """The phases of both plans.
 
     The compressed domain follows from noisy answers. So the second phase is planned as if no value
     were merged, which is the most that it may measure.
     """
-    plan = MatchPlan(Encoding.of(study_people(study, release), release), release)
     size, domain = plan.encoding.domain.size, _widest(plan.encoding)
     people = MANY_PEOPLE if size is None else size
     planned, precisions = list[PlannedPhase](), Precisions()
@@ -98,7 +112,7 @@ def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ..
     if plan.listed:
         second = plan.second(domain, people)
         add(f"{merged}what the declared marginals need", second.workload, *second.phases(people))
-        return tuple(planned)
+        return planned
     fewer = plan.picked(domain, fewest - 1 if size is None else people)
     if fewer is None or size is None:
         if fewer is not None:
@@ -114,12 +128,7 @@ def planned_match(study: Study, release: MatchRelease) -> tuple[PlannedPhase, ..
         picks = f"up to {phase.picks:,} picked in each of {phase.rounds:,} rounds at most"
         pairs = "pairs of columns" if size is not None else "pairs"
         add(f"{merged}{pairs}, {picks}", fewer.workload, phase)
-    return tuple(planned)
-
-
-def people_titles(study: Study, release: PeopleRelease) -> tuple[str, ...]:
-    """The mechanisms that a certificate may name; see `kinds.planned_titles`."""
-    return people_plan(study_people(study, release), release).titles
+    return planned
 
 
 def _described(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from stream_dp.study import SizesRelease, Study
-from stream_dp.study.method_titles import sizes_title
+from stream_dp.study.place_releases import sizes_title
 
-from ..planned_phases import PlannedPhase
+from ..planned_phases import FitPlan, PlannedPhase
 from ..rounds.phases import CHARGES
 from ..synthesizer import FitContext
 from .region_tables import ALL, counted_regions, require_feasible
@@ -61,14 +61,19 @@ def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> Size
     return plan
 
 
-def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ...]:
-    """The measurements of a release at each level, before the places are known."""
+def planned_sizes(study: Study, release: SizesRelease) -> FitPlan:
+    """The plan of a release, before the places are known."""
+    return FitPlan(release.titles, lambda: planned_levels(study, release))
+
+
+def planned_levels(study: Study, release: SizesRelease) -> list[PlannedLevel]:
+    """The measurements of a release at each level."""
     assert study.places is not None
     names = (ALL, *study.places.regions)
     declared = release.methods
     levels = declared_levels(release, study.neighbours, declared or _DEFAULT[:1] * len(names))
     default = f"{' or '.join(_DEFAULT)}, by how many places its regions have"
-    return tuple(
+    return [
         PlannedLevel(
             title=f"level {name}: {level.method if declared else default}",
             rho=level.rho,
@@ -80,7 +85,7 @@ def planned_sizes(study: Study, release: SizesRelease) -> tuple[PlannedLevel, ..
             charge=CHARGES[is_exact(release, study.neighbours)],
         )
         for name, level in zip(names, levels, strict=True)
-    )
+    ]
 
 
 def is_exact(release: SizesRelease, neighbours: str) -> bool:

@@ -28,7 +28,6 @@ from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser.job_records import result_records
 from stream_dp.study.group_releases import BatchRelease
-from stream_dp.study.method_titles import kind_title
 from stream_dp.studyfile import load_study
 
 STUDY = """
@@ -333,7 +332,7 @@ def result(homes: HouseholdFolder, roles: list[int]) -> None:
     tables = dataset.coded_tables(names, np.array([[0, 1]]), people, np.zeros(2, np.int64))
     answers = measurement_table(Measurements(("q",), np.array([1]), (Fraction(1),)))
     (release,) = homes.setting.study.batches
-    provenance = dataset.Provenance(kind_title(release.kind), {}, simulated=False)
+    provenance = dataset.Provenance(release.data_set.mechanism, {}, simulated=False)
     with homes.worker() as worker:
         worker.log.append(
             result_records(

@@ -26,11 +26,11 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.portals.description import describe
 from stream_dp.services.portals.documents import DOCUMENTS, described_tables
 from stream_dp.services.portals.series import has_series
-from stream_dp.study.families import KINDS, Family, Kind
+from stream_dp.study.families import Family, Kind
 from stream_dp.study.formulas import is_formula
 from stream_dp.study.topics import RELEASES
 
-KIND_OF = {KINDS[kind].family: kind for kind in reversed(Kind)}
+KIND_OF = {kind.family: kind for kind in reversed(Kind)}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:rdflib")
 DDI = "{ddi:codebook:2_5}"
 BAD = "bad"  # the folder of the log with bad texts

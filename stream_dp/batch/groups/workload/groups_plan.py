@@ -23,10 +23,9 @@ from stream_dp.study import Study
 from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.group_releases import BatchRelease
 from stream_dp.study.hierarchy_releases import RELATIONS, HierarchyRelease
-from stream_dp.study.method_titles import kind_title
 
 from ...data.domain import Domain, Hierarchy
-from ...planned_phases import PlannedPhase, counted_phases
+from ...planned_phases import FitPlan, PlannedPhase, counted_phases
 from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phase_types import Phase
 from ...rounds.phases import SELECTION, Everything, Rounds
@@ -157,24 +156,28 @@ def fit_workload(
     workload = declared_workload(domain, release)
     phases = AdaptivePlan.of(release).phases(workload)
     start = begin(workload, phases)
-    method = AdaptiveMethod.of(kind_title(release.kind), workload, phases, start)
+    method = AdaptiveMethod.of(release.data_set.mechanism, workload, phases, start)
     return fit_adaptively(hierarchy, method, context)
 
 
-def planned_groups(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
-    """The phases of a release: fixed measurements, then rounds that select."""
-    workload = declared_workload(release_domain(study, release), release)
+def planned_groups(study: Study, release: BatchRelease) -> FitPlan:
+    """The plan of a release: fixed measurements, then rounds that select."""
+    return FitPlan(release.titles, lambda: _phases(release_domain(study, release), release))
+
+
+def planned_events(study: Study, release: EventsRelease) -> FitPlan:
+    """The plan of a release of people with their events."""
+    domain = events_domain(study.attributes, release)
+    return FitPlan(release.titles, lambda: _phases(domain, release))
+
+
+def _phases(domain: Domain, release: HierarchyRelease) -> tuple[PlannedPhase, ...]:
+    workload = declared_workload(domain, release)
     return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
 
 
-def planned_events(study: Study, release: EventsRelease) -> tuple[PlannedPhase, ...]:
-    """The phases of a release of people with their events."""
-    workload = declared_workload(events_domain(study.attributes, release), release)
-    return counted_phases(AdaptivePlan.of(release).phases(workload), workload)
-
-
-def planned_independent(study: Study, release: BatchRelease) -> tuple[PlannedPhase, ...]:
-    """The phase of the kind `independent`: every one-way marginal."""
+def planned_independent(study: Study, release: BatchRelease) -> FitPlan:
+    """The plan of the kind `independent`: every one-way marginal, at once."""
     workload = marginal_workload(one_way_marginals(release_domain(study, release)))
-    candidates = tuple(range(workload.candidates))
-    return counted_phases([equal_costs(release.rho, candidates, workload)], workload)
+    phase = equal_costs(release.rho, tuple(range(workload.candidates)), workload)
+    return FitPlan(release.titles, lambda: counted_phases([phase], workload))

@@ -11,7 +11,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.services.commands import regress
 from stream_dp.services.commands.cli import main
-from stream_dp.study.families import KINDS, TABLE_FAMILIES, Kind
+from stream_dp.study.families import TABLE_FAMILIES, Kind
 
 FORMULA = "work=yes ~ sex"
 
@@ -29,7 +29,7 @@ def public(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> P
     return PublicLog(log)
 
 
-TABLES = [kind for kind in Kind if KINDS[kind].family in TABLE_FAMILIES]
+TABLES = [kind for kind in Kind if kind.family in TABLE_FAMILIES]
 OTHERS = [kind for kind in Kind if kind not in TABLES]
 
 
