@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.data.hierarchy_tables import from_tables, integer_column, text_column
 from stream_dp.errors import UserError
-from stream_dp.population.tables.hierarchy_files import column_names, read_table
+from stream_dp.population.tables import FileForm, read_table
+from stream_dp.population.tables.table_files import header_names
 
 ROLE = "role"
 _SERIAL = "SERIALNO"
@@ -87,7 +88,7 @@ def read_hierarchy(
     bins: Edges | None = None,
     drop_larger: bool = False,
 ) -> HierarchyReading:
-    """Two files, .csv or .parquet, whose columns have the names that the domain declares.
+    """Two files whose columns have the names that the domain declares.
 
     key_group: the column of groups_file that identifies groups.
     key_person: the column of people_file that names each person's group.
@@ -96,8 +97,8 @@ def read_hierarchy(
         they are a fault.
     Raises UserError.
     """
-    groups = read_table(groups_file, [key_group, *(c.name for c in domain.group)])
-    people = read_table(people_file, [key_person, *(c.name for c in domain.person)])
+    groups = read_table(groups_file, [key_group, *(c.name for c in domain.group)], FileForm())
+    people = read_table(people_file, [key_person, *(c.name for c in domain.person)], FileForm())
     left_out: dict[str, int] = {}
     if drop_larger:
         groups, people, left_out = _without_larger(
@@ -133,11 +134,15 @@ def read_pums(
         fault; leaving them out would make other members' records depend on one person's role.
     drop_larger: as in `read_hierarchy`.
     """
-    household_names, person_names = column_names(households_file), column_names(persons_file)
+    form = FileForm()
+    household_names, person_names = (
+        header_names(file, form) for file in (households_file, persons_file)
+    )
     kind = next((n for n in TYPE_COLUMNS if n in household_names), TYPE_COLUMNS[0])
     relation = next((n for n in ROLE_BY_CODE if n in person_names), "RELSHIPP")
-    households = read_table(households_file, [_SERIAL, "NP", kind, *(c.name for c in group)])
-    persons = read_table(persons_file, [_SERIAL, relation, *(c.name for c in person)])
+    household_columns = [_SERIAL, "NP", kind, *(c.name for c in group)]
+    households = read_table(households_file, household_columns, form)
+    persons = read_table(persons_file, [_SERIAL, relation, *(c.name for c in person)], form)
 
     unit = integer_column(households, kind)
     unknown = len(unit) - _count(pc.is_in(unit, pa.array([1, 2, 3])))

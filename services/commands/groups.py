@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..intake.roster_files import roster_from_files
+from ..intake.roster_files import read_roster
 from ..intake.table_topic import send_table
 from ..process.output import Output
 from ..storage.deployment import Deployment
-from .options import group_columns, member_group_column, roster_files, study_file
+from .options import (
+    file_form,
+    file_form_options,
+    group_columns,
+    member_group_column,
+    roster_tables,
+    study_file,
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +29,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     group_columns(parser)
     member_group_column(parser, "MEMBERS")
     parser.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
+    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if deployment.study.groups is None:
         raise UserError(f"{options.study}: declares no [groups], so there is nothing to send")
-    roster = roster_from_files(deployment.study, roster_files(options))
+    tables = replace(roster_tables(options), form=file_form(options))
+    roster = read_roster(deployment.study, tables)
     was_sent = send_table(deployment, roster)
     groups, people = len(roster.sizes), len(roster.persons)
     data = {"confidential": True, "groups": groups, "members": people, "sent": was_sent}

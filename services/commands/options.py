@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stream_dp.population.tables import FileForm, TableLayout
     from stream_dp.study import Study
 
-    from ..intake.roster_files import RosterFiles
+    from ..intake.roster_files import RosterTables
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +42,11 @@ def member_group_column(parser: argparse._ActionsContainer, members: str) -> Non
     parser.add_argument("--member-group", metavar="COL", help=help_text)
 
 
-def roster_files(options: argparse.Namespace) -> RosterFiles:
+def roster_tables(options: argparse.Namespace) -> RosterTables:
     """The tables of groups and their members, by the options of `group_columns`."""
-    from ..intake.roster_files import (
-        RosterFiles,
-    )  # who reads no table need not wait for its imports
+    from ..intake.roster_files import RosterTables  # who reads no table does not wait for it
 
-    return RosterFiles(
+    return RosterTables(
         groups=options.groups,
         members=options.members,
         key=options.group,

@@ -7,24 +7,25 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..intake.place_files import places_from_file
+from ..intake.place_files import read_places
 from ..intake.table_topic import send_table
 from ..process.output import Output
 from ..storage.deployment import Deployment
-from .options import study_file
+from .options import file_form, file_form_options, study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("places", type=Path, metavar="PLACES")
     parser.add_argument("--place", default="place", metavar="COL", help="column of places' keys")
+    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if deployment.study.places is None:
         raise UserError(f"{options.study}: declares no [places], so there is nothing to send")
-    table = places_from_file(deployment.study, options.places, options.place)
+    table = read_places(deployment.study, options.places, options.place, file_form(options))
     was_sent = send_table(deployment, table)
     place_count, region_count = int(table.place_counts.sum()), len(table.regions)
     data = {"confidential": True, "places": place_count, "regions": region_count, "sent": was_sent}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.study import Study
 
 from ..intake.known_reports import known_reports
@@ -123,7 +124,7 @@ def _judged(
     return data, text if compared else [*text, _NOT_COMPARED]
 
 
-def _notices(path: Path, table: JudgedTable, study: Study) -> list[str]:
+def _notices(path: TableSource, table: JudgedTable, study: Study) -> list[str]:
     """Notices about a judged table, for the sender."""
     lines = []
     if table.judgement.faulty:

@@ -13,7 +13,6 @@ import hashlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,11 @@ from stream_dp.planning.needed import Goal, needed_budget
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.labelled_files import file_labels
 from stream_dp.population.tables.sheet_rows import SHEET_ROWS, UnknownSheet
-from stream_dp.population.tables.table_files import has_rows_above_a_header, is_text, read_rows
+from stream_dp.population.tables.table_files import (
+    has_rows_above_a_header,
+    header_names,
+    is_text,
+)
 from stream_dp.population.tables.text_files import is_decodable
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
@@ -41,13 +44,6 @@ from .value_lists import codebook_values, labelled_values, public_values
 
 _ROWS = 12  # in which a header is looked for
 _ENCODING = "cp1252"  # what Windows writes in Western Europe
-
-
-def header_names(path: Path, form: FileForm) -> list[str]:
-    """The names in the header of a table. Raises UserError."""
-    with closing(read_rows(path, form)) as source:
-        names: list[str] = next(source).batch.schema.names
-        return names
 
 
 def asked_form(questions: Questions, path: Path, form: FileForm) -> FileForm:

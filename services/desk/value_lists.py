@@ -14,7 +14,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.celltext import cell_text
 from stream_dp.population.table_bounds import bounded_lines, readable
 from stream_dp.population.tables import FileForm
-from stream_dp.population.tables.labelled_files import LABELLED, file_labels
+from stream_dp.population.tables.labelled_files import file_labels, is_labelled
 from stream_dp.population.tables.table_files import read_rows
 from stream_dp.study.alphabet import ABSENT
 
@@ -44,7 +44,7 @@ def codebook_values(path: Path) -> dict[str, list[str]]:
     """
     if not path.is_file():
         raise UserError(f"{path}: no such file")
-    if path.suffix.lower() in LABELLED:
+    if is_labelled(path):
         return {column: list(named) for column, named in file_labels(path).values.items()}
     if path.suffix.lower() == ".xml":
         return _documented_values(path)

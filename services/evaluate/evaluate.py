@@ -30,11 +30,11 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import SizesRelease, Study
 
-from ..commands.options import layout, member_group_column, roster_files, study_file, table_columns
-from ..intake.place_files import places_from_file
+from ..commands.options import layout, member_group_column, roster_tables, study_file, table_columns
+from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
-from ..intake.roster_files import roster_from_files
+from ..intake.roster_files import read_roster
 from ..intake.true_panel import true_panel, true_panel_and_members
 from ..process.output import Output
 from ..storage.atomic_files import atomic_folder
@@ -64,10 +64,10 @@ def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTa
     if study.places.counted:
         if place_file is not None:
             raise UserError("--places: the study has a table of counts, which is TRUTH itself")
-        return places_from_file(study, truth)
+        return read_places(study, truth)
     if place_file is None:
         raise UserError("evaluate: the study has places; name their table with --places FILE")
-    return places_from_file(study, place_file)
+    return read_places(study, place_file)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _evaluated(
     members: Members | None = None
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:
-        roster = roster_from_files(study, roster_files(options))
+        roster = read_roster(study, roster_tables(options))
         panel, members = true_panel_and_members(study, options.truth, layout(options), roster)
     elif place_table is not None and place_table.counts is not None:
         panel = {}

@@ -22,6 +22,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.tables import Judgement
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Study
@@ -29,11 +30,11 @@ from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
 from ...log.following import following
-from ..commands.options import check_mapped_values, layout, roster_files, study_file, table_columns
+from ..commands.options import check_mapped_values, layout, roster_tables, study_file, table_columns
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
-from ..intake.place_files import places_from_file
+from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.rejections import (
     Placing,
@@ -43,7 +44,7 @@ from ..intake.rejections import (
     rejections_text,
     totals,
 )
-from ..intake.roster_files import RosterFiles, roster_from_files
+from ..intake.roster_files import RosterTables, read_roster
 from ..intake.sending import encoded_reports, require_plain_reports
 from ..intake.table_judging import judge_tables, strange_ids
 from ..intake.table_topic import commit_table
@@ -91,7 +92,7 @@ class _Rehearsal:
     """
 
     public: PublicLog
-    judgements: dict[Path, Judgement]
+    judgements: dict[TableSource, Judgement]
     rejected: Rejections
     seconds: dict[str, float] = field(default_factory=dict)
     left_out: str | None = None
@@ -113,7 +114,7 @@ def run(options: argparse.Namespace) -> Output:
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
     study, columns, seconds = deployment.study, layout(options), dict[str, float]()
-    roster, place_table = _declared_roster_files(study, options), _places(study, options)
+    roster, place_table = _declared_roster(study, options), _places(study, options)
     keyed_study = study if place_table is None else place_table.of_study(study)
     check_mapped_values(keyed_study, columns)
     left_out = _unavailable(study)
@@ -127,7 +128,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
     with TemporaryDirectory(prefix="stream-dp-") as name:
         if roster is not None:
             with _timed(seconds, "reading groups"):
-                commit_table(log, study, roster_from_files(study, roster))
+                commit_table(log, study, read_roster(study, roster))
         if place_table is not None:
             commit_table(log, study, place_table)
         log.create({REPORTS: 1})
@@ -178,7 +179,7 @@ def _run(releaser: Releaser, log: MemoryLog) -> bool:
     return done
 
 
-def _declared_roster_files(study: Study, options: argparse.Namespace) -> RosterFiles | None:
+def _declared_roster(study: Study, options: argparse.Namespace) -> RosterTables | None:
     """The tables of groups. Raises UserError if the tables are missing or not declared."""
     if study.groups is None:
         if options.groups is not None or options.members is not None:
@@ -189,7 +190,7 @@ def _declared_roster_files(study: Study, options: argparse.Namespace) -> RosterF
             "rehearse: the study has data sets of groups; name their tables with --groups and"
             " --members"
         )
-    return roster_files(options)
+    return roster_tables(options)
 
 
 def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:
@@ -200,7 +201,7 @@ def _places(study: Study, options: argparse.Namespace) -> PlacesTable | None:
             if options.places is None
             else "rehearse: the study declares no places; leave --places out"
         )
-    return None if options.places is None else places_from_file(study, options.places)
+    return None if options.places is None else read_places(study, options.places)
 
 
 def _unavailable(study: Study) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 from stream_dp.log.log import (
     MAX_BATCH,
@@ -16,6 +15,7 @@ from stream_dp.log.log import (
     Stored,
     memory_bytes,
 )
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
@@ -28,7 +28,7 @@ _CELLS = "stream-dp-cells"  # the header that counts rejected cells by reason
 _MOST_LETTER = MAX_RECORD - 10_000  # bytes of the rejected record, beside the headers
 
 
-def source_header(path: Path) -> Headers:
+def source_header(path: TableSource) -> Headers:
     """The headers of reports with the name of a file."""
     return ((SOURCE, path.name.encode("utf-8", "backslashreplace")[:_MOST_SOURCE]),)
 

@@ -1,8 +1,6 @@
-"""Reading and checking of the table of places in a file."""
+"""Reads and checks the table of places."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +8,9 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.data.hierarchy_tables import id_column, text_column
 from stream_dp.errors import UserError
-from stream_dp.population.arrow_tables import missing_columns
-from stream_dp.population.tables.hierarchy_files import column_names, read_table
+from stream_dp.population.arrow_tables import TableSource, missing_columns
+from stream_dp.population.tables import FileForm, read_table
+from stream_dp.population.tables.table_files import header_names
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.formulas import FAULT, is_formula
@@ -23,10 +22,12 @@ _MOST_SIZE = 1 << 31  # people in a place
 _LONGEST = 64  # characters of a key or of a region's name
 
 
-def places_from_file(study: Study, path: Path, key: str = "place") -> PlacesTable:
-    """Reads the table of places from a .csv or .parquet file, sorted by key.
+def read_places(
+    study: Study, path: TableSource, key: str = "place", form: FileForm | None = None
+) -> PlacesTable:
+    """Reads the table of places, sorted by key, from a file of any kind or from memory.
 
-    Beside the declared columns of regions the file has one of three sets of columns. `key` has the
+    Beside the declared columns of regions the table has one of three sets of columns. `key` has the
     keys of places. `places` has the number of places in the region, with generated keys
     REGION/.../1, REGION/.../2 and so on. `size` and `count`, in a study with a table of counts,
     have the number of places of every size.
@@ -36,21 +37,28 @@ def places_from_file(study: Study, path: Path, key: str = "place") -> PlacesTabl
     assert study.places is not None
     columns = study.places.regions
     if study.places.counted:
-        rows = read_table(path, [*columns, "size", "count"])
-        return _counted(path, columns, rows)
-    names = column_names(path)
+        return _counted(path, columns, _read(path, form, columns, "size", "count"))
+    names = header_names(path, form or FileForm(), columns)
     if not {*columns} <= {*names} or not {key, "places"} & {*names}:
         line = f"{path}: needs the columns {', '.join(columns)}, and '{key}' of keys or"
         raise UserError(f"{line} 'places' of how many each region has")
     if key not in names:
-        return _numbered(path, columns, read_table(path, [*columns, "places"]))
-    rows = read_table(path, [*columns, key])
+        return _numbered(path, columns, _read(path, form, columns, "places"))
+    rows = _read(path, form, columns, key)
     regions, region_of = _regions(path, columns, rows)
     return _keyed(path, columns, regions, region_of, id_column(rows, key), key)
 
 
+def _read(
+    path: TableSource, form: FileForm | None, regions: tuple[str, ...], *columns: str
+) -> pa.Table:
+    """Reads columns. In a spreadsheet codes of regions and keys keep the zeros that it shows."""
+    codes = [*regions, *({*columns} - {"places", "size", "count"})]
+    return read_table(path, [*regions, *columns], form or FileForm(), codes)
+
+
 def _keyed(
-    path: Path,
+    path: TableSource,
     columns: tuple[str, ...],
     regions: tuple[tuple[str, ...], ...],
     region_of: NDArray[np.int64],
@@ -83,7 +91,7 @@ def _keyed(
     )
 
 
-def _numbered(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
+def _numbered(path: TableSource, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
     """The table of places from numbers of places by region. Raises UserError."""
     regions, region_of = _regions(path, columns, rows)
     (numbers,) = _numbers(path, rows, {"places": MOST_PLACES})
@@ -100,7 +108,7 @@ def _numbered(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTab
     return _keyed(path, columns, regions, region_of_keys, pa.array(keys, pa.string()), "places")
 
 
-def _counted(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
+def _counted(path: TableSource, columns: tuple[str, ...], rows: pa.Table) -> PlacesTable:
     """The table of places from counts by size. Raises UserError."""
     regions, region_of = _regions(path, columns, rows)
     size, count = _numbers(path, rows, {"size": _MOST_SIZE, "count": MOST_PLACES})
@@ -113,7 +121,7 @@ def _counted(path: Path, columns: tuple[str, ...], rows: pa.Table) -> PlacesTabl
     return PlacesTable(columns, regions, place_counts, counts=counts)
 
 
-def _numbers(path: Path, rows: pa.Table, bounds: dict[str, int]) -> list[NDArray[np.int64]]:
+def _numbers(path: TableSource, rows: pa.Table, bounds: dict[str, int]) -> list[NDArray[np.int64]]:
     """Reads columns of whole numbers. bounds: by column, the exclusive bound. Raises UserError."""
     lines, numbers = [], []
     for name, bound in bounds.items():
@@ -131,7 +139,7 @@ def _numbers(path: Path, rows: pa.Table, bounds: dict[str, int]) -> list[NDArray
 
 
 def _regions(
-    path: Path, columns: tuple[str, ...], rows: pa.Table
+    path: TableSource, columns: tuple[str, ...], rows: pa.Table
 ) -> tuple[tuple[tuple[str, ...], ...], NDArray[np.int64]]:
     """The paths of regions in increasing order, and every row's region. Raises UserError."""
     lines = missing_columns(str(path), rows.column_names, columns)

@@ -1,10 +1,9 @@
-"""Reading and checking of the table of groups and members in two files."""
+"""Reads and checks the tables of groups and of their members."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +13,19 @@ from numpy.typing import NDArray
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.data.hierarchy_tables import id_column, text_column
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.celltext import paired_ids
 from stream_dp.population.report_judging import LONGEST_ID
-from stream_dp.population.tables.hierarchy_files import read_table
+from stream_dp.population.tables import FileForm, labelled, read_table
+from stream_dp.population.tables.labelled_files import file_labels
 from stream_dp.study import Study
 
 from .roster import Roster, coded_roles
 
 
 @dataclass(frozen=True)
-class RosterFiles:
-    """Two tables, .csv or .parquet, with the columns of keys and ids.
+class RosterTables:
+    """Two tables, in files of any kind or in memory, with the columns of keys and ids.
 
     groups: a row for each group.
     members: a row for each member.
@@ -32,14 +33,16 @@ class RosterFiles:
     member_key: the members' column of their groups' keys.
     person: the members' column of ids.
     member: the members' column of numbers within a group; with it ids are GROUP/NUMBER.
+    form: of both files.
     """
 
-    groups: Path
-    members: Path
+    groups: TableSource
+    members: TableSource
     key: str
     member_key: str
     person: str
     member: str | None = None
+    form: FileForm = field(default_factory=FileForm)
 
     @property
     def id_column(self) -> str:
@@ -47,7 +50,7 @@ class RosterFiles:
         return self.person if self.member is None else self.member
 
 
-def roster_from_files(study: Study, files: RosterFiles) -> Roster:
+def read_roster(study: Study, files: RosterTables) -> Roster:
     """The table of groups, sorted by key, with its members, sorted by group and id.
 
     Raises UserError, a line for each kind of fault.
@@ -55,9 +58,10 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     declared = study.groups
     assert declared is not None
     roles = declared.roles
-    groups = read_table(files.groups, [files.key, *declared.attributes])
+    form, group_columns = files.form, [files.key, *declared.attributes]
+    groups = read_table(files.groups, group_columns, form, [files.key])
     member_columns = [files.id_column, files.member_key, *([roles.column] if roles else [])]
-    members = read_table(files.members, member_columns)
+    members = read_table(files.members, member_columns, form, member_columns[:2])
     keys = _column(files.groups, id_column, groups, files.key)
     member_keys, ids = (
         _column(files.members, id_column, members, name)
@@ -81,7 +85,7 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
     )
     attributes = {}
     for name, attribute in declared.attributes.items():
-        column = _column(files.groups, text_column, groups, name)
+        column = _values(files.groups, groups, name, attribute.symbols, form)
         undeclared = Column(name, attribute.symbols).codes(column) < 0
         if undeclared.any():
             faults.append(
@@ -90,7 +94,7 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
             )
         attributes[name] = column.take(pa.array(order)).to_pylist()
     role_values = (
-        _column(files.members, text_column, members, roles.column) if roles is not None else None
+        _values(files.members, members, roles.column, roles.values, form) if roles else None
     )
     if role_values is not None and (group_of >= 0).all():
         _, role_faults = coded_roles(declared, role_values, group_of, len(keys))
@@ -108,7 +112,7 @@ def roster_from_files(study: Study, files: RosterFiles) -> Roster:
 
 
 def _id_faults(
-    files: RosterFiles, keys: pa.Array, member_keys: pa.Array, ids: pa.Array
+    files: RosterTables, keys: pa.Array, member_keys: pa.Array, ids: pa.Array
 ) -> list[str]:
     """Faults of missing and repeated keys and ids."""
     faults = [
@@ -130,7 +134,7 @@ def _id_faults(
 
 
 def _size_faults(
-    files: RosterFiles,
+    files: RosterTables,
     study: Study,
     group_of: NDArray[np.int64],
     sizes: NDArray[np.int64],
@@ -166,8 +170,21 @@ def _size_faults(
     return faults
 
 
+def _values(
+    path: TableSource,
+    rows: pa.Table,
+    name: str,
+    values: Collection[int | str],
+    form: FileForm,
+) -> pa.Array:
+    """Reads a column of values as text; a code of the file may stand for the value of its label."""
+    column = _column(path, text_column, rows, name)
+    labels = file_labels(path, form.encoding).values.get(name, {})
+    return labelled(column, values, labels) if labels else column
+
+
 def _column(
-    path: Path, read: Callable[[pa.Table, str], pa.Array], rows: pa.Table, name: str
+    path: TableSource, read: Callable[[pa.Table, str], pa.Array], rows: pa.Table, name: str
 ) -> pa.Array:
     """Reads a column of a file. Raises UserError with the file's name."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from tqdm import tqdm
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import RecordColumns, memory_bytes
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.report_judging import LONGEST_ID
 from stream_dp.population.tables import (
     SentRecords,
@@ -65,7 +65,7 @@ class CellSet:
         return blake2b(text.encode(), digest_size=_DIGEST).digest()
 
 
-def cells_of_table(path: Path, study: Study, layout: TableLayout) -> CellSet:
+def cells_of_table(path: TableSource, study: Study, layout: TableLayout) -> CellSet:
     """The cells of a table. Raises UserError."""
     cells = CellSet(study)
     for batch in read_reports(path, study, layout):
@@ -76,7 +76,7 @@ def cells_of_table(path: Path, study: Study, layout: TableLayout) -> CellSet:
 
 
 def encoded_withdrawals(
-    path: Path, study: Study, layout: TableLayout, cells: CellSet, closed: int
+    path: TableSource, study: Study, layout: TableLayout, cells: CellSet, closed: int
 ) -> Iterator[SentRecords]:
     """Reports that clear the cells of an earlier table missing in `cells`.
 
@@ -108,14 +108,18 @@ def require_plain_reports(deployment: Deployment) -> None:
 
 
 def send_table(
-    deployment: Deployment, path: Path, layout: TableLayout, *, quiet: bool = False
+    deployment: Deployment, path: TableSource, layout: TableLayout, *, quiet: bool = False
 ) -> int:
     """Sends the reports of a table; returns how many. Raises UserError, Inconsistent."""
     return _send(deployment, path, encoded_reports(path, deployment.study, layout, quiet=quiet))
 
 
 def withdraw_cells(
-    deployment: Deployment, earlier: Path, path: Path, layout: TableLayout, closed: int
+    deployment: Deployment,
+    earlier: TableSource,
+    path: TableSource,
+    layout: TableLayout,
+    closed: int,
 ) -> int:
     """Sends reports that clear the cells of an earlier table missing in a newer table.
 
@@ -133,7 +137,7 @@ def withdraw_cells(
     )
 
 
-def _send(deployment: Deployment, path: Path, batches: Iterable[SentRecords]) -> int:
+def _send(deployment: Deployment, path: TableSource, batches: Iterable[SentRecords]) -> int:
     """Sends reports under the name of a file; returns how many. Raises UserError."""
     with closing(deployment.log()) as log:
         bind(log, deployment.study)
@@ -147,7 +151,7 @@ def _send(deployment: Deployment, path: Path, batches: Iterable[SentRecords]) ->
 
 
 def encoded_reports(
-    path: Path, study: Study, layout: TableLayout, *, quiet: bool = False
+    path: TableSource, study: Study, layout: TableLayout, *, quiet: bool = False
 ) -> Iterator[SentRecords]:
     """The records of a table, in batches, with a progress bar on a terminal.
 
@@ -169,6 +173,6 @@ def encoded_reports(
             bar.update(len(columns))
 
 
-def record_overhead(path: Path) -> int:
+def record_overhead(path: TableSource) -> int:
     """Bytes of a record of that file beside its key and its value."""
     return memory_bytes(None, None, source_header(path))

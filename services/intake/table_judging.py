@@ -17,6 +17,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
@@ -120,10 +121,10 @@ class JudgedTables:
     refused: for every other table, the reasons in lines.
     """
 
-    tables: dict[Path, JudgedTable]
-    refused: dict[Path, list[str]]
+    tables: dict[TableSource, JudgedTable]
+    refused: dict[TableSource, list[str]]
 
-    def require_all(self) -> dict[Path, Judgement]:
+    def require_all(self) -> dict[TableSource, Judgement]:
         """The judgements. Raises UserError for a refused table."""
         if self.refused:
             raise UserError(line for lines in self.refused.values() for line in lines)
@@ -132,7 +133,7 @@ class JudgedTables:
 
 def judge_tables(
     study: Study,
-    paths: Iterable[Path],
+    paths: Iterable[TableSource],
     layout: TableLayout,
     *,
     known: KnownReports,
@@ -154,14 +155,15 @@ def judge_tables(
     Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
     faulty although `strict`.
     """
-    shapes, tables, refused = IdShapes(), dict[Path, JudgedTable](), dict[Path, list[str]]()
+    shapes, tables = IdShapes(), dict[TableSource, JudgedTable]()
+    refused = dict[TableSource, list[str]]()
     shapes.merge(known.shapes)
     for path in paths:
         with (
             tqdm(
                 total=count_rows(path), desc=f"judging {path.name}", disable=None, leave=False
             ) as bar,
-            closing(FaultReport(path)) as report,
+            closing(FaultReport(Path(str(path)))) as report,
         ):
             judgement = judge_table(
                 path,
@@ -199,7 +201,7 @@ def _together(*listeners: FaultListener | None) -> FaultListener | None:
     return tell if called else None
 
 
-def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
+def _nothing(path: TableSource, judgement: Judgement, study: Study) -> list[str]:
     """The reasons for refusing a whole table, in lines."""
     if judgement.cells == 0:
         return [f"{path}: holds no values; nothing of it is sent"]
@@ -207,7 +209,7 @@ def _nothing(path: Path, judgement: Judgement, study: Study) -> list[str]:
     return [*lines, *fault_advice(judgement, study), "rows count from 1 below the header"]
 
 
-def _strictly(path: Path, judgement: Judgement, study: Study) -> list[str]:
+def _strictly(path: TableSource, judgement: Judgement, study: Study) -> list[str]:
     """The reasons for refusing a table under --strict, in lines."""
     return [
         *fault_table(str(path), judgement, "nothing is sent"),

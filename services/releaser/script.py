@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import pyarrow.parquet
 
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
@@ -16,7 +12,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
-from stream_dp.population.arrow_tables import ArrowStream, arrow_table
+from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.tables import TableLayout
 from stream_dp.privacy.noise import NoiseSource, noise_source
@@ -26,11 +22,11 @@ from stream_dp.study.topics import CLOCK, REPORTS
 
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
-from ..intake.place_files import places_from_file
+from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.rejections import Placing, read_rejections, rejections_text
 from ..intake.roster import Roster
-from ..intake.roster_files import RosterFiles, roster_from_files
+from ..intake.roster_files import RosterTables, read_roster
 from ..intake.sending import encoded_reports
 from ..intake.table_judging import fault_table, judge_tables
 from ..intake.table_notices import table_notices
@@ -109,25 +105,19 @@ def run_study(
     require_available(batch.kind for batch in study.batches or ())
     noise = noise_source(simulation_seed)
     log, public = MemoryLog(timed=(REPORTS, CLOCK)), MemoryLog()
-    with TemporaryDirectory(prefix="stream-dp-") as name:
-        folder = Path(name)
+    with TemporaryDirectory(prefix="stream-dp-") as folder:
         if study.groups is not None:
-            commit_table(
-                log,
-                study,
-                _roster(study=study, groups=groups, members=members, key=group_key, folder=folder),
-            )
+            commit_table(log, study, _roster(study, groups, members, group_key))
         elif groups is not None or members is not None:
             raise UserError("run_study: the study declares no groups; leave groups and members out")
         keyed_study = study
         if study.places is not None:
-            table_of_places = _places(study, places, folder)
+            table_of_places = _places(study, places)
             commit_table(log, study, table_of_places)
             keyed_study = table_of_places.of_study(study)
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")
-        table = folder / "reports.parquet"
-        pyarrow.parquet.write_table(arrow_table(reports, "reports"), table)
+        table = NamedTable("reports", arrow_table(reports, "reports"))
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
         if study.attributes:
@@ -135,7 +125,7 @@ def run_study(
             for batch in encoded_reports(table, study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
-        snapshots = Snapshots("snapshots", folder)
+        snapshots = Snapshots("snapshots", Path(folder))
         releaser = Releaser(plan_study(study), log, public, snapshots, source=noise)
         if not releaser.run(until_idle=True):
             fit_data_sets(study, log, snapshots, noise)
@@ -145,17 +135,21 @@ def run_study(
     return PublicLog(public)
 
 
-def _check_reports(table: Path, study: Study, layout: TableLayout, strict: bool) -> set[Reason]:
+def _check_reports(
+    table: NamedTable, study: Study, layout: TableLayout, strict: bool
+) -> set[Reason]:
     """Warns of cells of a table that would not count, and of what `send` has notices of.
 
     Returns the reasons that the warning has. Raises UserError where no cell would count, or with
     `strict` where one would not.
     """
-    with _renamed({table: "reports", "--strict": "strict"}):
+    try:
         judged = judge_tables(
             study, [table], layout, known=KnownReports(), strict=strict, empty=True
         )
         judgement = judged.require_all()[table]
+    except UserError as error:
+        raise UserError(line.replace("--strict", "strict") for line in error.lines) from None
     lines = fault_table("reports", judgement, "the others count") if judgement.faulty else []
     lines += table_notices("reports", judgement, study)
     if lines:
@@ -172,47 +166,26 @@ def _tell_of_rejections(log: Log, study: Study, told: set[Reason]) -> None:
 
 
 def _roster(
-    study: Study, groups: ArrowStream | None, members: ArrowStream | None, key: str, folder: Path
+    study: Study, groups: ArrowStream | None, members: ArrowStream | None, key: str
 ) -> Roster:
-    """The table of groups and their members, which is read from files in `folder`.
-
-    Raises UserError.
-    """
+    """The table of groups and their members. Raises UserError."""
     if groups is None or members is None:
         raise UserError("run_study: the study declares groups; give the tables groups and members")
-    files = RosterFiles(
-        groups=folder / "groups.parquet",
-        members=folder / "members.parquet",
+    tables = RosterTables(
+        groups=NamedTable("groups", arrow_table(groups, "groups")),
+        members=NamedTable("members", arrow_table(members, "members")),
         key=key,
         member_key=key,
         person="person",
     )
-    pyarrow.parquet.write_table(arrow_table(groups, "groups"), files.groups)
-    pyarrow.parquet.write_table(arrow_table(members, "members"), files.members)
-    with _renamed({files.groups: "groups", files.members: "members"}):
-        return roster_from_files(study, files)
+    return read_roster(study, tables)
 
 
-def _places(study: Study, places: ArrowStream | None, folder: Path) -> PlacesTable:
-    """The table of places, which is read from a file in `folder`. Raises UserError."""
+def _places(study: Study, places: ArrowStream | None) -> PlacesTable:
+    """The table of places. Raises UserError."""
     if places is None:
         raise UserError("run_study: the study declares places; give the table places")
-    path = folder / "places.parquet"
-    pyarrow.parquet.write_table(arrow_table(places, "places"), path)
-    with _renamed({path: "places"}):
-        return places_from_file(study, path)
-
-
-@contextmanager
-def _renamed(names: Mapping[Path | str, str]) -> Iterator[None]:
-    """Puts the caller's arguments in the place of files in the lines of a UserError."""
-    try:
-        yield
-    except UserError as error:
-        lines = "\n".join(error.lines)
-        for file, argument in names.items():
-            lines = lines.replace(str(file), argument)
-        raise UserError(lines.split("\n")) from None
+    return read_places(study, NamedTable("places", arrow_table(places, "places")))
 
 
 def fit_data_sets(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -19,6 +21,20 @@ class ArrowStream(Protocol):
     """A table with an Arrow stream: of pyarrow, pandas from 2.2 on, polars, DuckDB."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+@dataclass(frozen=True, eq=False)
+class NamedTable:
+    """A table in memory, with its name in errors."""
+
+    name: str
+    rows: pa.Table
+
+    def __str__(self) -> str:
+        return self.name
+
+
+TableSource = Path | NamedTable  # a file or a table in memory; both have a `name` for people
 
 
 def arrow_table(table: ArrowStream, name: str) -> pa.Table:

@@ -38,17 +38,20 @@ UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImpl
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turns any error of a damaged or too large file into a UserError with the file's name."""
+def readable(source: object) -> Iterator[None]:
+    """Turns any error of a damaged or too large table into a UserError with the name of its source.
+
+    source: a file or a `NamedTable`.
+    """
     try:
         yield
     except MemoryError:
         raise UserError(
-            f"{path}: there is not enough memory to read it; divide it into several files"
+            f"{source}: there is not enough memory to read it; divide it into several files"
         ) from None
     except (pa.ArrowException, UnicodeError, OSError, csv.Error, *UNPACKING):
         raise UserError(
-            f"{path}: cannot be read as a table: check its header, its rows and its kind"
+            f"{source}: cannot be read as a table: check its header, its rows and its kind"
         ) from None
 
 

@@ -22,7 +22,7 @@ from stream_dp.batch.groups.workload.queries import (
     all_marginals,
 )
 from stream_dp.errors import UserError
-from stream_dp.population.tables.hierarchy_files import read_table
+from stream_dp.population.tables import FileForm, read_table
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # as when one is run
 files_of_households = importlib.import_module("household_files")
@@ -79,13 +79,13 @@ def test_files_that_cannot_be_read_give_one_line(tmp_path):
         (write(tmp_path, twice="hh,area,area\n1,1,2\n")[0], "more than one column 'area'"),
     ]:
         with pytest.raises(UserError) as refusal:
-            read_table(path, ["hh", "area"])
+            read_table(path, ["hh", "area"], FileForm())
         assert len(refusal.value.lines) == 1
         assert str(path) in str(refusal.value)
         assert fault in str(refusal.value)
-    groups.rename(tmp_path / "groups.xlsx")
-    with pytest.raises(UserError, match=r"\.csv or \.parquet"):
-        read_table(tmp_path / "groups.xlsx", ["hh", "area"])
+    groups.rename(tmp_path / "groups.doc")
+    with pytest.raises(UserError, match=r"groups\.doc: write tables as CSV .* \.dta or"):
+        read_table(tmp_path / "groups.doc", ["hh", "area"], FileForm())
 
 
 # Four housing units (one of them vacant), two group quarters; a couple with two children and a

@@ -17,7 +17,7 @@ from kit.studies import attribute, cumulative, joint, study_toml, toml_lines, wi
 from stream_dp.log.log import Record
 from stream_dp.log.message import parts_in_records
 from stream_dp.release.published_panels import read_estimates
-from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregator import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes
@@ -152,7 +152,7 @@ class Tables(SparkDays):
         elif self.name == "places":
             path = self.folder / "places.csv"
             path.write_text(PLACES)
-            send_table(self.setting, places_from_file(self.setting.study, path))
+            send_table(self.setting, read_places(self.setting.study, path))
 
     def reports(self, number: int) -> list[Record]:
         return {"groups": reports, "places": lived}.get(self.name, said)(number)

@@ -19,7 +19,7 @@ from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
@@ -197,7 +197,7 @@ class KillFolder(TablesInParts):
         if study.places is not None:
             path = self.folder / "places.csv"
             path.write_text("place,county\n" + "\n".join(f"b{i},{'ns'[i % 2]}" for i in range(20)))
-            send_table(self.setting, places_from_file(study, path))
+            send_table(self.setting, read_places(study, path))
         for number in range(1, periods + 1):
             self.send([*self._reports(number, rng), close_marker(number, 0)])
         return self

@@ -18,7 +18,7 @@ from kit.studies import MARKER, MONTHS, attribute, on_kafka, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
-from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregator import Aggregator
@@ -152,7 +152,7 @@ class TablesFolder(HouseholdFolder):
         if self.setting.study.places is not None:
             path = self.folder / "places.csv"
             path.write_text(PLACES if self.name == "places" else SIZES)
-            send_table(self.setting, places_from_file(self.setting.study, path))
+            send_table(self.setting, read_places(self.setting.study, path))
 
     def roster(self) -> Roster:
         return roster()

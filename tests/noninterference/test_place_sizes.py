@@ -18,7 +18,7 @@ from stream_dp.batch.sizes.sizes_fit import FORMAT
 from stream_dp.log.log import Record
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.study.topics import REPORTS
 
@@ -77,7 +77,7 @@ def run(path: Path, own: list[str | None]) -> dict[str, bytes | str]:
         patch.setattr("stream_dp.log.sqlite.identity_of_file", lambda path: "1/0")
         table = path / "places.csv"
         table.write_text(PLACES)
-        send_table(homes.setting, places_from_file(homes.setting.study, table))
+        send_table(homes.setting, read_places(homes.setting.study, table))
         for number in (1, 2):
             others = [
                 report(p, number, f"b{(i * number) % 8}") for i, p in enumerate(PEOPLE) if p != X

@@ -1,4 +1,4 @@
-"""Tables of reports: files of several kinds, long or wide, read in batches as text.
+"""Tables of reports, groups and places: files of several kinds, read in batches.
 
 No row changes how another row is read. Only four things concern the table as a whole: the header,
 the types of columns, a damaged file, and in text a quote that is left open.
@@ -8,7 +8,7 @@ from .cell_judging import Judgement, judge_table
 from .column_layout import TableLayout
 from .report_records import SentRecords, id_rule, records_of
 from .table_files import FileForm, count_rows
-from .table_reading import read_columns, read_reports
+from .table_reading import labelled, read_columns, read_reports, read_table
 
 __all__ = [
     "FileForm",
@@ -18,7 +18,9 @@ __all__ = [
     "count_rows",
     "id_rule",
     "judge_table",
+    "labelled",
     "read_columns",
     "read_reports",
+    "read_table",
     "records_of",
 ]

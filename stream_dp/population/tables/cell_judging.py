@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Study
 
+from ..arrow_tables import TableSource
 from ..kept_hashes import LONGEST, Fingerprints
 from ..rejection_reasons import Reason
 from ..report_decoding import LARGEST_REPORT
@@ -210,7 +210,7 @@ class Judgement:
 
 
 def judge_table(
-    path: Path,
+    path: TableSource,
     study: Study,
     layout: TableLayout,
     *,

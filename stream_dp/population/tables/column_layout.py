@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.event_releases import slot_attribute
 
+from ..arrow_tables import TableSource
 from .period_texts import PeriodTexts
 from .table_files import FileForm
 
@@ -99,7 +99,7 @@ class Header:
 
 
 def read_header(
-    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+    path: TableSource, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
 ) -> Header:
     """Reads the columns of a table. Raises UserError, with every fault."""
     renamed, problems = _renamed(path=path, names=names, study=study, layout=layout, texts=texts)
@@ -175,7 +175,7 @@ def _slots(renamed: Mapping[str, str], study: Study, event: str) -> dict[str, tu
 
 
 def _without_event(
-    path: Path, names: Sequence[str], study: Study, event: str, slots: Collection[str]
+    path: TableSource, names: Sequence[str], study: Study, event: str, slots: Collection[str]
 ) -> list[str]:
     """Describes a missing column of event numbers, or a table without a column of events."""
     if event not in names:
@@ -189,7 +189,7 @@ def _without_event(
 
 
 def _without_period(
-    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+    path: TableSource, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
 ) -> str:
     """Describes a missing column of periods. A wide table is not told of a period of all rows."""
     line = f"{path}: no column '{layout.period}'; name it with --period"
@@ -208,7 +208,7 @@ def numbered_columns(names: Sequence[str]) -> str:
 
 
 def _doubtful(
-    path: Path,
+    path: TableSource,
     rest: Mapping[str, str],
     study: Study,
     layout: TableLayout,
@@ -236,7 +236,7 @@ def _doubtful(
 
 
 def _renamed(
-    path: Path, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
+    path: TableSource, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
 ) -> tuple[dict[str, str], list[str]]:
     """Maps columns to the study's names. Returns the names and the faults of the renaming.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stream_dp.errors import UserError, missing_extra
 
+from ..arrow_tables import TableSource
 from .row_batches import no_rows
 from .sheet_rows import number_text
 
@@ -22,7 +23,6 @@ _READERS = {
     ".dta": "read_dta",
     ".sas7bdat": "read_sas7bdat",
 }
-LABELLED = tuple(_READERS)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,14 @@ def labelled_batches(path: Path, encoding: str | None) -> Iterator[pa.RecordBatc
         start += len(batch)
 
 
-def file_labels(path: Path, encoding: str | None = None) -> FileLabels:
-    """Reads the labels of a file of SPSS or Stata; no labels for other files. Raises UserError."""
-    if path.suffix.lower() not in _READERS:
+def is_labelled(source: TableSource) -> bool:
+    """Tells whether the source is a file of SPSS, Stata or SAS, by its name."""
+    return isinstance(source, Path) and source.suffix.lower() in _READERS
+
+
+def file_labels(path: TableSource, encoding: str | None = None) -> FileLabels:
+    """Reads the labels of a file of SPSS or Stata; no labels of other tables. Raises UserError."""
+    if not isinstance(path, Path) or not is_labelled(path):
         return FileLabels()
     more = {} if path.suffix.lower() == ".sas7bdat" else {"user_missing": True}
     _, about = _reader(path, encoding)(metadataonly=True, **more)

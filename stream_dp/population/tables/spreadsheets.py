@@ -50,6 +50,7 @@ def sheet_batches(
             try:
                 hidden = {s.title: s.sheet_state != "visible" for s in book.worksheets}
                 chosen = book[chosen_sheet(path, hidden, sheet)]
+                chosen.reset_dimensions()  # a row is as long as its cells, whatever the file says
                 rows = (
                     (number, row)
                     for number, row in enumerate(chosen.iter_rows(), start=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Collection, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pyarrow.parquet
 
 from stream_dp.errors import UserError
 
-from ..table_bounds import bounded_batches, parquet_batches, readable
-from .labelled_files import LABELLED, labelled_batches
+from ..arrow_tables import TableSource
+from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, readable
+from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
 from .sheet_rows import SHEET_ROWS
@@ -72,9 +74,9 @@ class FileForm:
                 ) from None
 
 
-def is_text(path: Path) -> bool:
-    """Tells whether the file's name is that of a text file, packed or not."""
-    return _kind(path) in _TEXT
+def is_text(source: TableSource) -> bool:
+    """Tells whether the source is a text file, packed or not, by its name."""
+    return isinstance(source, Path) and _kind(source) in _TEXT
 
 
 def has_rows_above_a_header(path: Path) -> bool:
@@ -83,7 +85,7 @@ def has_rows_above_a_header(path: Path) -> bool:
 
 
 def read_rows(
-    path: Path, form: FileForm, ids: Collection[str] = (), keys: Collection[str] = ()
+    path: TableSource, form: FileForm, ids: Collection[str] = (), keys: Collection[str] = ()
 ) -> Generator[TableRows, None, None]:
     """Reads the rows of a table in batches, after a batch without rows for the header.
 
@@ -91,6 +93,10 @@ def read_rows(
 
     Raises UserError.
     """
+    if not isinstance(path, Path):
+        batches = path.rows.to_batches(PARQUET_ROWS)
+        yield from numbered([no_rows(path.rows.schema), *batches])
+        return
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     kind = _kind(path)
@@ -103,7 +109,7 @@ def read_rows(
             yield from numbered(bounded_batches(path, _arrow_batches(path)))
         elif kind in _SHEETS:
             yield from _SHEETS[kind](path, form.sheet, form.header_row, ids)
-        elif kind in LABELLED:
+        elif is_labelled(path):
             yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _TEXT:
             yield from text_batches(path, form.separator, form.encoding, form.header_row, keys)
@@ -116,11 +122,23 @@ def read_rows(
             raise UserError(f"{path}: write tables as {_KINDS}")
 
 
-def count_rows(path: Path) -> int | None:
+def header_names(path: TableSource, form: FileForm, keys: Collection[str] = ()) -> list[str]:
+    """Reads the names in the header of a table. keys: columns that it likely has.
+
+    Raises UserError.
+    """
+    with closing(read_rows(path, form, keys=keys)) as rows:
+        names: list[str] = next(rows).batch.schema.names
+        return names
+
+
+def count_rows(path: TableSource) -> int | None:
     """Counts the rows, for a progress bar; of a text file, the lines.
 
     Returns None for a kind of file that must be read to be counted.
     """
+    if not isinstance(path, Path):
+        return int(path.rows.num_rows)
     if not path.is_file():
         return None
     with readable(path):

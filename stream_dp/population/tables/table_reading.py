@@ -1,11 +1,10 @@
-"""Reads tables as columns of reports, in batches, and the reports of their rows."""
+"""Reads tables: columns of reports in batches, the reports of their rows, and whole columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study import Attribute, Study
+from stream_dp.study import Study
 
+from ..arrow_tables import TableSource, missing_columns
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
 from ..table_bounds import readable
 from .column_layout import Header, TableLayout, read_header
-from .labelled_files import file_labels
+from .labelled_files import file_labels, is_labelled
 from .period_texts import PeriodTexts, period_column
 from .row_batches import UnreadableRow
-from .table_files import is_text, read_rows
+from .table_files import FileForm, is_text, read_rows
 
 ReportRow = tuple[str, str, dict[str, str]]
 
@@ -64,7 +64,7 @@ class ReportColumns:
 
 
 def read_columns(
-    path: Path, study: Study, layout: TableLayout
+    path: TableSource, study: Study, layout: TableLayout
 ) -> Generator[ReportColumns, None, None]:
     """Reads the rows of a table in batches, the first batch empty. Raises UserError."""
     texts = PeriodTexts(study.periods, layout.dates)
@@ -96,8 +96,7 @@ def read_columns(
                 if attribute in rewrites:
                     column = rewritten(column, rewrites[attribute])
                 if in_file in labels:
-                    named = _labelled(study.attributes[attribute], labels[in_file])
-                    column = rewritten(column, named)
+                    column = labelled(column, study.attributes[attribute].codes, labels[in_file])
                 values[name] = column
             periods = None
             if header.period:
@@ -119,8 +118,54 @@ def read_columns(
             )
 
 
+def read_table(
+    path: TableSource, columns: Sequence[str], form: FileForm, ids: Collection[str] = ()
+) -> pa.Table:
+    """Reads columns of a whole table, of the types that a file has; a text file has texts.
+
+    ids: the columns of ids among them.
+
+    Raises UserError also for a row or a cell that cannot be read.
+    """
+    columns = list(dict.fromkeys(columns))
+    tables, names = list[pa.Table](), None
+    with readable(path), closing(read_rows(path, form, ids, columns)) as source:
+        for rows in source:
+            if names is None:
+                names = rows.batch.schema.names
+                if lines := missing_columns(str(path), names, columns):
+                    raise UserError(lines)
+            if rows.unreadable:
+                raise UserError(
+                    f"{path}: cannot be read as a table: row {rows.unreadable[0].row} below the"
+                    " header has more or fewer cells than the header, or too long a cell"
+                )
+            tables.append(pa.Table.from_batches([rows.batch]).select(columns))
+        # The first batch has no rows, and texts where a file of SPSS has numbers.
+        table = pa.concat_tables(tables[1:] or tables, promote_options="permissive")
+    return pa.table({name: _sound(path, name, table.column(name)) for name in columns})
+
+
+def _sound(path: TableSource, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column. Numbers of a file of SPSS, which are doubles, are whole where all of them are.
+
+    Raises UserError for a text that the reader of its file marks as damaged.
+    """
+    if pa.types.is_string(column.type):
+        damaged = pc.index(pc.match_substring(column, DAMAGED), True).as_py()
+        if damaged >= 0:
+            raise UserError(
+                f"{path}: column '{name}': row {damaged + 1} below the header holds text of another"
+                " encoding, or an id that is no whole number or has lost digits"
+            )
+    elif pa.types.is_floating(column.type) and is_labelled(path):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(pa.int64())
+    return column
+
+
 def _event_numbers(
-    path: Path, batch: pa.RecordBatch, column: str, most: int
+    path: TableSource, batch: pa.RecordBatch, column: str, most: int
 ) -> tuple[pa.Array, pa.Array]:
     """Which rows have the number of an event, from 1 to `most`, and the numbers of these rows."""
     texts = pc.utf8_trim_whitespace(_text(path, batch, column, _cells))
@@ -140,7 +185,7 @@ def _without_an_event(
     return [UnreadableRow(row, text) for row, text in zip(rows, texts, strict=True)]
 
 
-def read_reports(path: Path, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
+def read_reports(path: TableSource, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
     """Yields batches of (person, period, values); empty cells are left out. Raises UserError.
 
     A batch without values is an empty list, so that progress can be shown.
@@ -184,11 +229,16 @@ def _rewrite(values: Mapping[str, str]) -> Callable[[str], str | None]:
     return lambda text: values.get(text, text) or None
 
 
-def _labelled(attribute: Attribute, labels: Mapping[str, str]) -> Callable[[str], str]:
-    """Returns the mapping of undeclared codes to declared labels."""
-    declared = {text for text in attribute.codes if isinstance(text, str)}
+def labelled(
+    column: pa.Array, values: Collection[int | str], labels: Mapping[str, str]
+) -> pa.Array:
+    """Rewrites codes of a file that are no declared values to the declared values of their labels.
+
+    column: of texts. labels: of the file, by code.
+    """
+    declared = {text for text in values if isinstance(text, str)}
     named = {c: label for c, label in labels.items() if c not in declared and label in declared}
-    return lambda text: named.get(text, text)
+    return rewritten(column, lambda text: named.get(text, text))
 
 
 def _padded(ids: pa.Array, width: int | None) -> pa.Array:
@@ -218,7 +268,10 @@ def _without(column: pa.Array, text: str) -> pa.Array:
 
 
 def _text(
-    path: Path, batch: pa.RecordBatch, name: str, as_text: Callable[[pa.Array, pa.Field], pa.Array]
+    path: TableSource,
+    batch: pa.RecordBatch,
+    name: str,
+    as_text: Callable[[pa.Array, pa.Field], pa.Array],
 ) -> pa.Array:
     """Converts a column of a batch to text. Raises UserError with the file's name."""
     index = batch.schema.names.index(name)

@@ -16,7 +16,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.roster import Roster
-from stream_dp.services.intake.roster_files import RosterFiles, roster_from_files
+from stream_dp.services.intake.roster_files import RosterTables, read_roster
 from stream_dp.services.intake.sending import encoded_reports
 from stream_dp.services.intake.table_topic import bound_table_of
 from stream_dp.services.intake.true_panel import true_panel_and_members
@@ -75,8 +75,8 @@ def written(
     return paths
 
 
-def home_files(groups: Path, members: Path) -> RosterFiles:
-    return RosterFiles(groups, members, key="home", member_key="home", person="person")
+def home_files(groups: Path, members: Path) -> RosterTables:
+    return RosterTables(groups, members, key="home", member_key="home", person="person")
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +100,7 @@ FLOATS = pa.array([10_000_000_001.0, 10_000_000_002.0, 10_000_000_003.0, 0.5])
 )
 def test_float_ids_are_refused(tables: dict[str, Any], where: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
-        roster_from_files(study(), home_files(*written(tmp_path, **tables)))
+        read_roster(study(), home_files(*written(tmp_path, **tables)))
     (line,) = fault.value.lines
     assert where in line
     assert "holds floats (double)" in line
@@ -111,7 +111,7 @@ def test_ids_are_those_of_reports(tmp_path: Path) -> None:
         (["007", "7", "1e3", " x"], ["007", " x", "7", "1e3"]),
         ([7, 2**60, 8, 9], ["7", "9", str(2**60), "8"]),
     ):
-        roster = roster_from_files(study(), home_files(*written(tmp_path, persons)))
+        roster = read_roster(study(), home_files(*written(tmp_path, persons)))
         assert sorted(roster.persons) == sorted(expected)
 
 
@@ -122,7 +122,7 @@ def test_one_odd_value_of_a_group_leaves_the_others_integers(tmp_path: Path) -> 
     groups = {**GROUPS, "region": [1.0, 2.0, 1.5]}
     files = written(tmp_path, list("abcd"), groups=groups)
     with pytest.raises(UserError) as fault:
-        roster_from_files(Deployment.load(Path("numbers.toml")).study, home_files(*files))
+        read_roster(Deployment.load(Path("numbers.toml")).study, home_files(*files))
     assert fault.value.lines == (
         f"{files[0]}: 1 rows with an undeclared or empty 'region', the first in row 3 below the"
         " header",
@@ -139,9 +139,9 @@ def test_one_odd_value_of_a_group_leaves_the_others_integers(tmp_path: Path) -> 
 )
 def test_members_are_compared_by_the_rule(persons: list[str], message: str, tmp_path: Path) -> None:
     files = written(tmp_path, persons)
-    assert len(roster_from_files(study(), home_files(*files)).persons) == 4
+    assert len(read_roster(study(), home_files(*files)).persons) == 4
     with pytest.raises(UserError) as fault:
-        roster_from_files(study(RULE), home_files(*files))
+        read_roster(study(RULE), home_files(*files))
     (line,) = fault.value.lines
     assert message in line
 
@@ -162,7 +162,7 @@ def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
 
 def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
     """In `evaluate`, as in a study that runs: the truth of everybody who is in the table."""
-    roster = roster_from_files(
+    roster = read_roster(
         study(RULE), home_files(*written(tmp_path, ["Ann", "BEA", "Ce\u0301", "dan"]))
     )
     truth = tmp_path / "truth.csv"
@@ -178,14 +178,14 @@ def test_members_and_reports_meet_by_the_rule(tmp_path: Path) -> None:
 def test_members_are_named_by_their_group_and_number(tmp_path: Path) -> None:
     """As `send --group home --member person` names them."""
     files = home_files(*written(tmp_path, ["1", "1", "1", "2"]))
-    roster = roster_from_files(study(), replace(files, member="person"))
+    roster = read_roster(study(), replace(files, member="person"))
     assert roster.persons == ["1/1", "1/2", "2/1", "3/1"]
     files = home_files(*written(tmp_path, ["1", "1", "1", "1"]))
     with pytest.raises(UserError, match="'person' stands there twice, the first in row 4"):
-        roster_from_files(study(), replace(files, member="person"))
+        read_roster(study(), replace(files, member="person"))
     files = home_files(*written(tmp_path, ["1", "1", "1", "a/2"]))
     with pytest.raises(UserError, match="1 rows without 'person'"):
-        roster_from_files(study(), replace(files, member="person"))
+        read_roster(study(), replace(files, member="person"))
 
 
 def test_a_key_is_the_same_for_every_spelling(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kit.studies import small_study
 import stream_dp
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.intake.place_files import places_from_file
+from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.place_table import PlacesTable
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import bound_table_of, commit_table, read_table
@@ -39,7 +39,7 @@ def study(*, counted: bool = False, neighbours: str = "add_remove", rho: str = "
 def from_text(tmp_path: Path, text: str, **how: bool) -> PlacesTable:
     path = tmp_path / "places.csv"
     path.write_text(text)
-    return places_from_file(study(**how), path)
+    return read_places(study(**how), path)
 
 
 def test_places_by_key_by_number_and_by_size(tmp_path: Path) -> None:
