@@ -280,7 +280,7 @@ EXTRAS = {
     "optax": ("stream_dp.batch", "stream_dp.services"),
     "openpyxl": (
         "stream_dp.population.tables.spreadsheets",
-        "stream_dp.services.storage.table_writer",
+        "stream_dp.services.portals.table_writer",
     ),
     "pyreadstat": ("stream_dp.population.tables.labelled_files",),
     "cryptography": (

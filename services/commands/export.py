@@ -22,10 +22,10 @@ from ..portals.description import DescribedFile, describe
 from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
 from ..portals.series import SERIES, SERIES_MEDIA, has_series, series_table
+from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
 from ..storage.deployment import open_pinned
-from ..storage.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from .options import public_source
 
 _SEPARATORS = {",": ",", ";": ";", "tab": "\t"}

@@ -6,16 +6,11 @@ cells is refused, with the command that exports the panel.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -26,6 +21,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
 from ..portals.release_tables import PANEL, release_table, tables_of
+from ..portals.table_writer import write_tables
 from .public_state import State
 
 FORMATS = {
@@ -35,7 +31,6 @@ FORMATS = {
     "json": "application/json",
 }
 MOST_CELLS = 200_000_000  # of a panel, which takes as many bytes of memory
-_AT_ONCE = 65_536  # rows of a batch
 _RECORDS = 20  # of one read of the log
 
 
@@ -61,14 +56,7 @@ def write_download(
         tables = _panel(state, open_log, name, period)
     else:  # in the memory of the monitor
         tables = iter([release_table(state.public, name, table, period)])
-    with out.open("wb") as file:
-        if form == "json":
-            _write_json(file, tables)
-            return
-        first = next(tables)
-        with _WRITERS[form](file, first.schema) as writer:
-            for rows in chain([first], tables):
-                writer.write_table(rows)
+    write_tables(out, {table: tables}, suffix=f".{form}")
 
 
 def write_log(open_source: Callable[[], Log], out: Path) -> None:
@@ -103,21 +91,3 @@ def _panel(
     with closing(open_log()) as log:
         public = PublicLog(log, keep)
     return public.panel(name, last.period).tables()
-
-
-def _write_json(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
-    """Writes an array with an object for each row."""
-    mark = b"[\n"
-    for table in tables:
-        for batch in table.to_batches(_AT_ONCE):
-            for row in batch.to_pylist():
-                file.write(mark + json.dumps(row).encode())
-                mark = b",\n"
-    file.write(b"\n]\n" if mark != b"[\n" else b"[]\n")
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], pa.Schema], Any]] = {
-    "csv": pa.csv.CSVWriter,
-    "parquet": pa.parquet.ParquetWriter,
-    "arrow": pa.ipc.new_file,
-}

@@ -12,9 +12,9 @@ import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.services.commands.export import _long
 from stream_dp.services.intake.table_judging import FaultReport
-from stream_dp.services.storage import table_writer as sheet_writer
+from stream_dp.services.portals import table_writer as sheet_writer
+from stream_dp.services.portals.table_writer import write_tables
 from stream_dp.services.storage.atomic_files import atomic_file
-from stream_dp.services.storage.table_writer import write_tables
 from stream_dp.study.formulas import is_formula
 
 FORMULAS = ["=1+1", "+1", "@SUM(A1)", "-1+1", "-", "--1", " @x", "\t=x", "\r=x", "\tx", "\uff1dx"]

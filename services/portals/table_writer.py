@@ -1,10 +1,8 @@
-"""Writes tables to files: Parquet, CSV for programs or for spreadsheets, and sheets of .xlsx.
-
-Writes tables to the sheets of an .xlsx file.
-"""
+"""Writes tables to files: Parquet, Arrow, JSON, CSV for programs or for spreadsheets, and .xlsx."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -66,6 +64,7 @@ TABLE_MEDIA = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 _MARK = "\ufeff".encode()
+_AT_ONCE = 65_536  # rows of a batch
 
 
 @dataclass(frozen=True)
@@ -77,38 +76,62 @@ class CsvForm:
 
 
 def write_tables(
-    draft: Path,
+    out: Path,
     tables: Mapping[str, Iterator[pa.Table]],
-    form: CsvForm | None = None,
+    csv_form: CsvForm | None = None,
     about: Mapping[bytes, bytes] | None = None,
+    *,
+    suffix: str | None = None,
 ) -> None:
-    """Writes tables as the ending of the file's name says; several only to .xlsx.
+    """Writes tables to a file; several only to .xlsx.
 
-    form: of CSV. about: metadata of a Parquet file. Raises UserError, OSError.
+    about: metadata of a Parquet file.
+    suffix: .parquet, .arrow, .csv, .json or .xlsx; by default that of the file's name.
+
+    Raises UserError, OSError.
     """
-    if draft.suffix == ".xlsx":
-        with draft.open("wb") as file:
+    suffix = suffix or out.suffix
+    with out.open("wb") as file:
+        if suffix == ".xlsx":
             write_sheets(file, tables)
-        return
-    (rows,) = tables.values()
-    first = next(rows)
-    with draft.open("wb") as file, _writer(file, draft.suffix, first, form, about) as writer:
-        for table in chain([first], rows):
-            writer.write_table(table.replace_schema_metadata(about))
+            return
+        (rows,) = tables.values()
+        first = next(rows)
+        schema = first.replace_schema_metadata(about).schema
+        with _writer(file, suffix, schema, csv_form or CsvForm()) as writer:
+            for table in chain([first], rows):
+                writer.write_table(table.replace_schema_metadata(about))
 
 
-def _writer(
-    file: Any,
-    suffix: str,
-    first: pa.Table,
-    form: CsvForm | None,
-    about: Mapping[bytes, bytes] | None,
-) -> Any:
-    schema = first.replace_schema_metadata(about).schema
+def _writer(file: IO[bytes], suffix: str, schema: pa.Schema, form: CsvForm) -> Any:
+    """A context with a method `write_table`."""
     if suffix == ".parquet":
         return pa.parquet.ParquetWriter(file, schema)
-    form = form or CsvForm()
+    if suffix == ".arrow":
+        return pa.ipc.new_file(file, schema)
+    if suffix == ".json":
+        return _JsonWriter(file)
     if form.mark:
         file.write(_MARK)
     options = pa.csv.WriteOptions(delimiter=form.separator)
     return pa.csv.CSVWriter(file, schema, write_options=options)
+
+
+class _JsonWriter:
+    """Writes an array with an object for each row."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._mark = file, b"[\n"
+
+    def __enter__(self) -> _JsonWriter:
+        return self
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.to_batches(_AT_ONCE):
+            for row in batch.to_pylist():
+                self._file.write(self._mark + json.dumps(row).encode())
+                self._mark = b",\n"
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._file.write(b"\n]\n" if self._mark != b"[\n" else b"[]\n")
