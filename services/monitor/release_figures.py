@@ -179,11 +179,14 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
 
 
 def look_of(public: PublicLog, *, count: bool, limits: tuple[float, float] | None = None) -> Look:
-    """Counts of people, or shares of them in percent."""
-    unit = f"{public.study.unit}s"
+    """The look of counts of people, or of shares in percent.
+
+    limits: the ends of the vertical axis, in people or in percent.
+    """
+    people = f"{public.study.unit}s"
     if count:
-        return Look(unit, limits=limits)
-    return Look(f"% of {unit}", _PERCENT, limits=limits)
+        return Look(unit=people, limits=limits)
+    return Look(unit=f"% of {people}", scale=_PERCENT, limits=limits)
 
 
 def totals_figure(public: PublicLog, name: str) -> Figure | None:

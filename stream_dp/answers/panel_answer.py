@@ -77,14 +77,17 @@ class PanelQuery:
 
     @cached_property
     def people(self) -> tuple[Question, str] | None:
-        """The number of people in the denominator of a share, and their name in words.
+        """The question for the denominator of a share, and its people in words.
 
-        None where their number is private and nobody measured it.
+        It asks for the people named after `among`, or else for the declared number, which is a
+        constant, or else for the people who are present, or have entered. None where their number
+        is private and nobody measured it.
         """
         if self.among is not None:
             return self._question(self.among), f"among {self.among.text}"
         if (size := self.best.stream.size) is not None:
-            return Question(np.zeros(0, np.int64), np.zeros(0), float(size)), "declared"
+            no_unknowns, no_weights = np.zeros(0, np.int64), np.zeros(0)
+            return Question(no_unknowns, no_weights, float(size)), "declared"
         return self.best.people_question(self.number, totals=isinstance(self.query, TotalQuery))
 
     def people_words(self) -> str:
@@ -185,6 +188,11 @@ def answer_query(query: PanelQuery, panel: Panel | PanelCounts, *, count: bool) 
 def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointAnswers:
     """The answers to queries of one stream together; nobody counts their panels.
 
+    Shares are r_i = x_i / n_i of answers x and numbers of people n, (queries,) each. To the first
+    order (the delta method) their covariance is
+        J [[Cov(x, x), Cov(x, n)], [Cov(n, x), Cov(n, n)]] J',  J = [diag(1 / n), diag(-r / n)].
+    Each interval, and with it each error, is of the ratio itself (`shares.Ratios`).
+
     Raises UserError where one of them is not measured.
     """
     stream = queries[0].best.stream
@@ -198,19 +206,14 @@ def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointA
     if len(people_questions) < len(queries):
         raise UserError(NO_PEOPLE)
     answers, numbers = stream.answers(questions), stream.answers(people_questions)
-    together, shares = answers.covariance(numbers), answers.values / numbers.values
+    x, n, cov_xn = answers.values, numbers.values, answers.covariance(numbers)
+    shares = x / n
     covariance = np.block(
-        [[answers.covariance(answers), together], [together.T, numbers.covariance(numbers)]]
+        [[answers.covariance(answers), cov_xn], [cov_xn.T, numbers.covariance(numbers)]]
     )
-    slopes = np.hstack([np.diag(1 / numbers.values), np.diag(-shares / numbers.values)])
-    of_shares = slopes @ covariance @ slopes.T
-    ratios = Ratios(
-        answers.values,
-        answers.variances,
-        numbers.values,
-        numbers.variances,
-        together.diagonal(),
-    )
+    jacobian = np.hstack([np.diag(1 / n), np.diag(-shares / n)])
+    of_shares = jacobian @ covariance @ jacobian.T
+    ratios = Ratios(x, answers.variances, n, numbers.variances, cov_xn.diagonal())
     _, errors, low, high = (column.tolist() for column in ratios.intervals())
     sampled = sampled_shares(ratios, queries[0].release.study.sampling)
     first_order = np.sqrt(np.maximum(0.0, of_shares.diagonal()))

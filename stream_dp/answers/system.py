@@ -114,9 +114,17 @@ class System:
         return np.concatenate([block.measured for block in self.blocks])
 
     def answers(self, questions: scipy.sparse.csr_array, constants: Floats) -> Answers:
-        """The answers to questions @ u + constants, of measured unknowns."""
+        """The answers to Q u + c, of measured unknowns u.
+
+        In the coordinates A (n, unknowns) of the questions, whose noise is white, Q V Q' = A A'. So
+        with S = G V G' = L L', and B = (L^-1 G V Q')' the coordinates bound by the equalities,
+            Q u + c = Q u0 + c + B L^-1 (f - G u0),  of covariance A A' - B B'.
+
+        questions: Q, (n, unknowns).
+        constants: c, (n,).
+        """
         values, bound = constants.copy(), np.zeros((constants.size, 0))
-        crossed = np.zeros((self.equalities.right_side.size, constants.size))
+        gvq = np.zeros((self.equalities.right_side.size, constants.size))  # G V Q'
         rows, columns, entries = [], [], []
         for i in np.unique(np.searchsorted(self.starts, questions.indices, side="right") - 1):
             start, end = self.starts[i : i + 2]
@@ -124,9 +132,9 @@ class System:
             questioned = np.flatnonzero(np.diff(block_questions.indptr))
             coordinates = self.blocks[i].coordinates(block_questions[questioned])
             values[questioned] += coordinates @ self.blocks[i].data
-            if crossed.size:
-                sums = self.equalities.of_block[i]
-                crossed[:, questioned] += self.blocks[i].spread(sums, coordinates)
+            if gvq.size:
+                block_equalities = self.equalities.of_block[i]
+                gvq[:, questioned] += self.blocks[i].spread(block_equalities, coordinates)
             sparse = coordinates.tocoo()
             rows.append(questioned[sparse.row])
             columns.append(sparse.col + start)
@@ -135,8 +143,8 @@ class System:
         all_coordinates = scipy.sparse.csr_array(
             (_joined(entries, float), positions), shape=questions.shape
         )
-        if crossed.size:
-            bound = self.factor.solved(crossed).T
+        if gvq.size:
+            bound = self.factor.solved(gvq).T
             values += bound @ self.factor.gap
         return _rounded(Answers(values, all_coordinates, bound))
 
@@ -154,21 +162,26 @@ class System:
         return factor
 
     def _factored(self) -> Factor:
+        """The factor L of S = G V G', of the equalities that follow from no others.
+
+        S = sum over blocks of G_b V_b G_b', and G u0 = sum of G_b u0_b. Cholesky with pivots
+        factors the correlations D^-1 S D^-1, D = sqrt(diag S): its first `rank` pivots are rows
+        (rank,) of S, and the others follow from these.
+        """
         size = self.equalities.right_side.size
-        joint, estimates = np.zeros((size, size)), np.zeros(size)
-        for block, columns in zip(self.blocks, self.equalities.of_block, strict=True):
-            rows = np.flatnonzero(np.diff(columns.indptr))
-            if rows.size:
-                joint[np.ix_(rows, rows)] += block.gram(columns[rows])
-                estimates += block.spread(columns, scipy.sparse.csr_array(block.data[None]))[:, 0]
-        roots = np.sqrt(joint.diagonal())
-        roots[roots == 0] = 1.0
-        lower, order, rank, _ = scipy.linalg.lapack.dpstrf(
-            joint / np.outer(roots, roots), tol=_REPEATED, lower=1
-        )
-        rows = order[:rank].astype(np.int64) - 1
-        gap = self.equalities.right_side - estimates
-        return Factor.of(rows, roots[rows], np.tril(lower[:rank, :rank]), gap)
+        s, g_u0 = np.zeros((size, size)), np.zeros(size)
+        for block, g in zip(self.blocks, self.equalities.of_block, strict=True):
+            used = np.flatnonzero(np.diff(g.indptr))  # the equalities with unknowns of the block
+            if used.size:
+                s[np.ix_(used, used)] += block.gram(g[used])
+                g_u0 += block.spread(g, scipy.sparse.csr_array(block.data[None]))[:, 0]
+        deviations = np.sqrt(s.diagonal())
+        deviations[deviations == 0] = 1.0
+        correlations = s / np.outer(deviations, deviations)
+        lower, pivots, rank, _ = scipy.linalg.lapack.dpstrf(correlations, tol=_REPEATED, lower=1)
+        rows = pivots[:rank].astype(np.int64) - 1  # LAPACK counts from 1
+        gap = self.equalities.right_side - g_u0
+        return Factor.of(rows, deviations[rows], np.tril(lower[:rank, :rank]), gap)
 
 
 def _joined(arrays: Sequence[Ints], kind: type) -> Ints:

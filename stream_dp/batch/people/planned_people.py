@@ -70,13 +70,20 @@ def _steps(plan: PeoplePlan, people: int, sums: str, precisions: Precisions) -> 
 
 
 def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPhase]:
-    triples, title = everything.triples, f"pairs again, those over {SIGNAL:g} deviations or all"
-    last = {f"{'or ' * bool(triples)}{title}": everything.repeated}
-    if triples:
-        last = {f"triples of columns, if their noise is below {NOISIEST:g}": triples} | last
+    """The last phase after all pairs, either of triples or of pairs again, as noisy answers say.
+
+    precisions: of all earlier measurements. Both alternatives follow these.
+    """
+    alternatives = []
+    title = f"pairs again, those over {SIGNAL:g} deviations or all"
+    if everything.triples:
+        of_triples = f"triples of columns, if their noise is below {NOISIEST:g}"
+        alternatives.append((of_triples, everything.triples))
+        title = f"or {title}"
+    alternatives.append((title, everything.repeated))
     return [
         _described(title, everything.residuals, everything.last(sets), precisions)[0]
-        for title, sets in last.items()
+        for title, sets in alternatives
     ]
 
 
@@ -134,7 +141,10 @@ def match_phases(plan: MatchPlan) -> list[PlannedPhase]:
 def _described(
     title: str, residuals: Residuals, phase: Phase, before: Precisions
 ) -> tuple[PlannedPhase, Precisions]:
-    """A phase in words, and the precisions after the phase. before: the precisions before."""
+    """A phase in words, and the precisions after the phase.
+
+    Independent noisy answers add their precisions 1 / variance, set by set. before: the phase.
+    """
     precisions = {**before}
     for candidate, variance in phase.variances(residuals).items():
         columns = residuals.sets[candidate]

@@ -94,34 +94,46 @@ def _event_patterns(both: Reconciliation, t: int) -> Floats:
 
 @lru_cache(maxsize=128)
 def _gains(both: Reconciliation, t: int) -> Gains:
+    """c C^-1 for the histogram and for the sums at t.
+
+    With independent noise z of the windows and y of the totals, each of variance 1, the gaps are
+    D = W z - T y, W (t, n) and T (t, rows); the estimates are H z, (q^k, n), and S y, (t, rows). So
+        C = W W' + T T',  Cov(H z, D) = H W',  Cov(S y, D) = -S T'.
+    """
     window, totals, width = both.window, both.totals, both.window.width
-    told = [
-        _window_noise(window, period, weights)
-        for period in range(width, t + 1)
-        for weights in _event_patterns(both, period)
-    ]
-    patterns = np.zeros((window.bins, told[0].size))
+    w = np.array(
+        [
+            _window_noise(window, period, weights)
+            for period in range(width, t + 1)
+            for weights in _event_patterns(both, period)
+        ]
+    )
+    h = np.zeros((window.bins, w.shape[1]))
     units = np.eye(window.bins)
     for code in window.measured:
-        patterns[code] = _window_noise(window, t, units[code])
-    sums = [_sum_noise(totals, s) for s in range(t + 1)]
-    events = np.array([sums[s].sum(axis=0) - sums[s - 1].sum(axis=0) for s in range(1, t + 1)])
-    by_windows, by_totals = np.array(told), events
-    covariance = product(by_windows, by_windows.T) + product(by_totals, by_totals.T)
-    root = inverse_below(factor_below(covariance))
-    precision = product(root.T, root)
-    with_sums = -product(sums[t], by_totals.T)
-    of_sums = product(with_sums, precision)
-    before = (sums[t] ** 2).sum(axis=1)
+        h[code] = _window_noise(window, t, units[code])
+    sums = [_sum_noise(totals, period) for period in range(t + 1)]
+    # E_s = sum_b S_b(s) - S_b(s - 1), row s - 1.
+    rises = [sums[s].sum(axis=0) - sums[s - 1].sum(axis=0) for s in range(1, t + 1)]
+    tt, s = np.array(rises), sums[t]
+    root = inverse_below(factor_below(product(w, w.T) + product(tt, tt.T)))  # C = R R', R^-1
+    precision = product(root.T, root)  # C^-1
+    covariance = -product(s, tt.T)
+    of_sums = product(covariance, precision)
+    variances = (s**2).sum(axis=1)
     return Gains(
-        product(product(patterns, by_windows.T), precision),
-        of_sums,
-        1 - (of_sums * with_sums).sum(axis=1) / before,
+        patterns=product(product(h, w.T), precision),
+        sums=of_sums,
+        variances=1 - (of_sums * covariance).sum(axis=1) / variances,
     )
 
 
 def _window_noise(window: FixedWindow, t: int, weights: Floats) -> Floats:
-    """The estimate of weights @ histogram at t on all windows' noise, each of variance 1: (n,)."""
+    """The estimate of weights @ histogram at t on all windows' noise, each of variance 1: (n,).
+
+    The estimate is the sum over periods of its coefficients (`functional`) times that period's
+    noise, which is the deviations times z.
+    """
     by_period = dict(window.functional(t, weights)[0])
     return np.concatenate(
         [by_period.get(t, 0.0) * noise for t, noise in enumerate(_deviations(window), window.width)]
@@ -140,22 +152,32 @@ def _deviations(window: FixedWindow) -> tuple[Floats, ...]:
 
 
 def _sum_noise(totals: Cumulative, t: int) -> Floats:
-    """S_1..S_t at t on the noise of all rows of totals, each of variance 1: (t, rows)."""
+    """The matrix S of (S_1..S_t) at t = S y, on the noise y of all rows of totals: (t, rows).
+
+    The noise y has variance 1 each. Row b - 1 of S is a' N_b: N_b are the rows of `_row_noise` of
+    the counter of S_b, and a its weights on them. A coupled total is the sum of its rows.
+    """
     noise = _row_noise(totals)
     sums = np.zeros((t, totals.all_rows))
     for placed in totals.placed_counters[:t]:
+        steps = t - placed.start + 1
         if isinstance(placed, CoupledTotal):
-            weights = np.ones(t - placed.start + 1)
+            weights = np.ones(steps)
         else:
-            weights = placed.counter.weights(t - placed.start + 1) / placed.counter.scale
-        rows = noise[placed.first_row : placed.first_row + weights.size]
-        sums[placed.threshold - 1] = product(weights[None], rows)[0]
+            weights = placed.counter.weights(steps) / placed.counter.scale
+        of_counter = noise[placed.first_row : placed.first_row + weights.size]
+        sums[placed.threshold - 1] = product(weights[None], of_counter)[0]
     return sums
 
 
 @lru_cache(maxsize=4)
 def _row_noise(totals: Cumulative) -> Floats:
-    """What is known of rows (`CumulativeState.known`) on the noise of all rows: (rows, rows)."""
+    """The matrix N of what is known of the rows (`CumulativeState.known`) = N y: (rows, rows).
+
+    A row r of its own is known but for its noise, N_r = sqrt(variance) e_r. A row of a coupled
+    total measures own @ (its counter's rows up to r) + before @ (the rows of the counter below), so
+        N_r = (sqrt(variance) e_r - own[:-1] N_(rows before r) - before N_(rows below)) / own[-1].
+    """
     known = np.zeros((totals.all_rows, totals.all_rows))
     for placed in totals.placed_counters:
         deviation = math.sqrt(placed.variance)

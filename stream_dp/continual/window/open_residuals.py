@@ -72,14 +72,19 @@ class OpenResiduals:
         return int(np.flatnonzero(self.pattern_presence == 0)[0])
 
     @cached_property
-    def _shared(self) -> Floats:
-        """Of every pattern: 1 over the number of patterns of the same presence: (q^k,)."""
-        shared: Floats = 1 / (self.inside.q - 1.0) ** np.bitwise_count(self.pattern_presence)
-        shared[self.nobody] = 0
-        return shared
+    def _part_of_presence(self) -> Floats:
+        """1 / (q - 1)^|c| of every pattern, |c| its periods of presence: (q^k,).
+
+        It is the pattern's part of all people with the same presence, who have (q - 1)^|c| patterns
+        of symbols; 0 for k absences.
+        """
+        present = np.bitwise_count(self.pattern_presence)  # |c|, (q^k,)
+        part: Floats = 1 / (self.inside.q - 1.0) ** present
+        part[self.nobody] = 0
+        return part
 
     def _sizes(self, t: int) -> tuple[int, int]:
-        """How many entries are measured at t, and how many sets of periods."""
+        """The number of entries that are measured at t, and the number of sets of periods."""
         sets = sum(self.presence.size(i) for i in self.presence.measured_periods(t))
         return self.inside.entries(t).size, sets
 
@@ -112,10 +117,14 @@ class OpenResiduals:
         )
 
     def histogram(self, t: int, state: NoisyWindow) -> Floats:
-        """The unbiased histogram (q^k,) at t; 0 for k absences where they are not measured."""
+        """The unbiased histogram (q^k,) at t; 0 for k absences where they are not measured.
+
+        H[c] = (what the entries add to c) + N[presence of c] / (q - 1)^|c|, N (2^k,) the people by
+        their presence.
+        """
         people = self.presence.patterns(t, state.solved)
         histogram = self.inside.histogram(t, state)
-        histogram += people[self.pattern_presence] * self._shared
+        histogram += people[self.pattern_presence] * self._part_of_presence
         histogram[self.nobody] = state.direct
         return histogram
 
@@ -132,10 +141,14 @@ class OpenResiduals:
             yield period, np.concatenate(parts)
 
     def variance(self, t: int, weights: Floats) -> float:
-        """Of the estimate weights @ histogram at t >= k."""
-        own = self._on_presence(weights)
+        """Of the estimate weights @ histogram at t >= k.
+
+        It is Var(entries) + s v' P v + Var(direct): v (2^k,) the weights on the people by presence,
+        and s P their covariance.
+        """
+        v = self._on_presence(weights)
         variance = self.inside.variance(t, weights) + self._set_noise * float(
-            product(own, product(self.presence.covariance(t), own))
+            product(v, product(self.presence.covariance(t), v))
         )
         direct = self._direct_noise * weights[self.nobody] ** 2
         return variance + float(direct)
@@ -143,7 +156,8 @@ class OpenResiduals:
     def bin_variances(self, t: int) -> Floats:
         """Of every pattern's estimate at t >= k: (q^k,)."""
         people = np.diag(self.presence.covariance(t))[self.pattern_presence]
-        variances = self.inside.bin_variances(t) + people * self._shared**2 * self._set_noise
+        of_presence = people * self._part_of_presence**2 * self._set_noise
+        variances = self.inside.bin_variances(t) + of_presence
         variances[self.nobody] = self._direct_noise
         return variances
 
@@ -199,8 +213,8 @@ class OpenResiduals:
 
     def _on_presence(self, weights: Floats) -> Floats:
         """weights @ histogram as coefficients on the numbers of people by presence: (2^k,)."""
-        shared, count = weights * self._shared, 2**self.inside.width
-        return np.bincount(self.pattern_presence, shared, minlength=count).astype(np.float64)
+        parts, presences = weights * self._part_of_presence, 2**self.inside.width
+        return np.bincount(self.pattern_presence, parts, minlength=presences).astype(np.float64)
 
     @property
     def _set_noise(self) -> float:

@@ -58,19 +58,23 @@ class PresenceCosts:
 
     @property
     def _unit(self) -> int:
-        """Costs are whole multiples of its inverse."""
+        """(q (q - 1))^k 4^BITS: costs are whole multiples of its inverse."""
         q, k = self.presence.q, self.presence.width
         return int((q * (q - 1)) ** k << 2 * BITS)
 
     @cached_property
     def _alone(self) -> tuple[Fraction, ...]:
+        """The largest cost of one history up to the releases 1..R, by dynamic programming.
+
+        With the cost c_i(b) of greatest period i, for the presence b in the last 2k - 1 periods,
+            best_i(the last 2k - 2 of b) = max over the oldest period of best_{i-1} + c_i(b).
+        """
         k, reach = self.presence.width, self.presence.reach
         best: Integers = np.full(2 ** (reach - 1), -1, object)
-        best[0] = 0  # nobody is present before the first period
+        best[0] = 0  # nobody is present before the first period; -1: no history leads here
         costs = []
         for i, table in enumerate(self._tables(), 1):
-            # A state is the last 2k - 2 periods; with the new one they are 2k - 1 bits.
-            before = np.repeat(best, 2)
+            before = np.repeat(best, 2)  # by 2k - 1 bits, of which bit 0 is the new period
             after = np.where(before < 0, -1, before + table)
             best = np.maximum(*np.split(after, 2))
             if i >= k:
@@ -94,47 +98,53 @@ class PresenceCosts:
             yield table
 
     def _others(self, i: int) -> Integers:
-        """The cost of residuals that do not concern presence alone, with greatest period i, by the
-        last k periods: (2^k,)."""
-        q, k = self.presence.q, self.presence.width
-        patterns = np.arange(2**k)
-        present = (patterns[:, None] >> np.arange(k) & 1).astype(bool)
-        # Times q - 1: qe and 1 + qe of every period.
-        end = np.where(present, 1, (q - 1) ** 2).astype(object)
-        inner = np.where(present, q, q * (q - 1)).astype(object)
-        total = np.zeros(2**k, object)
-        for before in range(min(k, i)):
-            least = i - before
-            windows = min(least + k - 1, self.presence.horizon) - max(i, k) + 1
-            if before:
-                every = (q - 1) ** 2 * q ** (before - 1)
-                own = end[:, 0] * end[:, before] * inner[:, 1:before].prod(axis=1)
+        """The cost of residuals that do not concern presence alone, with greatest period i.
+
+        For each least period l it is that of all residuals less that of presence alone, times the
+        m(l, i) windows that measure both, d = i - l:
+            all:      q^-k (q - 1)                             if d = 0, else
+                      q^-k (q - 1)^2 q^(d - 1)
+            presence: q^-k qe(i)                               if d = 0, else
+                      q^-k qe(l) qe(i) prod over the periods between of (1 + qe).
+        All is in multiples of 1 / `_unit`, and e by the person's presence, so that the result is
+        by the last k periods, bit g for g periods ago: (2^k,).
+        """
+        q, k, horizon = self.presence.q, self.presence.width, self.presence.horizon
+        present = (np.arange(2**k)[:, None] >> np.arange(k) & 1).astype(bool)  # (2^k, periods ago)
+        # (q - 1) qe and (q - 1) (1 + qe): whole numbers, and one factor q - 1 a period from l to i.
+        qe = np.where(present, 1, (q - 1) ** 2).astype(object)
+        one_and_qe = np.where(present, q, q * (q - 1)).astype(object)
+        cost = np.zeros(2**k, object)
+        for d in range(min(k, i)):
+            m = min(i - d + k - 1, horizon) - max(i, k) + 1
+            if d:
+                all_residuals = (q - 1) ** 2 * q ** (d - 1)
+                of_presence = qe[:, 0] * qe[:, d] * one_and_qe[:, 1:d].prod(axis=1)
             else:
-                every, own = q - 1, end[:, 0]
-            total += windows * (every * (q - 1) ** k - own * (q - 1) ** (k - before - 1))
-        shifted: Integers = total * 4**BITS
-        return shifted
+                all_residuals, of_presence = q - 1, qe[:, 0]
+            cost += m * (all_residuals * (q - 1) ** k - of_presence * (q - 1) ** (k - d - 1))
+        in_units: Integers = cost * 4**BITS
+        return in_units
 
     @cached_property
     def _rounding(self) -> Fraction:
-        """sum |X - C~'C~ / 4^20| over all entries."""
-        presence = self.presence
-        row, column, entries = presence.precision
+        """sum |X - C~'C~ / 4^20| over all entries of the symmetric matrices, (n, n).
+
+        With factor[d, r] = C~[r, r - d], entry c of the d-th diagonal below the main one is
+            (C~'C~)[c + d, c] = sum over e of C~[c + d + e, c + d] C~[c + d + e, c],
+        a whole number, and so is (q - 1)^k X 4^20: all is times (q - 1)^k 4^20.
+        """
+        presence, factor = self.presence, self.presence.factor
+        rows, columns, scaled_x = presence.precision
         n, band, unit = int(presence.starts[-1]), presence.band, (presence.q - 1) ** presence.width
         total = 0
         for d in range(band + 1):
-            # Entry (r, r - d) of C~'C~: the sum over rows below of products of their entries.
             product = np.zeros(n - d, object)
             for e in range(band + 1 - d):
-                upper = presence.factor[e, e:].astype(object)[d:] if d else presence.factor[e, e:]
-                lower = presence.factor[e + d, e + d :]
-                product[: n - d - e] += upper[: n - d - e].astype(object) * lower.astype(object)
-            on_diagonal = row - column == d
-            product[column[on_diagonal]] = product[column[on_diagonal]] * unit - (
-                entries[on_diagonal] << 2 * BITS
-            )
-            rest = np.ones(n - d, bool)
-            rest[column[on_diagonal]] = False
-            product[rest] *= unit
-            total += int(np.abs(product).sum()) * (1 if d == 0 else 2)
+                on_main, on_d = factor[e, d + e :], factor[d + e, d + e :]
+                product[: n - d - e] += on_main.astype(object) * on_d.astype(object)
+            difference = product * unit
+            own = rows - columns == d
+            difference[columns[own]] -= scaled_x[own] << 2 * BITS
+            total += int(np.abs(difference).sum()) * (1 if d == 0 else 2)
         return Fraction(total, unit << 2 * BITS)

@@ -20,7 +20,7 @@ from ..table_bounds import readable
 from .column_layout import Header, TableLayout, read_header
 from .labelled_files import file_labels, is_labelled
 from .period_texts import PeriodTexts, period_column
-from .row_batches import UnreadableRow
+from .row_batches import TableRows, UnreadableRow
 from .table_files import FileForm, is_text, read_rows
 
 ReportRow = tuple[str, str, dict[str, str]]
@@ -66,56 +66,108 @@ class ReportColumns:
 def read_columns(
     path: TableSource, study: Study, layout: TableLayout
 ) -> Generator[ReportColumns, None, None]:
-    """Reads the rows of a table in batches, the first batch empty. Raises UserError."""
+    """Reads the rows of a table in batches, the first batch empty. Raises UserError.
+
+    A file without a header that the layout understands is refused before any row is read.
+    """
     texts = PeriodTexts(study.periods, layout.dates)
-    rewrites = {attribute: _rewrite(values) for attribute, values in layout.values.items()}
-    labels: Mapping[str, Mapping[str, str]] = {}
-    header: Header | None = None
+    reading: _Reading | None = None
     rows = read_rows(path, layout.form, layout.ids, layout.keys)
     with readable(path), closing(rows) as source:
         for table_rows in source:
-            batch = table_rows.batch
-            if header is None:
+            if reading is None:
                 labels = file_labels(path, layout.form.encoding).values
+                names = table_rows.batch.schema.names
                 header = read_header(
-                    path=path, names=batch.schema.names, study=study, layout=layout, texts=texts
+                    path=path, names=names, study=study, layout=layout, texts=texts
                 )
-            numbers, strange = table_rows.numbers, list[UnreadableRow]()
-            event_numbers: pa.Array | None = None
-            if header.slots and layout.event is not None:
-                known, event_numbers = _event_numbers(path, batch, layout.event, header.most_events)
-                strange = _without_an_event(batch, numbers, known)
-                batch, numbers = batch.filter(known), numbers[known.to_numpy(zero_copy_only=False)]
-            values = {}
-            for name, (_, attribute) in header.sources.items():
-                in_file, event = header.slots.get(name, (name, None))
-                column = _text(path, batch, in_file, _cells)
-                if event is not None:
-                    of_event = pc.equal(event_numbers, event)
-                    column = pc.if_else(of_event, column, pa.scalar(None, pa.string()))
-                if attribute in rewrites:
-                    column = rewritten(column, rewrites[attribute])
-                if in_file in labels:
-                    column = labelled(column, study.attributes[attribute].codes, labels[in_file])
-                values[name] = column
-            periods = None
-            if header.period:
-                periods = pa.array([header.period] * len(batch), pa.string())
-            elif layout.attribute is None:
-                periods = rewritten(_text(path, batch, layout.period, period_column), texts.label)
-            read_ids = _lined_ids if is_text(path) else _ids
-            ids, *of_members = (_text(path, batch, name, read_ids) for name in layout.ids)
-            for column in of_members:
-                ids = paired_ids(ids, column)
-            yield ReportColumns(
-                header=header,
-                rows=numbers,
-                persons=_padded(ids, layout.id_width),
-                periods=periods,
-                values=values,
-                unreadable=(*table_rows.unreadable, *strange),
-                over_lines=table_rows.over_lines,
-            )
+                reading = _Reading(path, study, layout, texts, header, labels)
+            yield reading.columns(table_rows)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How the rows of a file become columns of reports.
+
+    labels: the file's own labels of codes, by column.
+    """
+
+    path: TableSource
+    study: Study
+    layout: TableLayout
+    texts: PeriodTexts
+    header: Header
+    labels: Mapping[str, Mapping[str, str]]
+
+    def columns(self, table_rows: TableRows) -> ReportColumns:
+        """A batch of rows as columns of reports."""
+        batch, rows = table_rows.batch, table_rows.numbers
+        unreadable, events = table_rows.unreadable, None
+        if self.header.slots and self.layout.event is not None:
+            has_event, events = self._events(batch, self.layout.event)
+            unreadable = (*unreadable, *_without_an_event(batch, rows, has_event))
+            batch, rows = batch.filter(has_event), rows[has_event.to_numpy(zero_copy_only=False)]
+        return ReportColumns(
+            header=self.header,
+            rows=rows,
+            values={name: self._values(batch, name, events) for name in self.header.sources},
+            periods=self._periods(batch),
+            persons=self._persons(batch),
+            unreadable=unreadable,
+            over_lines=table_rows.over_lines,
+        )
+
+    def _text(
+        self, batch: pa.RecordBatch, name: str, as_text: Callable[[pa.Array, pa.Field], pa.Array]
+    ) -> pa.Array:
+        """Converts a column of a batch to text. Raises UserError with the file's name."""
+        index = batch.schema.names.index(name)
+        try:
+            return as_text(batch.column(index), batch.schema.field(index))
+        except UserError as error:
+            raise UserError(f"{self.path}: {line}" for line in error.lines) from None
+
+    def _events(self, batch: pa.RecordBatch, column: str) -> tuple[pa.Array, pa.Array]:
+        """Which rows have the number of an event, and the numbers of these rows, from 1."""
+        texts = pc.utf8_trim_whitespace(self._text(batch, column, _cells))
+        numbers = [str(number) for number in range(1, self.header.most_events + 1)]
+        plain = pc.replace_substring_regex(texts, r"^0+|\.0$", "")
+        index = pc.index_in(plain, value_set=pa.array(numbers, pa.string()))
+        has_event = pc.is_valid(index)
+        return has_event, pc.add(index.filter(has_event), 1)
+
+    def _values(self, batch: pa.RecordBatch, name: str, events: pa.Array | None) -> pa.Array:
+        """The answers of one source of the header: texts of the study, null for an empty cell.
+
+        events: by row, the number of its event. A source that is a slot has those of one event.
+        """
+        _, attribute = self.header.sources[name]
+        in_file, event = self.header.slots.get(name, (name, None))
+        column = self._text(batch, in_file, _cells)
+        if event is not None:
+            column = pc.if_else(pc.equal(events, event), column, pa.scalar(None, pa.string()))
+        if (meanings := self.layout.values.get(attribute)) is not None:
+            column = rewritten(column, lambda text: meanings.get(text, text) or None)
+        if in_file in self.labels:
+            codes = self.study.attributes[attribute].codes
+            column = labelled(column, codes, self.labels[in_file])
+        return column
+
+    def _periods(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """The labels of the rows' periods; None for a wide table, whose columns have them."""
+        if self.header.period:
+            return pa.array([self.header.period] * len(batch), pa.string())
+        if self.layout.attribute is not None:
+            return None
+        return rewritten(self._text(batch, self.layout.period, period_column), self.texts.label)
+
+    def _persons(self, batch: pa.RecordBatch) -> pa.Array:
+        """The ids of the rows' persons, of one column or of a group and a member within it."""
+        as_ids = _lined_ids if is_text(self.path) else _ids
+        ids, *of_members = (self._text(batch, name, as_ids) for name in self.layout.ids)
+        for column in of_members:
+            ids = paired_ids(ids, column)
+        return _padded(ids, self.layout.id_width)
 
 
 def read_table(
@@ -164,25 +216,14 @@ def _sound(path: TableSource, name: str, column: pa.ChunkedArray) -> pa.ChunkedA
     return column
 
 
-def _event_numbers(
-    path: TableSource, batch: pa.RecordBatch, column: str, most: int
-) -> tuple[pa.Array, pa.Array]:
-    """Which rows have the number of an event, from 1 to `most`, and the numbers of these rows."""
-    texts = pc.utf8_trim_whitespace(_text(path, batch, column, _cells))
-    listed = pa.array([str(number) for number in range(1, most + 1)], pa.string())
-    index = pc.index_in(pc.replace_substring_regex(texts, r"^0+|\.0$", ""), value_set=listed)
-    known = pc.is_valid(index)
-    return known, pc.add(index.filter(known), 1)
-
-
 def _without_an_event(
-    batch: pa.RecordBatch, numbers: NDArray[np.int64], known: pa.Array
+    batch: pa.RecordBatch, rows: NDArray[np.int64], has_event: pa.Array
 ) -> list[UnreadableRow]:
     """The rows without the number of an event."""
-    rest = batch.filter(pc.invert(known)).to_pylist()
-    rows = numbers[~known.to_numpy(zero_copy_only=False)].tolist()
+    rest = batch.filter(pc.invert(has_event)).to_pylist()
+    numbers = rows[~has_event.to_numpy(zero_copy_only=False)].tolist()
     texts = (",".join("" if v is None else str(v) for v in row.values()) for row in rest)
-    return [UnreadableRow(row, text) for row, text in zip(rows, texts, strict=True)]
+    return [UnreadableRow(number, text) for number, text in zip(numbers, texts, strict=True)]
 
 
 def read_reports(path: TableSource, study: Study, layout: TableLayout) -> Iterator[list[ReportRow]]:
@@ -225,10 +266,6 @@ def rewritten(column: pa.Array, rewrite: Callable[[str], str | None]) -> pa.Arra
     return column if new_texts == texts else pa.array(new_texts, pa.string()).take(coded.indices)
 
 
-def _rewrite(values: Mapping[str, str]) -> Callable[[str], str | None]:
-    return lambda text: values.get(text, text) or None
-
-
 def labelled(
     column: pa.Array, values: Collection[int | str], labels: Mapping[str, str]
 ) -> pa.Array:
@@ -265,17 +302,3 @@ def _lined_ids(column: pa.Array, field: pa.Field) -> pa.Array:
 
 def _without(column: pa.Array, text: str) -> pa.Array:
     return pc.if_else(pc.match_substring(column, text), pa.scalar(None, pa.string()), column)
-
-
-def _text(
-    path: TableSource,
-    batch: pa.RecordBatch,
-    name: str,
-    as_text: Callable[[pa.Array, pa.Field], pa.Array],
-) -> pa.Array:
-    """Converts a column of a batch to text. Raises UserError with the file's name."""
-    index = batch.schema.names.index(name)
-    try:
-        return as_text(batch.column(index), batch.schema.field(index))
-    except UserError as error:
-        raise UserError(f"{path}: {line}" for line in error.lines) from None

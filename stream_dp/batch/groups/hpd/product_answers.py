@@ -41,17 +41,15 @@ those with n = 1; w_child j: with c >= j; w_other i: with o >= i; v_j: with n = 
   who does: sum_j s_j [w_j t_H + v_j t_S (1 - t_H)]. Without the factor (1 - t_H) a child would
   count twice if both parents have the targets.
 - heads with a spouse: w_spouse s_H t_S;
-- heads by their lead: see `lead_answers.py`.
+- heads by their lead: see below.
 The last six are multiplied by A, summed over k and divided by E.
 
-The probabilities of the bands of leads in a row of the mixture.
-
-In the notation of `product_answers.py`, for one column of numbers: h(a) is the probability that the
-head has the number at position a, and t_j(u) the one that child j has a number at position u or
-above. The highest number of the children is at u or above with probability
-    f(u) = sum_j w_j t_j(u) prod_{i<j} (1 - t_i(u)).
-The head's lead is less than d with probability sum_a h(a) f(a - d + 1). A band is a difference of
-two of these; the first band, of children above the head, is the first of these itself.
+Leads, of one column of n numbers: h(a) is the probability that the head has the number at position
+a, and t_j(u) the one that child j has a number at position u or above. The highest number of the
+children is at u or above with probability
+    f(u) = sum_j w_j t_j(u) prod_{i<j} (1 - t_i(u)),  f(n) = 0.
+The head's lead is less than d with probability F(d) = sum_a h(a) f(a - d + 1). The band of leads
+from d to e - 1 has probability F(e) - F(d), and the first band, of children above the head, F(0).
 """
 
 from __future__ import annotations
@@ -71,7 +69,10 @@ from .row_supports import RowSupports
 
 
 def lead_table(layout: ModelLayout, person: jax.Array, filled: jax.Array) -> jax.Array:
-    """(values, K) the probability of a band, at the row of the code with the band's number.
+    """(values, K) the probabilities of all bands of leads, by column of persons.
+
+    The bands of a column stand in the first rows of its values; all other rows are 0. Without
+    leads the table is empty.
 
     person: (slots, values + 1, K), the table of persons.
     filled: (slots, K), w for any size.
@@ -86,17 +87,22 @@ def lead_table(layout: ModelLayout, person: jax.Array, filled: jax.Array) -> jax
 
 
 def _bands(layout: ModelLayout, numbers: jax.Array, filled: jax.Array) -> jax.Array:
-    """(bands, K) probabilities. numbers: (slots, n, K), in increasing order of the numbers."""
+    """(bands, K) F(e) - F(d) of every band of leads in one column.
+
+    numbers: (slots, n, K), the probability of each number, in increasing order of the numbers.
+    filled: (slots, K), w for any size.
+    """
     assert layout.types is not None
-    n = numbers.shape[1]
-    reached, nobody = jnp.zeros(numbers.shape[1:], numbers.dtype), jnp.ones((), numbers.dtype)
+    h, n = numbers[0], numbers.shape[1]
+    f, no_child_yet = jnp.zeros(numbers.shape[1:], numbers.dtype), jnp.ones((), numbers.dtype)
     for j in range(2, 2 + layout.types.children):
-        at_least = jnp.cumsum(numbers[j, ::-1], axis=0)[::-1]
-        reached = reached + filled[j] * at_least * nobody
-        nobody = nobody * (1 - at_least)
-    reached = jnp.concatenate([reached, jnp.zeros_like(reached[:1])])  # none is above all numbers
-    least = np.arange(n) + 1 - np.array([*band_starts(n), n])[:, None]
-    less = (numbers[0] * reached[np.clip(least, 0, n)]).sum(axis=1)
+        t_j = jnp.cumsum(numbers[j, ::-1], axis=0)[::-1]  # (n, K), by u
+        f = f + filled[j] * t_j * no_child_yet
+        no_child_yet = no_child_yet * (1 - t_j)
+    f = jnp.concatenate([f, jnp.zeros_like(f[:1])])  # (n + 1, K): f(n) = 0
+    ends = np.array([*band_starts(n), n])[:, None]  # d, (bands, 1)
+    u = np.arange(n) + 1 - ends  # a - d + 1, (bands, n); below 0: any number is at u or above
+    less = (h * f[np.clip(u, 0, n)]).sum(axis=1)  # F(d), (bands, K)
     return jnp.concatenate([less[:1], jnp.diff(less, axis=0)])
 
 
@@ -115,7 +121,7 @@ class ProbabilityTables(NamedTuple):
     composition: (compositions, K), P. With weighted rows P, w and v are times K and the row's
         weight, so that a mean over rows is a weighted one.
     people: (), E.
-    lead: (values, K), the probability of each band of leads; see `lead_answers.py`.
+    lead: (values, K), the probability of each band of leads; see `lead_table`.
     """
 
     group: jax.Array

@@ -131,12 +131,14 @@ class TreeDual:
         return tuple(self.tree.sizes[c] for c in columns)
 
     def marginals(self, vector: Table) -> tuple[list[Table], float]:
+        """The marginals of the cliques of p in proportion to exp(sum t_A), and log Z."""
         potentials = [np.zeros(shape) for shape in self.tree.shapes]
         for a, holder, table in zip(self.sets, self.holders, self.split(vector), strict=True):
             potentials[holder] += self.tree.spread(table, a, holder)
         return self.tree.marginals(potentials)
 
     def interactions(self, tables: list[Table]) -> Table:
+        """I_A(p) of all sets, (n,). tables: the marginals of the cliques of p."""
         pairs = zip(self.sets, self.holders, strict=True)
         marginals = (self.tree.reduced(tables[holder], holder, a) for a, holder in pairs)
         return np.concatenate([centred(marginal).reshape(-1) for marginal in marginals])
@@ -152,7 +154,10 @@ class TreeDual:
         return best
 
     def _stage(self, start: Solution) -> Solution:
-        """The solution after at most _STAGE steps of L-BFGS with one preconditioner."""
+        """The solution after at most _STAGE steps of L-BFGS with one preconditioner.
+
+        L-BFGS moves y, where t = L^-T y block by block; its gradient by y is L^-1 times that by t.
+        """
         tables = self.marginals(start.vector)[0]
         blocks = [*self._blocks(tables)]
         best = [start]
@@ -162,10 +167,10 @@ class TreeDual:
             for block in blocks:
                 vector[block.entries] = block.outward(scaled[block.entries])
             vector = self._centred(vector)
-            tables, total = self.marginals(vector)
-            pull = self.entropy * vector
-            value = total - float(vector @ self.values) + float(vector @ pull) / 2
-            gradient = self.interactions(tables) - self.values + pull
+            tables, log_z = self.marginals(vector)
+            entropy_pull = self.entropy * vector  # w s_A t_A
+            value = log_z - float(vector @ self.values) + float(vector @ entropy_pull) / 2
+            gradient = self.interactions(tables) - self.values + entropy_pull
             gap = float((np.square(gradient) / self.entropy).sum()) / 2
             if gap < best[0].gap:
                 best[0] = Solution(vector, gap)
@@ -211,40 +216,60 @@ class TreeDual:
             if together:
                 yield self._block(clique, tables[clique], together)
 
-    def _block(self, clique: int, table: Table, held: Sequence[int]) -> _Block:
-        """The block of some sets of one clique. table: the clique's marginal."""
+    def _block(self, clique: int, marginal: Table, held: Sequence[int]) -> _Block:
+        """The block of some sets of one clique, from the dual's curvature H at a distribution.
+
+        Let p (cells,) be the clique's marginal, F (cells, entries) whether a cell lies in an entry
+        of a set, and C (entries, entries) what centres the entries of each set. The sets' marginals
+        are F'p, and their interactions C F'p. With the weight w of entropy and the variances s
+            H = C (F' diag(p) F - F'p p'F) C' + diag(w s) = L L',  and the block's root is L^-1.
+
+        marginal: of the clique, one axis a column.
+        held: the numbers of the sets.
+        """
         starts = (0, *self.ends[:-1])
         entries = np.concatenate([np.arange(starts[i], self.ends[i]) for i in held])
-        cells = np.flatnonzero(table.reshape(-1) > _SMALLEST)
-        shares = table.reshape(-1)[cells]
-        columns = self.tree.cliques[clique]
-        codes = dict(zip(columns, np.unravel_index(cells, table.shape), strict=True))
-        places, first = list[NDArray[np.int64]](), 0
-        for i in held:
-            a = self.sets[i]
-            places.append(first + np.ravel_multi_index([codes[c] for c in a], self._shape(a)))
-            first += prod(self._shape(a))
-        rows = np.arange(0, len(cells) * len(held) + 1, len(held))
-        inside = np.stack(places, axis=1).reshape(-1), rows
-        ones = scipy.sparse.csr_array((np.ones(len(inside[0])), *inside), shape=(len(cells), first))
-        weighted = scipy.sparse.csr_array(
-            (np.repeat(shares, len(held)), *inside), shape=(len(cells), first)
-        )
-        means = np.asarray(ones.T @ shares)
-        covariance = (ones.T @ weighted).toarray() - np.outer(means, means)
-        # Of centred entries: centred along its rows, then along its columns.
-        for _ in range(2):
-            pieces, begin = list[Table](), 0
-            for i in held:
-                shape = self._shape(self.sets[i])
-                piece = covariance[begin : begin + prod(shape)].reshape(*shape, first)
-                for axis in range(len(shape)):
-                    piece = piece - piece.mean(axis, keepdims=True)
-                pieces.append(piece.reshape(-1, first))
-                begin += prod(shape)
-            covariance = np.concatenate(pieces).T
-        covariance[np.diag_indices(first)] += self.entropy[entries]
-        return _Block(entries, np.linalg.inv(np.linalg.cholesky(covariance)))
+        cells = np.flatnonzero(marginal.reshape(-1) > _SMALLEST)
+        p = marginal.reshape(-1)[cells]
+        cell_entries = self._cell_entries(clique, np.unravel_index(cells, marginal.shape), held)
+        # One entry of each set a row, so that row i has its entries at i * len(held).
+        sparse = cell_entries.reshape(-1), np.arange(0, cell_entries.size + 1, len(held))
+        shape = len(cells), len(entries)
+        f = scipy.sparse.csr_array((np.ones(cell_entries.size), *sparse), shape=shape)
+        p_times_f = scipy.sparse.csr_array((np.repeat(p, len(held)), *sparse), shape=shape)
+        means = np.asarray(f.T @ p)
+        curvature = (f.T @ p_times_f).toarray() - np.outer(means, means)
+        for _ in range(2):  # C V, then C (C V)' = C V C', as V is symmetric
+            curvature = self._centred_rows(curvature, held).T
+        curvature[np.diag_indices(len(entries))] += self.entropy[entries]
+        return _Block(entries, np.linalg.inv(np.linalg.cholesky(curvature)))
+
+    def _cell_entries(
+        self, clique: int, codes: Sequence[NDArray[np.int64]], held: Sequence[int]
+    ) -> NDArray[np.int64]:
+        """The entry of each set in which each cell lies, counted over all sets: (cells, sets).
+
+        codes: of the clique's columns, (cells,) each.
+        """
+        by_column = dict(zip(self.tree.cliques[clique], codes, strict=True))
+        cell_entries, first = list[NDArray[np.int64]](), 0
+        for columns in (self.sets[i] for i in held):
+            shape = self._shape(columns)
+            entry = np.ravel_multi_index([by_column[c] for c in columns], shape)
+            cell_entries.append(first + entry)
+            first += prod(shape)
+        return np.stack(cell_entries, axis=1)
+
+    def _centred_rows(self, matrix: Table, held: Sequence[int]) -> Table:
+        """C @ matrix: the rows of each set are centred along each of its columns. (entries, n)"""
+        pieces, begin, n = list[Table](), 0, matrix.shape[1]
+        for shape in (self._shape(self.sets[i]) for i in held):
+            piece = matrix[begin : begin + prod(shape)].reshape(*shape, n)
+            for axis in range(len(shape)):
+                piece = piece - piece.mean(axis, keepdims=True)
+            pieces.append(piece.reshape(-1, n))
+            begin += prod(shape)
+        return np.concatenate(pieces)
 
     def misfit(self, tables: list[Table]) -> float:
         """Chi squared of all measurements over their degrees of freedom."""
