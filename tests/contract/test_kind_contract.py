@@ -59,6 +59,51 @@ def planned_tried(study, release):
 def fit_tried(hierarchy, release, context):
     return fit_independent(hierarchy, release, context)
 '''
+# A new kind of people: every column by itself, whose announcements are true.
+OF_PEOPLE = """    TRIED = (
+        "tried",
+        replace(
+            _PEOPLE,
+            about="A synthesizer for a trial.",
+            mechanism="a mechanism for a trial",
+            settings=(),
+            plan="people.tried:planned_tried",
+            fit="people.tried:fit_tried",
+            learns=False,
+        ),
+    )
+"""
+MODULE_OF_PEOPLE = '''"""A synthesizer for a trial: every column of people by itself."""
+
+from ..planned_phases import FitPlan
+from .measure.residual_counts import all_residuals
+from .measure.residual_noise import residual_phase
+from .model.tree_model import OF_FEW_PAIRS, TreeModel
+from .people_plan import PeoplePlan, Steps, _counting, single_columns
+from .people_synthesizer import fit_plan
+from .people_table import study_people
+from .planned_people import people_phases
+from .select.all_pairs import NUMBER
+
+
+def columns_plan(domain, release):
+    workload = all_residuals(domain, 1, 1 << 20)
+    counting, before = _counting(workload, release)
+    rho = (1 - NUMBER * domain.moves) * release.rho
+    singles = residual_phase(workload, single_columns(domain), rho, before=before)
+    tree = TreeModel(workload, (), (), solver=OF_FEW_PAIRS)
+    steps = Steps(release.data_set.mechanism, (singles,), tree=tree)
+    return PeoplePlan(workload, (), lambda people: steps, domain.size, counting)
+
+
+def fit_tried(people, release, context):
+    return fit_plan(people, columns_plan(people.domain, release), context)
+
+
+def planned_tried(study, release):
+    plan = columns_plan(study_people(study, release), release)
+    return FitPlan(plan.titles, lambda: people_phases(plan, release))
+'''
 ROW = "| `tried` | a trial | `every` or `at` |\n"
 REDRAWN = (
     "    return fit_independent(hierarchy, release, context)",
@@ -92,16 +137,32 @@ LEFT_OUT = {
     "replay": REDRAWN,
     "answers": ("Measured.MARGINALS", "Measured.RESIDUALS"),
     "documentation": (ROW, ""),
+    "phases, done": (
+        "    return planned_independent(study, release)",
+        "    from dataclasses import replace\n"
+        "    from ..planned_phases import FitPlan\n"
+        "    plan = planned_independent(study, release)\n"
+        "    halves = [replace(phase, rho=phase.rho / 2) for phase in plan.phases * 2]\n"
+        "    return FitPlan(plan.titles, lambda: halves)",
+    ),
+    "keys, done": ("settings=()", 'settings=("ways",)'),
+}
+# False announcements of the kind of people: what a fit never does, by the part that is to fail.
+FALSE = {
+    "nothing": ("", ""),
+    "titles, done": ("settings=()", 'settings=("rounds",)'),
+    "charges, done": ("settings=()", 'settings=("fuse", "first")'),
+    "charges, done: panels": ("learns=False", "learns=True"),
 }
 
 
-def product_with(folder, replaced, by):
+def product_with(folder, replaced, by, room="groups", member=MEMBER, module=MODULE):
     """A copy of the product with the new kind, in which one text is another."""
     package = folder / "stream_dp"
-    (package / "batch" / "groups").mkdir(parents=True)
-    for inside in ("", "batch", "batch/groups"):
+    (package / "batch" / room).mkdir(parents=True)
+    for inside in ("", "batch", f"batch/{room}"):
         for path in (FOLDER / inside).iterdir():
-            if path.relative_to(FOLDER).as_posix() not in ("study", "batch", "batch/groups"):
+            if path.relative_to(FOLDER).as_posix() not in ("study", "batch", f"batch/{room}"):
                 (package / inside / path.name).symlink_to(path)
     for path in FOLDER.glob("study/**/*.py"):
         target = package / path.relative_to(FOLDER)
@@ -111,10 +172,11 @@ def product_with(folder, replaced, by):
     text = families.read_text("utf-8")
     after = '    HPD_FIXED = "hpd-fixed", _HOUSEHOLDS\n'
     assert text.count(after) == 1
-    text = text.replace(after, after + MEMBER.replace(replaced, by))
+    assert replaced in member + module + ROW
+    text = text.replace(after, after + member.replace(replaced, by))
     families.write_text(text, "utf-8")
-    if module := MODULE.replace(replaced, by):
-        (package / "batch" / "groups" / "tried.py").write_text(module, "utf-8")
+    if module := module.replace(replaced, by):
+        (package / "batch" / room / "tried.py").write_text(module, "utf-8")
     page = folder / "docs" / "reference" / "releases.md"
     page.parent.mkdir(parents=True)
     rule = "|---|---|---|\n"
@@ -123,11 +185,8 @@ def product_with(folder, replaced, by):
     return folder
 
 
-@pytest.fixture(scope="module")
-def trial(tmp_path_factory):
-    """By part that was left out, the first fault that the contract finds."""
-    base = tmp_path_factory.mktemp("trial")
-    folders = [product_with(base / part, replaced, by) for part, (replaced, by) in LEFT_OUT.items()]
+def first_faults(folders):
+    """The first fault that the contract finds in each product."""
     paths = [ROOT / "tests", ROOT / "docs" / "hooks"]
     done = subprocess.run(
         [sys.executable, "-B", "-m", kind_trial.__name__, "tried", *map(str, folders)],
@@ -137,7 +196,15 @@ def trial(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(LEFT_OUT, map(json.loads, done.stdout.splitlines()), strict=True))
+    return map(json.loads, done.stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """By part that was left out, the first fault that the contract finds."""
+    base = tmp_path_factory.mktemp("trial")
+    folders = [product_with(base / part, *change) for part, change in LEFT_OUT.items()]
+    return dict(zip(LEFT_OUT, first_faults(folders), strict=True))
 
 
 def test_a_kind_touches_two_files(trial):
@@ -147,6 +214,15 @@ def test_a_kind_touches_two_files(trial):
 @pytest.mark.parametrize("part", [part for part in LEFT_OUT if part != "nothing"])
 def test_a_part_that_is_left_out_is_named(trial, part):
     named, line = trial[part]
-    assert named == part.partition(",")[0]
+    assert part in (named, f"{named}, its function", f"{named}, half of it", f"{named}, a field")
     if named == "table":
         assert "'about'" in line
+
+
+def test_a_false_announcement_is_named(tmp_path):
+    """A kind of people announces mechanisms, charges or panels that its fit does not know."""
+    of_people = {"room": "people", "member": OF_PEOPLE, "module": MODULE_OF_PEOPLE}
+    folders = [product_with(tmp_path / part, *FALSE[part], **of_people) for part in FALSE]
+    for part, fault in zip(FALSE, first_faults(folders), strict=True):
+        named = "nothing" if fault is None else fault[0]
+        assert named == part.partition(":")[0], fault

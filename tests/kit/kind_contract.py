@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +39,7 @@ from stream_dp.study.families import DATA_SET_FAMILIES, PANEL_FAMILIES, Family, 
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
 
+from .kind_deeds import DEEDS
 from .kinds_of_releases import published, study_of
 from .small_groups import Never
 
@@ -219,6 +220,12 @@ def check_documentation(kind: Kind) -> None:
     assert f"`{kind}`" in text.split("\n\n")[1], f"a row in {DOCUMENTED.name}"
 
 
+def check_deed(check: Callable[[Kind, Any], None], kind: Kind) -> None:
+    """What is announced is what a fit does."""
+    if is_data_set(kind):
+        check(kind, run(kind)[1])
+
+
 CHECKS: dict[str, Callable[[Kind], None]] = {
     "about": check_about,
     "title": check_title,
@@ -234,6 +241,7 @@ CHECKS: dict[str, Callable[[Kind], None]] = {
     "judge": check_judge,
     "reference": check_reference,
     "documentation": check_documentation,
+    **{part: partial(check_deed, check) for part, check in DEEDS.items()},
 }
 
 

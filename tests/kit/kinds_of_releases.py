@@ -21,7 +21,7 @@ RELEASES: dict[Family, dict[str, object]] = {
     Family.WINDOW: {"attribute": "work", "width": 2},
     Family.CUMULATIVE: {"attribute": "work", "event": ["yes"]},
     Family.JOINT: {"attribute": "work", "width": 2, "event": ["yes"]},
-    Family.PEOPLE: {**TABLE, "every": 1, "rho": 10, "first": "2/3"},
+    Family.PEOPLE: {**TABLE, "every": 1, "rho": 10},
     Family.HOUSEHOLDS: TABLE,
     Family.EVENTS: {
         **{"attributes": ["work", "sex"], "every": 2},
@@ -48,7 +48,9 @@ def study_of(kind: Kind) -> dict[str, object]:
         },
         "releases": [{"name": "answers", "kind": kind.value, "rho": 20, **RELEASES[kind.family]}],
     }
-    if synthesizer is not None and "rounds" in synthesizer.settings:
+    if synthesizer is not None and "first" in synthesizer.settings:
+        study["releases"][0] |= {"first": "2/3"}  # type: ignore[index]
+    if synthesizer is not None and "per_round" in synthesizer.settings:
         study["releases"][0] |= {"rounds": 1, "per_round": 1}  # type: ignore[index]
     if kind.family is Family.HOUSEHOLDS:
         study["groups"] = HOUSEHOLDS
