@@ -127,7 +127,7 @@ def ingest(address: str, prefix: str, people: int, attributes: int, reports: int
     from stream_dp.population.report_decoding import Decoder, binary_column
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs
-    from stream_dp.services.releaser.releaser_facts import Facts
+    from stream_dp.services.releaser.releaser_facts import Context
 
     declared = study(people, attributes)
     # The Kafka client is imported now, and pandas, if there is one, by Arrow's first conversion.
@@ -141,11 +141,10 @@ def ingest(address: str, prefix: str, people: int, attributes: int, reports: int
             Population(declared),
             markers=FoundMarkers(MarkerReader.of(declared), dict.fromkeys(range(PARTITIONS), 0)),
             positions=dict.fromkeys(range(PARTITIONS), 0),
-            facts=Facts(declared),
-            at=lambda name: None,
+            context=Context.of(declared),
         )
         while inputs.markers.missing(number := months(people, reports)):
-            inputs.fold_to_marker(number, 1)
+            inputs.read_to_marker(number, 1)
     assert inputs.population.accounting.received == reports * attributes
     log.close()
 

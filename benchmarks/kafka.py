@@ -122,7 +122,7 @@ def ours(address: str, prefix: str, people: int) -> None:
     from stream_dp.population.report_decoding import Decoder
     from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
     from stream_dp.services.releaser.input_reading import Inputs
-    from stream_dp.services.releaser.releaser_facts import Facts
+    from stream_dp.services.releaser.releaser_facts import Context
 
     declared = study(people)
     Decoder(declared, bytes(32)).decode([], 0)  # pyarrow imports pandas now, where there is one
@@ -134,11 +134,10 @@ def ours(address: str, prefix: str, people: int) -> None:
             Population(declared),
             markers=FoundMarkers(MarkerReader.of(declared), dict.fromkeys(range(PARTITIONS), 0)),
             positions=dict.fromkeys(range(PARTITIONS), 0),
-            facts=Facts(declared),
-            at=lambda name: None,
+            context=Context.of(declared),
         )
         while inputs.markers.missing(PERIODS):
-            inputs.fold_to_marker(PERIODS, 1)
+            inputs.read_to_marker(PERIODS, 1)
         for _ in range(PERIODS):
             counts = inputs.population.close().counts["quarters"]
     assert counts.sum() == people

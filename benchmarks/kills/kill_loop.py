@@ -120,9 +120,8 @@ def decisions(folder: KillFolder) -> list[Any]:
         files = sorted(
             (j.release, sorted((k, f.sha256) for k, f in j.files.items())) for j in entry.jobs
         )
-        decided.append(
-            (entry.number, entry.cut, entry.marks, head.get("accounting"), entry.charges, files)
-        )
+        cut, marks = entry.input.cut, entry.next_marks
+        decided.append((entry.number, cut, marks, head.get("accounting"), entry.charges, files))
     return decided
 
 

@@ -40,6 +40,7 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
@@ -106,6 +107,7 @@ def run_releaser(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outco
         log=log,
         public=public,
         snapshots=snapshots,
+        context=Context.of(plan.study),
         partitions=PARTITIONS,
         source=Noiseless(),
     )
@@ -115,7 +117,7 @@ def run_releaser(load: Load, log: Log, public: Log, folder: Path) -> tuple[Outco
         cells = dict(entry.message.head["accounting"])
         rejected = {f"rejected {reason}": n for reason, n in cells.pop("rejected").items()}
         outcome.cells.append({**cells, **rejected})
-    counted = asdict(process.facts.cells)
+    counted = asdict(process.context.facts.cells)
     rejected = {f"rejected {r}": n for r, n in counted.pop("rejected").items() if n}
     outcome.cells.append({**counted, **rejected})
     letters = following(log, DEAD_LETTERS, dict(log.describe(DEAD_LETTERS).first))

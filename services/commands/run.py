@@ -60,8 +60,8 @@ def run(options: argparse.Namespace) -> Output:
                 from ..releaser.listeners import listening
 
                 names = deployment.run.listen_hosts
-                stack.enter_context(listening(address, releaser.facts, access, names))
+                stack.enter_context(listening(address, releaser.context.facts, access, names))
         horizon_reached = releaser.run(until_idle=options.until_idle)
-    failed = any(job.state == "failed" for job in releaser.facts.jobs.values())
+    failed = any(job.state == "failed" for job in releaser.context.facts.jobs.values())
     code = JOB_FAILED if failed and options.until_idle else 0
     return Output({"horizon_reached": horizon_reached}, "", code)

@@ -171,7 +171,7 @@ def run(options: argparse.Namespace) -> Output:
     if number < len(labels) and (awaited := close_waits(beats, processes)):
         waits = awaited
     spent = ledger.spent if ledger else 0
-    cells = last.accounting if last else None
+    cells = last.input.accounting if last else None
     data: dict[str, object] = {
         "confidential": True,
         "study": study.name,

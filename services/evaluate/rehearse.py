@@ -19,6 +19,7 @@ import pyarrow.csv
 from stream_dp.batch.kinds import require_available
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.log.following import following
 from stream_dp.log.log import Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import plan_study
@@ -29,7 +30,6 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
-from ...log.following import following
 from ..commands.options import check_mapped_values, layout, roster_tables, study_file, table_columns
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.known_reports import KnownReports
@@ -53,6 +53,7 @@ from ..process.output import Output
 from ..releaser import journal
 from ..releaser.gate_entries import is_held
 from ..releaser.releaser import Releaser
+from ..releaser.releaser_facts import Context
 from ..releaser.script import fit_data_sets
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
@@ -145,8 +146,8 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
             log,
             public,
             snapshots,
+            Context.of(deployment.study, clock=lambda: time.time() + shift),
             source=noise,
-            clock=lambda: time.time() + shift,
         )
         with _timed(seconds, "closing, deciding and publishing every period"):
             done = _run(releaser, log)

@@ -11,12 +11,12 @@ from contextlib import suppress
 import msgspec
 
 from stream_dp.errors import Inconsistent
+from stream_dp.log.following import following, stop_following
 from stream_dp.log.log import Log, LogError, Missing, Record
 from stream_dp.log.message import canonical
 from stream_dp.study import Study
 from stream_dp.study.topics import STUDY
 
-from ...log.following import following, stop_following
 from ..releaser import journal
 from ..releaser.journal_checks import first_declared
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from stream_dp.log.following import READ_AT_ONCE
 from stream_dp.log.log import (
     MAX_BATCH,
     MAX_RECORD,
@@ -19,8 +20,6 @@ from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.cells import Cells
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
-
-from ...log.following import READ_AT_ONCE
 
 SOURCE = "stream-dp-source"  # the header that names the file that a report came from
 _MOST_SOURCE = 255  # bytes of that name

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
+from stream_dp.log.following import READ_AT_ONCE
 from stream_dp.log.log import NEVER, Forbidden, Log, Missing
 from stream_dp.population.report_judging import plain_text
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ...log.following import READ_AT_ONCE
 from ..releaser import journal
 from ..storage.deployment import Deployment
 from .markers import has_close_markers

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stream_dp.log.following import READ_AT_ONCE, following
 from stream_dp.log.log import NEVER, Batch, Headers, Log, OutOfRange, Positions, Record, Stored
 from stream_dp.log.message import canonical
 from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOSES, REPORTS
 
-from ...log.following import READ_AT_ONCE, following
 from ..releaser.gate_entries import open_gate
 from ..releaser.journal import Entry, closes
 from ..storage.deployment import Deployment
@@ -85,9 +85,19 @@ class MarkerReader:
         return records
 
 
+class Announced(msgspec.Struct, frozen=True):
+    """An announced close. begin: by partition, a position at or before the marker."""
+
+    number: int
+    begin: dict[int, int]
+
+
 @dataclass
 class FoundMarkers:
-    """The found markers of each partition.
+    """The markers of each partition, as they are found.
+
+    They are found among the reports (`find`), or without a look at the reports before an announced
+    marker (`search`).
 
     reader: tells the study's markers from others.
     marks: by partition, the last period that a marker closes.
@@ -95,6 +105,8 @@ class FoundMarkers:
     foreign: the name of another study whose marker was found since the last close; else empty.
     held: the period that a gate holds, which only markers despite the gate close; else 0.
     despite: the partitions where such a marker was found.
+    obstructed: whether at the last look a sender's open transaction kept records, perhaps a marker
+        among them, from being read.
     """
 
     reader: MarkerReader
@@ -103,11 +115,16 @@ class FoundMarkers:
     foreign: str = ""
     held: int = 0
     despite: set[int] = field(default_factory=set)
+    obstructed: bool = False
+    # Of a search: the announced closes, the position in their topic, and where it goes on.
+    _announced: list[Announced] = field(default_factory=list)
+    _read: Positions = field(default_factory=dict)
+    _reached: Positions = field(default_factory=dict)
 
     @classmethod
     def at(cls, study: Study, entry: Entry) -> FoundMarkers:
         """Returns the markers below the cut of a journal entry that closes a period."""
-        return cls(MarkerReader.of(study), entry.marks, entry.marked)
+        return cls(MarkerReader.of(study), entry.next_marks, dict(entry.input.marked))
 
     @classmethod
     def at_gate(cls, study: Study, gate: Entry, partitions: Iterable[int]) -> FoundMarkers:
@@ -115,9 +132,8 @@ class FoundMarkers:
 
         partitions: of the reports, more than the gate counted if some were added.
         """
-        counted = gate.gate.counted
-        marks = dict.fromkeys(partitions, 0) | counted.marks
-        found = cls(MarkerReader.of(study), marks, dict(counted.marked))
+        marks = dict.fromkeys(partitions, 0) | gate.input.marks
+        found = cls(MarkerReader.of(study), marks, dict(gate.input.marked))
         if gate.gate.held and gate.gated is not None:
             found.hold(gate.gated)
         return found
@@ -125,6 +141,10 @@ class FoundMarkers:
     def hold(self, number: int) -> None:
         """Notes a period held by the gate."""
         self.held, self.despite = number, set()
+
+    def close(self) -> None:
+        """Notes that the period was closed."""
+        self.foreign, self.held = "", 0
 
     def missing(self, number: int) -> list[int]:
         """Returns the partitions without a marker for period `number`."""
@@ -161,6 +181,47 @@ class FoundMarkers:
             cuts[partition] = record.offset + 1
         return cuts
 
+    def search(self, log: Log, number: int, cut: Positions, wait: float) -> bool:
+        """Searches for a while for markers for period `number`; whether there is no more to read.
+
+        cut: by partition, the end of the last closed period; moved behind every marker that is
+            found.
+        wait: seconds to wait for records.
+        """
+        self._read_announced(log)
+        begins = {
+            partition: begin
+            for partition in self.missing(number)
+            if (begin := self._begin(partition, number, cut[partition])) is not None
+        }
+        stable = log.stable(REPORTS) if begins else {}
+        readable = {p: begin for p, begin in begins.items() if begin <= stable[p]}
+        batch = Batch([], {}, True)
+        if readable:
+            batch = log.read(REPORTS, readable, READ_AT_ONCE, wait)
+            found = self.find(batch.records, number)
+            cut.update(found)
+            self._reached |= {**batch.next, **found}
+        else:
+            time.sleep(wait)
+        still = self.missing(number)
+        self.obstructed = bool(begins) and batch.at_end and hides_records(log, still)
+        return batch.at_end
+
+    def _read_announced(self, log: Log) -> None:
+        self._read = self._read or dict(log.describe(CLOSES).first)
+        for record in following(log, CLOSES, self._read):
+            with suppress(msgspec.MsgspecError):
+                self._announced.append(msgspec.json.decode(record.value or b"", type=Announced))
+
+    def _begin(self, partition: int, number: int, cut: int) -> int | None:
+        """The position to search from in a partition; None without an announced marker."""
+        ahead = [a.begin for a in self._announced if a.number >= number]
+        begins = [begin[partition] for begin in ahead if partition in begin]
+        if not begins:
+            return None
+        return max(cut, self._reached.get(partition, 0), min(begins))
+
 
 def _number(record: Stored) -> int:
     """The period of a marker of any study, or 0 for other records."""
@@ -183,12 +244,12 @@ def has_close_markers(
     """
     last, info = closes(entries)[-1] if entries else None, log.describe(REPORTS)
     number = 1 if last is None else last.number + 1
-    marks = dict.fromkeys(info.first, 0) if last is None else last.marks
+    marks = dict.fromkeys(info.first, 0) if last is None else last.next_marks
     markers = FoundMarkers(MarkerReader.of(study), marks)
     begin = info.first if last is None else last.next_begin
     if (gate := open_gate(entries)) is not None:
         markers = FoundMarkers.at_gate(study, gate, begin)
-        begin = dict.fromkeys(begin, 0) | gate.gate.counted.cut
+        begin = dict.fromkeys(begin, 0) | gate.input.cut
     waiting = {p: max(info.first[p], begin[p]) for p in markers.missing(number)}
     ends, deadline = log.cut(REPORTS, NEVER), time.monotonic() + seconds
     while waiting:
@@ -230,82 +291,8 @@ def send_close_markers(deployment: Deployment, number: int, *, despite_gate: boo
         log.append(close_marker(number, p, study, despite_gate=despite_gate) for p in partitions)
 
 
-class Announced(msgspec.Struct, frozen=True):
-    """An announced close. begin: by partition, a position at or before the marker."""
-
-    number: int
-    begin: dict[int, int]
-
-
 def announce_markers(log: Log, number: int) -> None:
     """Records the positions from which to search for the next markers."""
     announced = Announced(number, log.cut(REPORTS, NEVER))
     value = canonical(msgspec.to_builtins(announced, str_keys=True))
     log.append([Record(CLOSES, value, partition=0)])
-
-
-@dataclass
-class MarkerSearch:
-    """Finds the markers that end the open period, without reading the reports before them.
-
-    found: the markers so far.
-    positions: by partition, where the last period that was closed ended.
-    at_end: whether the last call has read to the end.
-    obstructed: whether then a sender's open transaction hid records.
-    """
-
-    log: Log
-    found: FoundMarkers
-    positions: Positions
-    at_end: bool = True
-    obstructed: bool = False
-    _announced: list[Announced] = field(default_factory=list)
-    _read: Positions | None = None  # in the topic of announcements
-    _places: Positions = field(default_factory=dict)  # where the search goes on
-
-    def find(self, number: int, wait: float) -> bool:
-        """Searches for a while; True where no marker for period `number` or later is missing.
-
-        Then `positions` are behind them: the cut.
-        """
-        self._read_announced()
-        waiting = {
-            p: o for p in self.found.missing(number) if (o := self._from(p, number)) is not None
-        }
-        self.at_end, self.obstructed = True, False
-        if not waiting:
-            time.sleep(wait)
-        else:
-            stable = self.log.stable(REPORTS)
-            waiting = {p: o for p, o in waiting.items() if o <= stable[p]}
-            batch = Batch([], {}, True)
-            if waiting:
-                batch = self.log.read(REPORTS, waiting, READ_AT_ONCE, wait)
-            else:
-                time.sleep(wait)
-            self._places.update(batch.next)
-            cuts = self.found.find(batch.records, number)
-            self.positions.update(cuts)
-            self._places.update(cuts)
-            self.at_end = batch.at_end
-            missing = self.found.missing(number)
-            self.obstructed = batch.at_end and hides_records(self.log, missing)
-        if self.found.missing(number):
-            return False
-        self.found.foreign = ""
-        return True
-
-    def _read_announced(self) -> None:
-        if self._read is None:
-            self._read = dict(self.log.describe(CLOSES).first)
-        for record in following(self.log, CLOSES, self._read):
-            with suppress(msgspec.MsgspecError):
-                self._announced.append(msgspec.json.decode(record.value or b"", type=Announced))
-
-    def _from(self, partition: int, number: int) -> int | None:
-        """The position to search from in a partition; None without an announced marker."""
-        ahead = [a.begin for a in self._announced if a.number >= number]
-        begins = [begin[partition] for begin in ahead if partition in begin]
-        if not begins:
-            return None
-        return max(self.positions[partition], self._places.get(partition, 0), min(begins))

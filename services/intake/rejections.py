@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from stream_dp.errors import UserError
+from stream_dp.log.following import READ_AT_ONCE, following
 from stream_dp.log.log import Log, LogError, Stored
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
@@ -16,7 +17,6 @@ from stream_dp.population.shapes.decoder import ShapeReader
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS
 
-from ...log.following import READ_AT_ONCE, following
 from .dead_letters import SOURCE, cells_of
 
 _MOST_LINES = 20  # for a reason; --json has them all

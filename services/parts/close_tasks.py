@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
+from stream_dp.log.following import READ_AT_ONCE, collector_paused, stop_following
 from stream_dp.log.log import Log, OutOfRange, Stored
 from stream_dp.log.message import read_messages
 from stream_dp.log.records import Records
@@ -36,7 +37,6 @@ from stream_dp.release.arrow import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
-from ...log.following import READ_AT_ONCE, collector_paused, stop_following
 from ..intake.dead_letters import refuse_records
 from ..intake.markers import MarkerReader
 from ..intake.place_table import PlacesTable

@@ -14,11 +14,11 @@ from typing import BinaryIO
 import msgspec
 
 from stream_dp.errors import Inconsistent
+from stream_dp.log.following import stop_following
 from stream_dp.log.message import canonical
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.study.topics import JOURNAL
 
-from ...log.following import stop_following
 from ..releaser import journal
 from ..releaser.job_records import SnapshotFile
 from ..releaser.manifests import CELLS, SUFFIX

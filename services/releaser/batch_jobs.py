@@ -17,7 +17,7 @@ from stream_dp.study import Study
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
-from ..process.events import Event, Tell
+from ..process.events import Event
 from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
 from ..storage.snapshots import Snapshots
 from . import journal
@@ -37,7 +37,7 @@ from .job_records import (
 )
 from .journal import Entry
 from .known_interactions import panels_of, published_records
-from .releaser_facts import Facts
+from .releaser_facts import Context
 
 _EVERY = 0.5  # seconds between two reads of the topics
 _SHARE = 20  # a read is followed by at least so many times its duration without one
@@ -56,7 +56,7 @@ class Jobs:
     members: the members of groups, or the places, if the study declares any.
     genesis: the hash of the journal's first entry.
     simulated: whether the journal's noise is seeded.
-    file, facts, tell, at: as in `Releaser`.
+    context: as in `Releaser`.
     child: the worker beside the releaser; None for workers started elsewhere.
     retries: the number of kills of its worker after which a job still resumes by itself.
     open: by id, the jobs without a result that are not abandoned.
@@ -68,10 +68,7 @@ class Jobs:
     members: Members | PlacesTable | None
     genesis: str
     simulated: bool
-    file: str
-    facts: Facts
-    tell: Tell
-    at: Callable[[str], None]
+    context: Context
     child: Child | None
     retries: int
     open: dict[str, Job] = field(default_factory=dict)
@@ -117,7 +114,7 @@ class Jobs:
                 job_id(self.genesis, release.name, self.study.periods.labels[number - 1]),
                 everybodys_tables(self.study, release, population, self.members),
             )
-            self.at("job-snapshot")
+            self.context.at("job-snapshot")
         return self.due(number, files)
 
     def due(self, number: int, files: Mapping[str, Mapping[str, SnapshotFile]]) -> tuple[Job, ...]:
@@ -149,9 +146,9 @@ class Jobs:
             for job in jobs:
                 self.log.append(published_records(self.study, job, closes))
             self.log.append(job_record(job, self.study, self.simulated) for job in jobs)
-            self.at("job-sent")
+            self.context.at("job-sent")
             for job in jobs:
-                self.tell(self._event("job-due", job, f"job {job.id} is due"))
+                self.context.tell(self._event("job-due", job, f"job {job.id} is due"))
 
     def _event(self, name: str, job: Job, message: str) -> Event:
         label = self.study.periods.labels[job.period - 1]
@@ -175,7 +172,7 @@ class Jobs:
         for job, declared in self.open.items():
             state, reason = self._board.state(job), self._board.failure(job)
             reported = self._board.progress.get(job)
-            self.facts.job(
+            self.context.facts.job(
                 job,
                 state,
                 self._board.since.get(job),
@@ -186,9 +183,9 @@ class Jobs:
                 self._failures.pop(job, None)
             elif job not in self._board.results and self._failures.get(job) != reason:
                 self._failures[job] = reason or ""
-                advice = f"stream-dp jobs {self.file} --retry {job}, or --abandon {job}"
+                advice = f"stream-dp jobs {self.context.file} --retry {job}, or --abandon {job}"
                 message = f"job {job} failed: {reason}; {advice}"
-                self.tell(self._event("job-failed", declared, message))
+                self.context.tell(self._event("job-failed", declared, message))
 
     def _run_worker(self, moment: float) -> None:
         """Records the end of the worker, and starts it for an open job."""
@@ -203,7 +200,7 @@ class Jobs:
             if code and self._restart_reason != self.child.reason:
                 self._restart_reason = self.child.reason
                 message = f"{self._restart_reason}; it is started again, every {_PAUSE:.0f} s"
-                self.tell(Event("worker-restarted", message))
+                self.context.tell(Event("worker-restarted", message))
         elif code in _LASTING and todo:
             self._fail(todo[0], self.child.reason)
         elif code and todo:
@@ -217,7 +214,7 @@ class Jobs:
                 reason = f"no worker can be started: {error.strerror}"
                 self._interrupted(todo[0], reason, moment)
                 return
-            self.at("worker-started")
+            self.context.at("worker-started")
 
     def _interrupted(self, job: str, reason: str, moment: float) -> None:
         """Resumes a job from its transcript after a pause; after `retries` times it fails."""
@@ -231,7 +228,7 @@ class Jobs:
         self._not_before = moment + pause
         message = f"job {job}: {reason}; it goes on from its transcript in {pause:.0f} s"
         message += f" ({done + 1} of {self.retries} retries)"
-        self.tell(self._event("worker-restarted", self.open[job], message))
+        self.context.tell(self._event("worker-restarted", self.open[job], message))
 
     def _fail(self, job: str, reason: str) -> None:
         self.log.append([failure_record(job, self._board.attempt(job), reason)])
@@ -240,9 +237,9 @@ class Jobs:
     def _drop_abandoned(self) -> None:
         for job in [job for job in self.open if self._board.abandoned(job)]:
             abandoned = self.open.pop(job)
-            self.facts.job(job, "abandoned")
+            self.context.facts.job(job, "abandoned")
             message = f"job {job} is abandoned; its charge stands"
-            self.tell(self._event("job-abandoned", abandoned, message))
+            self.context.tell(self._event("job-abandoned", abandoned, message))
             self._clean()
 
     def next_finished(
@@ -265,7 +262,7 @@ class Jobs:
         """Ends a job with a result in the journal, and removes its snapshots."""
         del self.open[job.id]
         self._board.settle(job.id)
-        self.facts.job(job.id, "done")
+        self.context.facts.job(job.id, "done")
         self._clean()
 
     @property

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stream_dp.log.following import following
 from stream_dp.log.log import Log, Positions, Stored
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 
-from ...log.following import following
 from .job_records import (
     FAILURE,
     HOLD,

@@ -47,6 +47,10 @@ class Clocks:
     _ahead: tuple[float, str] = field(default=(-math.inf, ""), init=False)
 
     def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Compares the clocks with their readings now."""
         self._lead = self.wall() - self.steady()
 
     def before(self, moment: float, log: Callable[[], float] | None = None) -> str:

@@ -1,33 +1,43 @@
-"""The input of a period on the way to its cut, and the close there; `Here`: in this process."""
+"""The period that is open: its input on the way to the cut, and its close there.
+
+A close has parts. The process itself is one part, which reads the reports as they come (`Inputs`).
+Several parts are ordered from an aggregator once the cut is known (`OrderedParts`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Protocol
 
 from stream_dp.log.log import Log, Positions
+from stream_dp.population.accounting import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, REPORTS
 
+from ..intake.markers import FoundMarkers
 from ..process.events import Event
-from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
-from .clocks import Clocks
-from .input_reading import Inputs
-from .journal import ClosedInput, Entry
-from .journal_heads import CountedInput
-from .releaser_facts import Facts
+from .journal import ClosedPeriod, Entry
+from .journal_heads import PeriodInput
+from .releaser_facts import Context
 
 
-class PeriodInput(Protocol):
-    """The input of the period that is open."""
+class Parts(Protocol):
+    """The parts of the population, on the way to a cut.
+
+    markers: those that were found.
+    positions: by partition, the end of the reports that were read, or whose markers were found.
+    """
+
+    markers: FoundMarkers
+    positions: Positions
 
     @property
-    def marked(self) -> Mapping[int, int]:
-        """By partition, the append time of the last marker, in milliseconds."""
+    def accounting(self) -> CellCounts:
+        """The outcome of all cells so far."""
 
     @property
     def unread(self) -> Positions:
@@ -37,26 +47,39 @@ class PeriodInput(Protocol):
     def busy(self) -> bool:
         """Whether work is under way elsewhere that ends by itself."""
 
-    def advance(self, number: int, wait: float) -> Event | bool:
-        """Reads on towards the close of a period for a while.
+    def catch_up(self, wait: float) -> Event | bool:
+        """Repeats closes whose outcome is lost; True once the state of the last close is there.
 
-        wait: seconds to wait for records.
-
-        Returns True once the period can close, or once its gate can be drawn, and the awaited event
-        if there is nothing to do.
+        Returns the awaited event if there is nothing to do. wait: seconds to wait for records.
         """
 
-    def counted(self) -> CountedInput:
-        """The input of the period that can close, and that its gate counts."""
+    def read_to_marker(self, number: int, wait: float) -> bool:
+        """Looks for the markers of a period for a while; whether there is no more to read now."""
+
+    def read_before(self, time: float, wait: float) -> bool:
+        """Reads reports appended before `time`; whether there is no more to read now."""
+
+    def read_to(self, cut: Positions, wait: float) -> bool:
+        """Reads to a cut. False while a transaction is open below the cut."""
+
+    def counted(self, number: int, cut: Positions, wait: float, *, gate: bool) -> Event | bool:
+        """True once the counts at a cut are there; before, the awaited event.
+
+        gate: whether the people of the period's gate are counted, and no close.
+        """
 
     def returning(self) -> int:
-        """Counts, once the period can close, the people whom its gate counts."""
+        """The people whom the gate counts, once they are counted."""
 
-    def pass_gate(self, number: int, *, held: bool) -> None:
-        """Goes on after the gate. held: keeps the period open until the operator closes it."""
+    def pass_gate(self) -> None:
+        """Forgets the count of the gate."""
 
-    def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
-        """Closes the period and writes the snapshots. jobs: the batch jobs of the journal."""
+    def close(self, number: int, period: PeriodInput, jobs: Jobs | None) -> ClosedPeriod:
+        """Closes a counted period, and writes the snapshots.
+
+        period: without its accounting.
+        jobs: the batch jobs of the journal.
+        """
 
     def check_log(self) -> None:
         """Asks the log for an answer after a silence. Raises LogError."""
@@ -64,12 +87,11 @@ class PeriodInput(Protocol):
 
 @dataclass
 class Ending:
-    """The ends of a study's periods. file: the study file's name, for messages to the operator."""
+    """The ends of a study's periods."""
 
     study: Study
     log: Log
-    clocks: Clocks
-    file: str
+    context: Context
 
     @property
     def periods(self) -> Periods:
@@ -82,29 +104,22 @@ class Ending:
         """The cut of a period that the calendar closes; before the close, the awaited event."""
         time, label = self.periods.close_time(number), self.periods.labels[number - 1]
         assert time is not None
-        if moment := self.clocks.before(time, partial(self.log.now, CLOCK)):
+        if moment := self.context.clocks.before(time, partial(self.log.now, CLOCK)):
             return Event("time-awaited", f"{label} closes {moment}", label)
         return self.log.cut(REPORTS, time)
 
-    def marker_awaited(
-        self, number: int, *, obstructed: bool, foreign: str, held: bool = False
-    ) -> Event:
-        """The event that a period awaits before its marker.
-
-        held: whether the gate holds the period.
-        obstructed: whether a sender's open transaction hides records.
-        foreign: the name of another study whose marker was refused; else empty.
-        """
+    def marker_awaited(self, number: int, markers: FoundMarkers) -> Event:
+        """The event that a period awaits before its marker, or that its gate holds it for."""
         label = self.periods.labels[number - 1]
-        if held:
-            return held_event(self.file, label)
-        if obstructed:
+        if markers.held == number:
+            return held_event(self.context.file, label)
+        if markers.obstructed:
             message = f"{label} waits for a sender's open transaction: what was sent after it"
             message += " began, a stream-dp close among it, is read when it ends"
             return Event("sender-awaited", message, label)
-        message = f"{label} waits for: stream-dp close {self.file} {label}"
-        if foreign:
-            message += f"; a marker of another study, '{foreign}', was refused"
+        message = f"{label} waits for: stream-dp close {self.context.file} {label}"
+        if markers.foreign:
+            message += f"; a marker of another study, '{markers.foreign}', was refused"
         return Event("close-awaited", message, label)
 
     def senders_awaited(self, number: int) -> Event:
@@ -121,108 +136,82 @@ def held_event(file: str, label: str) -> Event:
 
 
 @dataclass
-class Here:
-    """The input is read, and the population of everybody closed, in this process.
+class OpenPeriod:
+    """The open period, which goes on to the next at each close.
 
-    inputs: at the last cut. facts: learn the counts. at: called with the name of every step.
+    gate: the entry with the gate of the open period, or None before it is drawn.
     """
 
-    inputs: Inputs
     ending: Ending
-    snapshots: Snapshots
-    facts: Facts
-    at: Callable[[str], None]
+    parts: Parts
     gate: InitVar[Entry | None] = None
-    _cut: Positions | None = field(default=None, init=False)  # of the open period, once it is known
+    _cut: Positions | None = field(default=None, init=False)  # once it is known
+    _gate_due: bool = field(default=False, init=False)  # whether its gate is not drawn yet
 
     def __post_init__(self, gate: Entry | None) -> None:
-        if gate is not None:
-            self.inputs.read_to_gate(self.ending.study, gate)
-            if not gate.gate.held:
-                self._cut = dict.fromkeys(self.inputs.positions, 0) | gate.gate.counted.cut
+        self._gate_due = self.ending.study.gate is not None and gate is None
+        if gate is not None and not gate.gate.held:
+            self._cut = dict.fromkeys(self.parts.positions, 0) | gate.input.cut
 
     @property
     def marked(self) -> Mapping[int, int]:
-        return self.inputs.markers.marked
-
-    @property
-    def unread(self) -> Positions:
-        return self.inputs.positions
-
-    @property
-    def busy(self) -> bool:
-        return False
+        """By partition, the append time of the last marker, in milliseconds."""
+        return self.parts.markers.marked
 
     def advance(self, number: int, wait: float) -> Event | bool:
-        inputs = self.inputs
-        held = inputs.markers.held == number
-        if self.ending.scheduled(number) and not held:
-            return self._to_time(number, wait)
-        if inputs.markers.missing(number):
-            idle = inputs.fold_to_marker(number, wait)
-            if inputs.markers.missing(number):
-                waits = self.ending.marker_awaited(
-                    number,
-                    obstructed=inputs.obstructed,
-                    foreign=inputs.markers.foreign,
-                    held=held,
-                )
-                return idle and waits
-        self._cut = dict(inputs.positions)
-        return True
+        """Reads on towards the close of a period for a while.
 
-    def _to_time(self, number: int, wait: float) -> Event | bool:
-        """`advance` for a period that the calendar closes."""
+        wait: seconds to wait for records.
+
+        Returns True once the period can close, or once its gate can be drawn, and the awaited event
+        if there is nothing to do.
+        """
+        if (waits := self.parts.catch_up(wait)) is not True:
+            return waits
         if self._cut is None:
-            cut = self.ending.cut(number)
-            if isinstance(cut, Event):
-                time = self.ending.periods.close_time(number)
-                assert time is not None
-                return self.inputs.fold_before(time, wait) and cut
-            # The operator may have closed the last period after this one's time.
-            self._cut = {p: max(cut[p], o) for p, o in self.inputs.positions.items()}
-        return self.inputs.fold_to(self._cut, wait) or self.ending.senders_awaited(number)
+            cut = self._next_cut(number, wait)
+            if not isinstance(cut, dict):
+                return cut
+            self._cut = cut
+        if not self.parts.read_to(self._cut, wait):
+            return self.ending.senders_awaited(number)
+        return self.parts.counted(number, self._cut, wait, gate=self._gate_due)
 
-    def counted(self) -> CountedInput:
+    def _next_cut(self, number: int, wait: float) -> Positions | Event | bool:
+        """The cut of the open period; the result of `advance` until the cut is known."""
+        markers, time = self.parts.markers, self.ending.periods.close_time(number)
+        if time is None or markers.held == number:
+            if markers.missing(number):
+                idle = self.parts.read_to_marker(number, wait)
+                if markers.missing(number):
+                    return idle and self.ending.marker_awaited(number, markers)
+            return dict(self.parts.positions)
+        cut = self.ending.cut(number)
+        if isinstance(cut, Event):
+            return self.parts.read_before(time, wait) and cut
+        # The operator may have closed the last period after this one's time.
+        return {p: max(cut[p], position) for p, position in self.parts.positions.items()}
+
+    @property
+    def input(self) -> PeriodInput:
+        """The input of the period that can close, and that its gate counts."""
         assert self._cut is not None
-        markers = self.inputs.markers
-        return CountedInput(dict(self._cut), dict(markers.marks), dict(markers.marked))
-
-    def returning(self) -> int:
-        return self.inputs.population.returning()
+        markers = self.parts.markers
+        return PeriodInput(dict(self._cut), dict(markers.marks), dict(markers.marked))
 
     def pass_gate(self, number: int, *, held: bool) -> None:
+        """Goes on after the gate. held: keeps the period open until the operator closes it."""
+        self.parts.pass_gate()
+        self._gate_due = False
         if held:
             self._cut = None
-            self.inputs.markers.hold(number)
+            self.parts.markers.hold(number)
 
-    def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
-        inputs, accepted = self.inputs, self.inputs.population.accounting.accepted
-        assert self._cut is not None
-        cut, self._cut = self._cut, None
-        closed = inputs.population.close()
-        self.at("closed")
-        for reason, cells in closed.refused.items():
-            inputs.refuse(cells, reason)
-        self.at("refused")
-        snapshot = self.snapshots.write(inputs.population)
-        self.at("snapshot")
-        begun = () if jobs is None else jobs.snapshot(number, inputs.population)
-        accounting = inputs.population.accounting.counts
-        self.facts.count(0, accounting)
-        self.facts.closed_accepted = accounting.accepted - accepted
-        inputs.check_log()
-        return ClosedInput(
-            number=number,
-            cut=cut,
-            marks=dict(inputs.markers.marks),
-            closed=closed,
-            accounting=accounting,
-            snapshot=snapshot,
-            jobs=begun,
-            marked=dict(inputs.markers.marked),
-            read_as=inputs.close_period(),
-        )
-
-    def check_log(self) -> None:
-        self.inputs.check_log()
+    def close(self, number: int, jobs: Jobs | None) -> ClosedPeriod:
+        """Closes the period and writes the snapshots. jobs: the batch jobs of the journal."""
+        before = self.parts.accounting.accepted
+        closed = self.parts.close(number, self.input, jobs)
+        self.ending.context.facts.closed_accepted = self.parts.accounting.accepted - before
+        self.parts.markers.close()
+        self._cut, self._gate_due = None, self.ending.study.gate is not None
+        return closed

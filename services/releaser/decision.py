@@ -32,8 +32,8 @@ from .certified_charges import certified, data_set_charges
 from .gate_entries import gate_entry
 from .job_families import JOB_FAMILIES
 from .job_records import Job, Result
-from .journal import ClosedInput, Entry
-from .journal_heads import CountedInput, GateHead
+from .journal import ClosedPeriod, Entry
+from .journal_heads import GateHead, PeriodInput
 from .journal_parts import study_records
 
 _ROOM = 65_536  # bytes of a journal record, beside those of the public record in it
@@ -127,7 +127,7 @@ def draw_noise(
 
 
 def decide_gate(
-    study: Study, end: ChainEnd, number: int, *, people: int, draw: Draw, counted: CountedInput
+    study: Study, end: ChainEnd, number: int, *, people: int, draw: Draw, counted: PeriodInput
 ) -> ChainEnd:
     """Decides the entry with the gate of the open period: the new end of the chain.
 
@@ -156,7 +156,7 @@ def decide(
     states: Sequence[ReleaseState],
     *,
     draws: Sequence[Draw],
-    closed_input: ClosedInput,
+    closed: ClosedPeriod,
     gate: GateHead | None = None,
     simulated: bool,
     signer: SigningKey | None = None,
@@ -168,11 +168,12 @@ def decide(
     end: the end of the chain before the entry.
     states: the states of the continual releases, in the study's order.
     draws: by release, the period's noise.
+    closed: the period.
     gate: of the period; None in a study without.
     simulated: whether the noise is seeded.
     signer: signs the public messages.
     """
-    study, ledger, number = plan.study, end.certified, closed_input.number
+    study, ledger, number = plan.study, end.certified, closed.number
     index, previous = end.index, end.hash
     new_states, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
@@ -182,7 +183,7 @@ def decide(
         if study.time(release, number) is None:
             new_states.append(current)
             continue
-        counts = closed_input.closed.counts[release.name]
+        counts = closed.closed.counts[release.name]
         state, step = current.mechanism.step(current.state, counts, draw)
         new_states.append(replace(current, state=state))
         ledger = ledger if charge is None else ledger.with_charges(charge)
@@ -213,7 +214,7 @@ def decide(
         public += _records(study, message, release.name, RELEASE_TYPE, number, signer)
     entry = journal.close(
         end.entry.message,
-        closed_input,
+        closed,
         charges=plan.charges(number),
         states={
             s.release.name: s.mechanism.dump(s.state)

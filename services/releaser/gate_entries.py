@@ -9,13 +9,13 @@ from stream_dp.log.message import Message
 from stream_dp.privacy.ledger import Charge
 
 from .journal import Entry, closes, next_message
-from .journal_heads import ChargeHead, CountedInput, GateHead
+from .journal_heads import ChargeHead, GateHead, PeriodInput
 
 
 def gate_entry(
     previous: Message,
     number: int,
-    counted: CountedInput,
+    counted: PeriodInput,
     *,
     charge: Charge,
     people: int,

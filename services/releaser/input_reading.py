@@ -11,21 +11,28 @@ import math
 import time as clock_module
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec.structs import replace
+
 from stream_dp.errors import Inconsistent
+from stream_dp.log.following import READ_AT_ONCE, collector_paused
 from stream_dp.log.log import MAX_BATCH, NEVER, Batch, Log, Positions, Stored, memory_bytes
 from stream_dp.log.records import Records
+from stream_dp.population.accounting import CellCounts
 from stream_dp.population.cells import Cells
 from stream_dp.population.population import Population
 from stream_dp.population.rejection_reasons import Reason
-from stream_dp.population.report_decoding import Decoder, ReadAs
+from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ...log.following import READ_AT_ONCE, collector_paused
 from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.markers import FoundMarkers, hides_records
-from .journal import Entry
-from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Facts, InputFacts
+from ..storage.snapshots import Snapshots
+from .batch_jobs import Jobs
+from .job_records import SnapshotFile
+from .journal import ClosedPeriod, Entry
+from .journal_heads import PeriodInput
+from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Context, Facts, InputFacts
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked
 
@@ -64,10 +71,11 @@ class InputMeter:
 class Inputs:
     """Positions in the reports topic, and the population of the reports before them.
 
+    This process is the only part of the population: see `closing.Parts`.
+
     markers: the markers that were found.
     positions: by partition, the first unread record.
-    obstructed: whether at the last call a sender's open transaction kept records, perhaps a
-        marker among them, from being read.
+    snapshots: of the population; None if no period is closed, as in a preview.
     """
 
     def __init__(
@@ -78,18 +86,17 @@ class Inputs:
         *,
         markers: FoundMarkers,
         positions: Positions,
-        facts: Facts,
-        at: Callable[[str], None],
+        context: Context,
+        snapshots: Snapshots | None = None,
     ) -> None:
         self._log, self._decoder, self.population = log, decoder, population
         self.markers, self.positions = markers, dict(positions)
-        self._facts, self._at = facts, at
+        self._context, self._snapshots = context, snapshots
         self._rests: dict[int, Batch] = {}  # by partition, read beyond its position
-        self.obstructed = False
-        self._meter = InputMeter(log, facts)
+        self._meter = InputMeter(log, context.facts)
         self._read_until: float | None = None  # an append time
 
-    def fold_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
+    def read_to(self, cut: Positions, timeout: float = 0, *, replay: bool = False) -> bool:
         """Reads everything below a known cut; returns whether all of it was read.
 
         It is not while a sender's transaction is open below the cut: its records, and those sent
@@ -121,11 +128,11 @@ class Inputs:
         entry: closes the period after the population's.
         """
         self._decoder.repeat(entry.read_as)
-        self.fold_to(entry.cut, replay=True)
+        self.read_to(entry.input.cut, replay=True)
 
     def read_to_gate(self, study: Study, gate: Entry) -> None:
         """Reads the input again that the gate of the open period counted. Raises Inconsistent."""
-        self.fold_to(gate.gate.counted.cut, replay=True)
+        self.read_to(gate.input.cut, replay=True)
         self.markers = FoundMarkers.at_gate(study, gate, self.positions)
 
     def _beyond(self, cut: Positions) -> bool:
@@ -134,7 +141,7 @@ class Inputs:
         return any(ends[p] < position for p, position in cut.items())
 
     @collector_paused()
-    def fold_to_marker(self, number: int, timeout: float) -> bool:
+    def read_to_marker(self, number: int, timeout: float) -> bool:
         """Reads one batch on the way to markers for period `number` or later.
 
         Returns True when every partition has one, or when there is nothing more to read now.
@@ -145,11 +152,11 @@ class Inputs:
         batch = self._read(waiting, timeout)
         self._take(batch, {**batch.next, **self.markers.find(batch.records, number)})
         missing = self.markers.missing(number)
-        self.obstructed = batch.at_end and hides_records(self._log, missing)
+        self.markers.obstructed = batch.at_end and hides_records(self._log, missing)
         return batch.at_end
 
     @collector_paused()
-    def fold_before(self, time: float, timeout: float) -> bool:
+    def read_before(self, time: float, timeout: float) -> bool:
         """Reads a batch of records appended before `time`; True where there are no more now."""
         reached = {p for p, rest in self._rests.items() if _from(rest.records[:1], time)}
         batch = self._read(self.positions.keys() - reached, timeout)
@@ -169,7 +176,7 @@ class Inputs:
         if not rests:
             positions = {p: self.positions[p] for p in partitions}
             batch = self._log.read(REPORTS, positions, READ_AT_ONCE, timeout)
-            self._facts.answer()
+            self._context.facts.answer()
             return batch
         records = Records()
         for rest in rests:
@@ -195,23 +202,58 @@ class Inputs:
             records = records.below(ends)
         reports = self.markers.reader.without_markers(records)
         cells, rejected = self._decoder.decode(reports, self.population.period)
-        self._at("read")
+        self._context.at("read")
         if rejected and not replay:
             refuse_records(self._log, ((reports[r.row], r.cells) for r in rejected))
-            self._at("dead-letters")
+            self._context.at("dead-letters")
         self.population.fold(cells, rejected)
         self.positions.update(ends)
         room = MAX_BATCH // len(self.positions)
         self._rests.update({p: _first(rest, p, room) for p, rest in rests.items()})
-        self._facts.count(len(reports), self.population.accounting.counts)
+        self._context.facts.count(len(reports), self.population.accounting.counts)
         if reports:
             self._read_until = max(self._read_until or 0.0, reports.times[-1] / 1000)
         self._meter.measure(self.positions, self._input_facts)
 
-    def close_period(self) -> ReadAs | None:
-        """How the closing period's records were read; None for plain reports."""
-        self.markers.foreign, self.markers.held = "", 0
-        return self._decoder.close_period()
+    @property
+    def accounting(self) -> CellCounts:
+        return self.population.accounting.counts
+
+    @property
+    def unread(self) -> Positions:
+        return self.positions
+
+    @property
+    def busy(self) -> bool:
+        return False
+
+    def catch_up(self, wait: float) -> bool:
+        return True
+
+    def counted(self, number: int, cut: Positions, wait: float, *, gate: bool) -> bool:
+        return True
+
+    def returning(self) -> int:
+        return self.population.returning()
+
+    def pass_gate(self) -> None:
+        """The people of the gate are counted in memory."""
+
+    def close(self, number: int, period: PeriodInput, jobs: Jobs | None) -> ClosedPeriod:
+        assert self._snapshots is not None
+        closed = self.population.close()
+        self._context.at("closed")
+        for reason, cells in closed.refused.items():
+            self.refuse(cells, reason)
+        self._context.at("refused")
+        snapshot = SnapshotFile(*self._snapshots.write(self.population))
+        self._context.at("snapshot")
+        begun = () if jobs is None else jobs.snapshot(number, self.population)
+        self._context.facts.count(0, self.accounting)
+        self.check_log()
+        read_as = self._decoder.close_period()
+        counted = replace(period, accounting=self.accounting, read_as=read_as)
+        return ClosedPeriod(number, counted, closed, snapshot, begun)
 
     def refuse(self, refused: Cells, reason: Reason) -> None:
         """Appends dead letters for a close's unusable cells, with their records."""

@@ -27,7 +27,6 @@ from stream_dp.json_object import Json
 from stream_dp.log.chain import read_chain, read_part, read_parts
 from stream_dp.log.log import NEVER, Log, Positions, Record
 from stream_dp.log.message import Message, build_message, is_part, read_messages
-from stream_dp.population.accounting import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study import Study
@@ -42,6 +41,7 @@ from .journal_heads import (
     Head,
     JobHead,
     KeyHead,
+    PeriodInput,
     PlacedHead,
     ReadingHead,
     ReportsTopic,
@@ -72,29 +72,21 @@ class Counted(Protocol):
 
 
 @dataclass(frozen=True)
-class ClosedInput:
-    """The input of a closed period in its journal entry.
+class ClosedPeriod:
+    """A closed period, before its releases are decided.
 
     number: the period's number.
-    cut: by partition, the position where the period's input ends.
-    marks: by partition, the last period that a marker below the cut closes.
+    input: with its accounting.
     closed: the counts.
-    accounting: the outcome of all cells since the study began.
-    snapshot: name and SHA-256 of the population's snapshot.
+    snapshot: of the population, or the manifest of its parts.
     jobs: the batch jobs that the close begins; their snapshots are written.
-    marked: by partition, when the marker was appended, in milliseconds.
-    read_as: how the records were read; None for plain reports.
     """
 
     number: int
-    cut: Positions
-    marks: dict[int, int]
+    input: PeriodInput
     closed: Counted
-    accounting: CellCounts
-    snapshot: tuple[str, str]
+    snapshot: SnapshotFile
     jobs: tuple[Job, ...] = ()
-    marked: dict[int, int] = field(default_factory=dict)
-    read_as: ReadAs | None = None
 
 
 @dataclass(frozen=True)
@@ -125,25 +117,28 @@ class Entry:
         """The number of the closed period, of the job's, or of the last closed; 0 for genesis."""
         return self.head.number
 
-    @property
-    def cut(self) -> Positions:
-        """By partition, the end of the period's input."""
-        return dict(self._closing.cut)
+    @cached_property
+    def input(self) -> PeriodInput:
+        """The input of a closed period, or the input that a gate counted; none for genesis.
+
+        The head may lack the schemas of the reports: see `read_as`.
+        """
+        head = self.head
+        if isinstance(head, GateHead):
+            return head.counted
+        if isinstance(head, CloseHead):
+            return PeriodInput(head.cut, head.marks, head.marked, head.accounting, head.read_as)
+        return PeriodInput(self.genesis.cut, self.genesis.marks, {})
 
     @property
     def next_begin(self) -> Positions:
         """By partition, the position where the reports of the next close begin."""
-        return self.cut if self.reading is None else dict(self.reading.begin)
+        return dict(self.input.cut if self.reading is None else self.reading.begin)
 
     @property
-    def marks(self) -> dict[int, int]:
+    def next_marks(self) -> dict[int, int]:
         """By partition of the next close, the last period that a marker below the cut closes."""
-        return {partition: self._closing.marks.get(partition, 0) for partition in self.next_begin}
-
-    @property
-    def marked(self) -> dict[int, int]:
-        """The append time of the marker in each partition, in milliseconds."""
-        return dict(self.head.marked) if isinstance(self.head, CloseHead) else {}
+        return {partition: self.input.marks.get(partition, 0) for partition in self.next_begin}
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -195,13 +190,8 @@ class Entry:
         return self.head.snapshot.name, self.head.snapshot.sha256
 
     @property
-    def accounting(self) -> CellCounts | None:
-        """The outcome of all cells up to the cut. None for entries without a close."""
-        return self.head.accounting if isinstance(self.head, CloseHead) else None
-
-    @property
     def read_as(self) -> ReadAs | None:
-        """The mapping and the schemas of the period's input. None for plain reports."""
+        """The mapping and all schemas of a closed period's input. None for plain reports."""
         read_as = self.head.read_as if isinstance(self.head, CloseHead) else None
         if read_as is None or not any(is_part(name, SCHEMAS) for name, *_ in self.message.listed):
             return read_as
@@ -231,11 +221,6 @@ class Entry:
         declared: Json = manifest["study"]
         return declared
 
-    @property
-    def _closing(self) -> GenesisHead | CloseHead:
-        assert isinstance(self.head, GenesisHead | CloseHead)
-        return self.head
-
     def read(self) -> Message:
         """The message with its parts. Raises Inconsistent for parts of another hash."""
         if self.log is None:
@@ -259,7 +244,7 @@ class Entry:
 
 def close(
     previous: Message,
-    closed_input: ClosedInput,
+    period: ClosedPeriod,
     *,
     charges: Sequence[Charge],
     states: Mapping[str, bytes],
@@ -268,24 +253,25 @@ def close(
 ) -> Message:
     """Builds the entry that closes a period, after the entry `previous`.
 
-    closed_input: the period's input; its counts are not read.
+    period: its counts are not read.
     charges: of the period.
     states: by release, the period's addition to the mechanism's state.
     public: the records to be published.
     hashes: of the public messages, in order.
     """
-    read_as, schemas = divided_reading(closed_input.read_as)
+    read_as, schemas = divided_reading(period.input.read_as)
+    assert period.input.accounting is not None
     head = CloseHead(
-        number=closed_input.number,
-        cut=dict(closed_input.cut),
-        marks=dict(closed_input.marks),
-        marked=dict(closed_input.marked),
+        number=period.number,
+        cut=period.input.cut,
+        marks=period.input.marks,
+        marked=period.input.marked,
         charges=[ChargeHead.of(charge) for charge in charges],
-        snapshot=SnapshotFile(*closed_input.snapshot),
-        accounting=closed_input.accounting,
+        snapshot=period.snapshot,
+        accounting=period.input.accounting,
         public=list(hashes),
         code_version=__version__,
-        jobs=[JobHead.of(job) for job in closed_input.jobs],
+        jobs=[JobHead.of(job) for job in period.jobs],
         read_as=read_as,
     )
     return next_message(previous, head, [*entry_parts(public, states), *schemas])

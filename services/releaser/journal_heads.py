@@ -54,6 +54,23 @@ class ReportsTopic(msgspec.Struct, frozen=True):
     partitions: int
 
 
+class PeriodInput(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The input of a period, up to its close or to its gate.
+
+    cut: by partition, the position where the input ends.
+    marks: by partition, the last period that a marker below the cut closes.
+    marked: by partition, the append time of that marker, in milliseconds.
+    accounting: the outcome of all cells since the study began; None before the close.
+    read_as: how the records were read; None for plain reports, and before the close.
+    """
+
+    cut: dict[int, int]
+    marks: dict[int, int]
+    marked: dict[int, int]
+    accounting: CellCounts | None = None
+    read_as: ReadAs | None = None
+
+
 class _Head(
     msgspec.Struct,
     frozen=True,
@@ -89,15 +106,15 @@ class GenesisHead(_Head, frozen=True, kw_only=True, tag=GENESIS):
 
 
 class CloseHead(_Head, frozen=True, kw_only=True, tag=CLOSE):
-    """The head of an entry with a closed period."""
+    """The head of an entry with a closed period: the fields of its input beside the others."""
 
-    cut: dict[int, int]  # by partition, the position where the period's input ends
-    marks: dict[int, int]  # by partition, the last period that a marker closes
-    marked: dict[int, int]  # by partition, that marker's append time, milliseconds
+    cut: dict[int, int]
+    marks: dict[int, int]
+    marked: dict[int, int]
     snapshot: SnapshotFile
-    accounting: CellCounts  # since the study began
+    accounting: CellCounts
     jobs: list[JobHead] = []
-    read_as: ReadAs | None = None  # for other records than plain reports
+    read_as: ReadAs | None = None
 
 
 class ResultHead(_Head, frozen=True, kw_only=True, tag=RESULT):
@@ -133,23 +150,10 @@ class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
     signer: str
 
 
-class CountedInput(msgspec.Struct, frozen=True):
-    """The input of the gate of a period.
-
-    cut: by partition, the position where it ends.
-    marks: by partition, the last period that a marker below the cut closes.
-    marked: by partition, the append time of that marker, in milliseconds.
-    """
-
-    cut: dict[int, int]
-    marks: dict[int, int]
-    marked: dict[int, int]
-
-
 class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
     """The head of an entry with the gate of the period after `number`, the last closed one."""
 
-    counted: CountedInput
+    counted: PeriodInput
     people: int  # the noisy count
     held: bool
 

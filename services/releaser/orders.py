@@ -19,13 +19,13 @@ from functools import cached_property
 import msgspec
 
 from stream_dp.errors import Inconsistent
+from stream_dp.log.following import following
 from stream_dp.log.log import Log, Positions, Record, Stored
 from stream_dp.log.message import canonical
 from stream_dp.population.accounting import CellCounts
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
-from ...log.following import following
 from .job_records import SnapshotFile
 
 _READING, _LOST = b"/reading", b"/lost"  # the ends of keys

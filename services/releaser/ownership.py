@@ -6,7 +6,6 @@ owner alone, so the last heartbeat in the log is of the releaser that took the r
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +16,13 @@ from stream_dp.log.log import Fenced, Log, Unavailable, UnknownCommit, Writer
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
-from ..process.events import Event, Tell
+from ..process.events import Event
 from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
 from ..storage.restored_logs import ROLE, Mark
 from . import journal
 from .decision import ChainEnd
 from .log_guard import LogGuard
-from .releaser_facts import Facts
+from .releaser_facts import Context
 from .witness import NoWitness, OwnedWitness
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
@@ -89,14 +88,15 @@ class OwnedJournal:
 
 
 @contextmanager
-def owned_journal(log: Log, facts: Facts, *, service: bool) -> Iterator[tuple[Writer, Pulse]]:
+def owned_journal(log: Log, context: Context, *, service: bool) -> Iterator[tuple[Writer, Pulse]]:
     """Owns the role of the journal's writer, and writes heartbeats until the context ends.
 
-    facts: learn whether this process has the role.
+    context: its facts learn whether this process has the role.
     service: whether this process stays when there is nothing to do.
 
     Raises Busy, Fenced, UnknownCommit.
     """
+    facts = context.facts
     with log.own(ROLE, JOURNAL) as writer:
         first = new_heartbeat("releaser", service=service)
         pulse = Pulse(
@@ -114,20 +114,19 @@ def owned_journal(log: Log, facts: Facts, *, service: bool) -> Iterator[tuple[Wr
                 facts.lose_role()
 
 
-def outlive(log: Log, instance: str, tell: Tell, stop: threading.Event) -> bool:
-    """Waits until no other releaser lives; False if `stop` is set before.
-
-    instance: of this process's heartbeats.
+def outlive(log: Log, context: Context) -> bool:
+    """Waits until no other releaser lives; False if asked to stop before.
 
     Raises Fenced if the other releaser is a service, which goes on.
     """
-    heartbeats, announced = Heartbeats(log), False
+    heartbeats, announced, stop = Heartbeats(log), False, context.stop
+    instance = context.facts.instance
     while not stop.is_set() and (owner := watch_other(heartbeats, instance, stop)) is not None:
         if owner.service:
             raise Fenced(f"another process has taken this role and goes on: {owner.words}")
         if not announced:
             message = f"another process has taken this role: {owner.words}; waits until it ends"
-            tell(Event("role-lost", message))
+            context.tell(Event("role-lost", message))
             announced = True
         stop.wait(_LOOK)
     return not stop.is_set()

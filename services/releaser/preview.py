@@ -32,7 +32,7 @@ from .genesis import genesis
 from .input_reading import Inputs
 from .journal import Entry
 from .recovery import recovered_inputs
-from .releaser_facts import Facts
+from .releaser_facts import Context
 
 _FEW = 0.5  # of the answers of the preceding period
 _READING = {"file_identity", "mark", "name", "describe", "stable"}  # members of a log
@@ -113,7 +113,7 @@ def preview(deployment: Deployment, number: int) -> Preview:
             for open_number in range(closes[-1].number + 1, number + 1):
                 _fold(inputs, open_number, bar)
                 periods.append(_closed(study, inputs))
-        return Preview(last_closed, tuple(periods), copy.rejected, inputs.obstructed)
+        return Preview(last_closed, tuple(periods), copy.rejected, inputs.markers.obstructed)
 
 
 def _unbegun(study: Study, log: Log) -> Entry:
@@ -150,8 +150,7 @@ def _at_last_cut(
             snapshots,
             entries,
             groups=groups,
-            facts=Facts(study),
-            at=lambda name: None,
+            context=Context.of(study),
             decoder_of=lambda study, key: decoder,
         )
         return inputs
@@ -173,7 +172,7 @@ def _fold(inputs: Inputs, number: int, bar: tqdm[object]) -> None:
     """Reads until a marker for period `number`, or to the end, in every partition."""
     while True:
         start = sum(inputs.positions.values())
-        is_done = inputs.fold_to_marker(number, 0)
+        is_done = inputs.read_to_marker(number, 0)
         bar.update(sum(inputs.positions.values()) - start)
         if is_done:
             return

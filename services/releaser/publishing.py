@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,13 +10,12 @@ from stream_dp.log.message import Message
 from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.study import Study
 
-from ..process.events import KEY_CHANGED, Event, Tell
+from ..process.events import KEY_CHANGED, Event
 from .answer_topic import AnswerTopic
 from .certified_charges import certified, certified_charges
-from .clocks import Clocks
 from .journal import Entry
 from .log_guard import LogGuard
-from .releaser_facts import Facts, delayed_release_time
+from .releaser_facts import Context, delayed_release_time
 
 
 @dataclass
@@ -25,7 +23,7 @@ class Publisher:
     """Publishes journal entries in their order.
 
     writer: the one writer of the public log.
-    facts, clocks, tell, at, stop: as in `Releaser`.
+    context: as in `Releaser`.
     poll: seconds between two checks of the clock.
     certified: the charges that certificates state.
     guard: of both logs, asked before every publication.
@@ -35,11 +33,7 @@ class Publisher:
 
     study: Study
     writer: Writer
-    facts: Facts
-    clocks: Clocks
-    tell: Tell
-    at: Callable[[str], None]
-    stop: threading.Event
+    context: Context
     poll: float
     certified: CertifiedLedger
     guard: LogGuard
@@ -61,12 +55,12 @@ class Publisher:
     def _show(self, entry: Entry, index: int) -> None:
         """Sets the public facts to the facts of an entry. index: of the entry's last message."""
         self.certified = certified(self.certified, entry)
-        self.facts.released = max(entry.number, self.facts.released or 0)
-        self.facts.marked = {}
-        if index > self.facts.published.index:
+        self.context.facts.released = max(entry.number, self.context.facts.released or 0)
+        self.context.facts.marked = {}
+        if index > self.context.facts.published.index:
             time = self.study.periods.release_time(entry.number) if entry.number else None
-            messages = index - self.facts.published.index
-            self.facts.publish(messages, self.certified.spent, time)
+            messages = index - self.context.facts.published.index
+            self.context.facts.publish(messages, self.certified.spent, time)
 
     def publish(self, entry: Entry, until_idle: bool) -> bool:
         """Copies an entry's records to the public log, at the scheduled time or later.
@@ -74,36 +68,38 @@ class Publisher:
         False if the releaser is to stop, or until_idle not to wait, before that time.
         """
         if not entry.published:
-            self._show(entry, self.facts.published.index)
+            self._show(entry, self.context.facts.published.index)
             return True
-        self.facts.marked = entry.marked
+        self.context.facts.marked = entry.input.marked if entry.closes else {}
         due = self._due(entry)
         label = self.study.periods.labels[max(0, entry.number - 1)]
         if due is not None:
-            self.facts.paused = True
+            self.context.facts.paused = True
             try:
                 if not self._wait(due, until_idle, label):
                     return False
             finally:
-                self.facts.paused = False
-        self.at("publish")
+                self.context.facts.paused = False
+        self.context.at("publish")
         self.guard.require()
         records = entry.public_records()
         self.writer.commit(records)
         self.guard.published(entry.published)
-        self._show(entry, self.facts.published.index + len(entry.published))
-        self.at("published")
+        self._show(entry, self.context.facts.published.index + len(entry.published))
+        self.context.at("published")
         if self.answers is not None:
             self.answers.add(records)
-            self.at("answered")
+            self.context.at("answered")
         if (job := entry.result_of) is not None:
             (charge,) = certified_charges(entry, self.study)
             message = f"published the result of job {job}"
-            self.tell(Event("job-published", message, label, release=charge.release, job=job))
+            self.context.tell(
+                Event("job-published", message, label, release=charge.release, job=job)
+            )
         elif not entry.closes:
-            self.tell(KEY_CHANGED)
+            self.context.tell(KEY_CHANGED)
         elif entry.number:
-            self.tell(Event("period-published", f"published {label}", label))
+            self.context.tell(Event("period-published", f"published {label}", label))
         return True
 
     def _due(self, entry: Entry) -> float | None:
@@ -114,18 +110,18 @@ class Publisher:
         periods = self.study.periods
         if entry.number and periods.close != "marker":
             return periods.release_time(entry.number)
-        return delayed_release_time(periods, entry.marked)
+        return delayed_release_time(periods, entry.input.marked if entry.closes else {})
 
     def _wait(self, moment: float, until_idle: bool, label: str) -> bool:
         """Waits for a period's release. False if asked to stop, or not to wait, before that."""
         reported = ""
-        while reason := self.clocks.before(moment):
+        while reason := self.context.clocks.before(moment):
             if reason != reported:
                 event = Event("release-awaited", f"{label} goes out {reason}", period=label)
-                self.tell(event)
-                self.facts.wait(event)
+                self.context.tell(event)
+                self.context.facts.wait(event)
                 reported = reason
             self.meanwhile()
-            if until_idle or self.stop.wait(self.poll):
+            if until_idle or self.context.stop.wait(self.poll):
                 return False
         return True

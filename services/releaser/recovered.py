@@ -9,7 +9,7 @@ from stream_dp.privacy.ledger import Ledger
 from ..process.heartbeats import Pulse
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
-from .closing import PeriodInput
+from .closing import OpenPeriod
 from .decision import ReleaseState
 from .journal_heads import GateHead
 from .lookout import Lookout
@@ -37,7 +37,7 @@ class Recovered:
     publisher: Publisher
     ledger: Ledger
     states: tuple[ReleaseState, ...]
-    period_input: PeriodInput
+    period: OpenPeriod
     snapshots: Snapshots
     population_files: list[str]
     jobs: Jobs | None
@@ -54,7 +54,7 @@ class Recovered:
     def keep_working(self) -> None:
         """Checks the role, the log and the batch jobs while a release waits for its time."""
         self.watch()
-        self.period_input.check_log()
+        self.period.parts.check_log()
         if self.jobs is not None:
             self.jobs.look()
 

@@ -32,7 +32,7 @@ from .journal import Entry
 from .journal_checks import check_public, check_unpublished
 from .log_guard import Topics, check_logs, check_unread
 from .manifests import newest_files, read_population
-from .releaser_facts import Facts
+from .releaser_facts import Context, Facts
 
 
 def make_topics(log: Log, public: Log, topics: Topics, file: str, *, moved: bool = False) -> None:
@@ -129,8 +129,7 @@ def recovered_inputs(
     closes: Sequence[Entry],
     *,
     groups: Roster | PlacesTable | None,
-    facts: Facts,
-    at: Callable[[str], None],
+    context: Context,
     decoder_of: DecoderMaker = Decoder,
 ) -> tuple[Inputs, Members | PlacesTable | None]:
     """The input with the population at the last cut, and the members of groups or the places.
@@ -161,8 +160,8 @@ def recovered_inputs(
         population,
         markers=markers,
         positions=start.next_begin,
-        facts=facts,
-        at=at,
+        context=context,
+        snapshots=snapshots,
     )
     check_reach(log, closes, start)
     for entry in closes[start.number + 1 :]:
@@ -171,10 +170,10 @@ def recovered_inputs(
         population.close()
     decoder.go_on([entry.read_as for entry in closes])
     check_end(log, inputs.positions)
-    facts.answer()
+    context.facts.answer()
     accounting = population.accounting.counts
     check_counted(last, accounting)
-    count_closed(facts, closes, accounting)
+    count_closed(context.facts, closes, accounting)
     if roster is None or hashes is None:
         return inputs, places
     slots = population.slots(hashes[:, 0], hashes[:, 1])
@@ -187,7 +186,7 @@ def count_closed(facts: Facts, closes: Sequence[Entry], accounting: CellCounts) 
     """Sets the facts to the counts of the closed periods."""
     facts.count(0, accounting)
     if closes[-1].number:
-        previous = closes[-2].accounting
+        previous = closes[-2].input.accounting
         facts.closed_accepted = accounting.accepted - (previous.accepted if previous else 0)
 
 
@@ -196,7 +195,7 @@ def check_counted(entry: Entry, accounting: CellCounts) -> None:
 
     entry: of the close; genesis has no counts.
     """
-    if entry.accounting is not None and accounting != entry.accounting:
+    if entry.number and accounting != entry.input.accounting:
         raise Inconsistent(
             "reports: what is below the last cut is not what the journal counted; the topic"
             " was changed"

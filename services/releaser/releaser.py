@@ -19,9 +19,7 @@ The key of signatures, and the journal entry of a new key. Does no input or outp
 
 from __future__ import annotations
 
-import threading
-import time as time_module
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +41,7 @@ from stream_dp.study.topics import RELEASES, REPORTS, topics_of
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..process import events
-from ..process.events import Event, Tell, ignore, outstanding
+from ..process.events import Event, outstanding
 from ..storage import restored_logs
 from ..storage.snapshots import Snapshots
 from ..storage.study_register import add_study, read_register
@@ -51,8 +49,7 @@ from . import decision, journal, journal_checks, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
 from .child import Child
-from .clocks import Clocks, steady
-from .closing import Ending, Here, PeriodInput
+from .closing import Ending, OpenPeriod
 from .decision import ChainEnd
 from .gate_entries import gates, open_gate
 from .job_records import Job, Result
@@ -62,15 +59,15 @@ from .journal_parts import entry_parts, study_records
 from .log_guard import ASK, LogGuard
 from .lookout import Lookout
 from .manifests import newest_files
+from .ordered_parts import Aggregation, OrderedParts
 from .outage import Outage
 from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
-from .parts_input import Aggregation, InParts
 from .period_reading import POLL, SOON, PeriodReading
 from .publishing import Publisher
 from .reading_entries import reading_entry
 from .recovered import Recovered
 from .released import released_panels
-from .releaser_facts import Facts
+from .releaser_facts import Context
 from .witness import Sight, WitnessLog, owned_witness
 
 
@@ -129,16 +126,12 @@ class Releaser:
 
     log, public: the confidential and the public log.
     partitions: how many partitions the reports topic has.
-    file: the name of the study file, for messages to the operator.
+    context: what all parts of the releaser share.
     worker, worker_retries: the interpreter's arguments for a worker that starts when a batch job
         is due, or None, and the number of kills after which a job resumes.
     moved: whether the operator states that the logs' files were moved or restored, and that no
         other copy is in use.
     source: draws the privacy noise.
-    clock, steady: see `Clocks`.
-    tell: called with events for the operator.
-    at: called with the name of every step, for tests that stop there.
-    stop: ends the run at the next safe point when set.
     signer, signer_before: the key of signatures, and the key before it.
     decoder: makes the decoder of reports from the study and the key of the hash of ids.
     witness, new_witness: the witness's log or None, and whether it is new to a begun study.
@@ -153,17 +146,12 @@ class Releaser:
     log: Log
     public: Log
     snapshots: Snapshots
+    context: Context
     partitions: int = 1
-    file: str = "STUDY.toml"
     worker: list[str] | None = None
     worker_retries: int = 3
     moved: bool = False
     source: NoiseSource = field(default_factory=SystemNoise)
-    clock: Callable[[], float] = time_module.time
-    steady: Callable[[], float] = steady
-    tell: Tell = ignore
-    at: Callable[[str], None] = lambda name: None
-    stop: threading.Event = field(default_factory=threading.Event)
     decoder: DecoderMaker = Decoder
     signer: SigningKey | None = None
     signer_before: SigningKey | None = None
@@ -174,11 +162,6 @@ class Releaser:
     estimates_schema: int | None = None
     register: Path | None = None
     ask: float = ASK
-    facts: Facts = field(init=False)
-    _clocks: Clocks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.facts = Facts(self.plan.study)
 
     def run(self, *, until_idle: bool = False) -> bool:
         """Runs until `stop` is set or the horizon ends; returns whether the horizon has ended.
@@ -189,83 +172,80 @@ class Releaser:
         cluster waits for brokers that do not answer, and then recovers from the logs like a new
         process. Raises Inconsistent, Busy, Fenced, UnknownCommit, Unavailable.
         """
-        self._clocks = Clocks(self.clock, self.steady)
-        outage = Outage(self.facts, self.tell, self.stop)
+        self.context.clocks.begin()
+        outage = Outage(self.context)
         while True:
             try:
                 return self._run(until_idle)
             except StaleRole:
-                self.at("renewed")
+                self.context.at("renewed")
             except Unavailable as error:
                 embedded = self.log.file_identity and self.public.file_identity
                 if until_idle or embedded or isinstance(error, Untrusted | TopicLost):
                     raise
                 if not outage.lasts(error):
                     raise
-                if self.stop.is_set():
+                if self.context.stop.is_set():
                     return False
-                self.at("renewed")
+                self.context.at("renewed")
             except Fenced:
                 if until_idle or self.log.file_identity:
                     raise
-                if not outlive(self.log, self.facts.instance, self.tell, self.stop):
+                if not outlive(self.log, self.context):
                     return False
-                self.at("renewed")
+                self.context.at("renewed")
 
     def _run(self, until_idle: bool) -> bool:
         """Does the work of `run`. Raises StaleRole if Kafka may have forgotten the roles."""
-        self.facts.recovered = False
+        self.context.facts.recovered = False
         with ExitStack() as stack:
             run = self._recover(stack, until_idle)
             if run is None:
                 return False
-            self.facts.recovered = True
-            self.at("recovered")
+            self.context.facts.recovered = True
+            self.context.at("recovered")
             plan, periods = self.plan, self.plan.study.periods
-            reading = PeriodReading(
-                *(plan.study, self.source, self.facts, self.tell, self.at, self.stop),
-                meanwhile=self._publish_results,
-            )
+            reading = PeriodReading(plan.study, self.source, self.context, self._publish_results)
             for number in range(run.number, periods.count + 1):
-                self.facts.open_period = number
+                self.context.facts.open_period = number
                 # 1. Read the input up to the period's cut, past the gate if the study has one.
                 if not reading.to_close(number, run, until_idle):
                     return False
-                self.facts.marked = dict(run.period_input.marked)
-                self.at("cut")
+                self.context.facts.marked = dict(run.period.marked)
+                self.context.at("cut")
                 run.journal.require_decidable()
                 # 2 and 3. Close the population; write the snapshots.
-                closed_input = run.period_input.close(number, run.jobs)
+                closed = run.period.close(number, run.jobs)
                 # 4 and 5. Charge the ledger; draw the noise.
                 run.ledger = run.ledger.charge(*plan.charges(number))
                 draws = decision.draw_noise(plan.study, self.source, run.states, number)
-                self.at("drawn")
+                self.context.at("drawn")
                 # 6. Count, and step the mechanisms.
                 end, run.states = decision.decide(
                     plan,
                     run.journal.end,
                     run.states,
                     draws=draws,
-                    closed_input=closed_input,
+                    closed=closed,
                     gate=run.gates.get(number),
                     simulated=self.source.simulated,
                     signer=self.signer,
                 )
                 # 7. Commit everything in one transaction, and show it to the witness.
-                run.journal.commit(end, self.at)
+                run.journal.commit(end, self.context.at)
                 label = periods.labels[number - 1]
-                self.tell(Event("period-closed", f"closed {label}", label))
+                self.context.tell(Event("period-closed", f"closed {label}", label))
                 if run.jobs is not None:
-                    run.jobs.add(closed_input.jobs)
+                    run.jobs.add(closed.jobs)
                 # 8. Publish a copy.
                 if not run.publisher.publish(end.entry, until_idle):
                     return False
                 run.keep_snapshots(number, end.entry.snapshot[0])
-                self.at("cleaned")
+                self.context.at("cleaned")
                 run.journal.renew()
             if not self._wait_for_jobs(run, until_idle):
                 return False
-            self.tell(events.HORIZON_REACHED)
+            self.context.tell(events.HORIZON_REACHED)
             return True
 
     def _recover(self, stack: ExitStack, until_idle: bool) -> Recovered | None:
@@ -276,31 +256,31 @@ class Releaser:
         """
         parts = self.aggregation is not None
         topics = topics_of(self.plan.study, self.partitions, parts, self.estimates)
-        recovery.make_topics(self.log, self.public, topics, self.file, moved=self.moved)
-        owned = owned_journal(self.log, self.facts, service=not until_idle)
+        recovery.make_topics(self.log, self.public, topics, self.context.file, moved=self.moved)
+        owned = owned_journal(self.log, self.context, service=not until_idle)
         writer, pulse = stack.enter_context(owned)
         public = stack.enter_context(self.public.own("publisher", RELEASES))
         witness = stack.enter_context(
             owned_witness(self.witness, self.log, self.snapshots, new=self.new_witness)
         )
-        self.at("owned")
+        self.context.at("owned")
         if self.register is not None and not journal.has_begun(self.log):
             read_register(self.register).check_beginning(self.plan.study, None)
         entries, groups = recovery.begun_journal(
             *(self.plan, self.log, self.public, writer),
             simulated=self.source.simulated,
             signer=self.signer,
-            at=self.at,
+            at=self.context.at,
         )
         if self.register is not None:
             # Nothing is drawn or published before.
             add_study(self.register, self.plan.study, entries[0].message.hash)
-            self.at("registered")
+            self.context.at("registered")
         plan = journal_checks.begun_plan(entries, self.plan.study)
         if plan.study.hash != self.plan.study.hash:
-            self.tell(events.DESCRIPTION_CHANGED)
-        study, self.plan, self.facts.study = plan.study, plan, plan.study
-        guard = LogGuard(self.log, self.public, topics, self.file, self.ask)
+            self.context.tell(events.DESCRIPTION_CHANGED)
+        study, self.plan, self.context.facts.study = plan.study, plan, plan.study
+        guard = LogGuard(self.log, self.public, topics, self.context.file, self.ask)
 
         def meanwhile() -> None:
             pulse.require()
@@ -309,11 +289,7 @@ class Releaser:
         publisher = Publisher(
             study=study,
             writer=public,
-            facts=self.facts,
-            clocks=self._clocks,
-            tell=self.tell,
-            at=self.at,
-            stop=self.stop,
+            context=self.context,
             poll=POLL,
             certified=CertifiedLedger.of(study),
             guard=guard,
@@ -322,7 +298,7 @@ class Releaser:
             if self.estimates
             else None,
         )
-        snapshots = self.snapshots.of(entries[0].message.hash[:12], self.tell)
+        snapshots = self.snapshots.of(entries[0].message.hash[:12], self.context.tell)
         self._note_reports(writer, entries, snapshots)
         ledger = journal_checks.check_journal(entries, self.plan, self.log.describe(REPORTS))
         chain = read_chain(self.public, RELEASES, "public log")
@@ -337,16 +313,14 @@ class Releaser:
         guard.begin(entries, chain)
         publisher.follow(published, chain)
         witness.advance(Sight.of(entries))
-        self.at("witnessed")
+        self.context.at("witnessed")
         for entry in waiting:
             if not publisher.publish(entry, until_idle):
                 return None
         closes = journal.closes(entries)
         snapshots.prepare()
-        period_input, members = self._period_input(
-            closes, open_gate(entries), groups, snapshots, stack
-        )
-        guard.unread = lambda: period_input.unread
+        period, members = self._open_period(closes, open_gate(entries), groups, snapshots, stack)
+        guard.unread = lambda: period.parts.unread
         panels = released_panels(study, self.public, chain, waiting)
         run = Recovered(
             number=closes[-1].number + 1,
@@ -354,13 +328,13 @@ class Releaser:
             publisher=publisher,
             ledger=ledger,
             states=decision.release_states(self.plan, closes, panels),
-            period_input=period_input,
+            period=period,
             snapshots=snapshots,
             population_files=[e.snapshot[0] for e in closes[-2:] if e.number],
             jobs=None,
             gates={number: entry.gate for number, entry in gates(entries).items()},
             pulse=pulse,
-            lookout=Lookout(self.log, self.facts),
+            lookout=Lookout(self.log, self.context.facts),
         )
         if newest_files(closes, snapshots) is closes[-1]:
             run.keep_snapshots(closes[-1].number)
@@ -384,10 +358,7 @@ class Releaser:
             members=members,
             genesis=entries[0].message.hash,
             simulated=self.source.simulated,
-            file=self.file,
-            facts=self.facts,
-            tell=self.tell,
-            at=self.at,
+            context=self.context,
             child=None if self.worker is None else stack.enter_context(Child(self.worker)),
             retries=self.worker_retries,
         )
@@ -414,11 +385,11 @@ class Releaser:
         while (finished := run.jobs.next_finished(decide)) is not None:
             job, end = finished
             run.journal.require_decidable()
-            run.journal.commit(end, self.at, "result-")
+            run.journal.commit(end, self.context.at, "result-")
             run.publisher.publish(end.entry, until_idle=False)
             run.journal.renew()
             run.jobs.close(job)
-            self.at("result-cleaned")
+            self.context.at("result-cleaned")
 
     def _wait_for_jobs(self, run: Recovered, until_idle: bool) -> bool:
         """Waits for every batch job after the last period. False if stopped before."""
@@ -429,39 +400,43 @@ class Releaser:
             if not jobs:
                 break
             if jobs != reported:
-                self.tell(outstanding(f"every period is released; waits for batch jobs: {jobs}"))
+                self.context.tell(
+                    outstanding(f"every period is released; waits for batch jobs: {jobs}")
+                )
                 reported = jobs
             run.keep_working()
             idle = until_idle and not run.jobs.busy
-            if idle or self.stop.wait(SOON if until_idle else POLL):
+            if idle or self.context.stop.wait(SOON if until_idle else POLL):
                 return False
         return True
 
-    def _period_input(
+    def _open_period(
         self,
         closes: list[Entry],
         gate: Entry | None,
         groups: Roster | PlacesTable | None,
         snapshots: Snapshots,
         stack: ExitStack,
-    ) -> tuple[PeriodInput, Members | PlacesTable | None]:
-        """The input at the last cut or the open gate's, and the members of groups or the places."""
+    ) -> tuple[OpenPeriod, Members | PlacesTable | None]:
+        """The period at the last cut or its gate's, and the members of groups or the places."""
         study = self.plan.study
-        ending = Ending(study, self.log, self._clocks, self.file)
+        ending = Ending(study, self.log, self.context)
         if self.aggregation is None:
             inputs, members = recovery.recovered_inputs(
                 *(study, self.log, snapshots, closes),
                 groups=groups,
-                facts=self.facts,
-                at=self.at,
+                context=self.context,
                 decoder_of=self.decoder,
             )
-            return Here(inputs, ending, snapshots, self.facts, self.at, gate), members
+            if gate is not None:
+                inputs.read_to_gate(study, gate)
+            return OpenPeriod(ending, inputs, gate), members
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
-        return InParts(
-            *(study, closes, gate, snapshots, ending, self.facts, self.at, self.aggregation, stack)
-        ), None
+        parts = OrderedParts(
+            *(study, self.log, closes, gate, snapshots, self.context, self.aggregation, stack)
+        )
+        return OpenPeriod(ending, parts, gate), None
 
     def _note_reports(self, writer: Writer, entries: list[Entry], snapshots: Snapshots) -> None:
         """Notes added partitions, or another topic of reports, in the journal.
@@ -477,7 +452,7 @@ class Releaser:
         entry = reading_entry(entries, found, moved=self.moved, kept=kept)
         if entry is not None:
             self._note(writer, entries, entry, "reading")
-            self.tell(events.reading(found.partitions))
+            self.context.tell(events.reading(found.partitions))
 
     def _note_identities(self, writer: Writer, entries: list[Entry], published: bool) -> None:
         """Notes changed files of both logs in the journal.
@@ -485,16 +460,21 @@ class Releaser:
         Raises Inconsistent for other files without `moved`, and for an older journal.
         """
         entry = restored_logs.moved_entry(
-            entries, self.log, self.public, published=published, moved=self.moved, file=self.file
+            entries,
+            self.log,
+            self.public,
+            published=published,
+            moved=self.moved,
+            file=self.context.file,
         )
         restored_logs.check_snapshots(entries, self.snapshots)
         if entry is not None:
             self._note(writer, entries, entry, "placed")
             if self.moved:
-                self.tell(events.MOVED)
+                self.context.tell(events.MOVED)
 
     def _note(self, writer: Writer, entries: list[Entry], entry: Message, step: str) -> None:
         """Commits an entry that closes nothing. step: for `at`."""
         writer.commit(journal.journal_records(entry, self.plan.study))
         entries.append(Entry(entry))
-        self.at(step)
+        self.context.at(step)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from stream_dp.population.accounting import CellCounts
 from stream_dp.study import Study
 from stream_dp.study.periods import Periods, duration_seconds
 
-from ..process.events import Event
+from ..process.events import Event, Tell, ignore
 from ..process.heartbeats import Process, Waiting
+from .clocks import Clocks, steady
 from .progress import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
@@ -209,3 +212,35 @@ class Facts:
         spent: rho of all public releases.
         """
         self.published = PublicFacts(self.published.index + messages, spent, scheduled)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all of a running releaser shares.
+
+    facts: for its listeners.
+    clocks: by which a moment has come.
+    tell: called with events for the operator.
+    at: called with the name of every step, for tests that stop there.
+    stop: ends the run at the next safe point when set.
+    file: the name of the study file, for messages to the operator.
+    """
+
+    facts: Facts
+    clocks: Clocks
+    tell: Tell = ignore
+    at: Callable[[str], None] = lambda name: None
+    stop: threading.Event = field(default_factory=threading.Event)
+    file: str = "STUDY.toml"
+
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        *,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = steady,
+        **others: Any,
+    ) -> Context:
+        """The context of a releaser that begins now. clock, steady: see `Clocks`."""
+        return cls(Facts(study), Clocks(clock, steady), **others)

@@ -34,6 +34,7 @@ from ..intake.table_topic import commit_table
 from ..process.events import Event
 from ..storage.snapshots import Snapshots
 from .releaser import Releaser
+from .releaser_facts import Context
 from .worker import Worker
 
 
@@ -126,7 +127,8 @@ def run_study(
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", Path(folder))
-        releaser = Releaser(plan_study(study), log, public, snapshots, source=noise)
+        context = Context.of(study)
+        releaser = Releaser(plan_study(study), log, public, snapshots, context, source=noise)
         if not releaser.run(until_idle=True):
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)

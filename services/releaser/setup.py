@@ -11,8 +11,9 @@ from ..intake.schema_source import decoder_maker
 from ..process.events import Tell, ignore
 from ..storage.deployment import Deployment
 from .batch_jobs import check_kinds
-from .parts_input import Aggregation
+from .ordered_parts import Aggregation
 from .releaser import Releaser
+from .releaser_facts import Context
 
 _COMMAND = ["-m", "stream_dp.services.commands.cli"]
 
@@ -29,12 +30,15 @@ def releaser_of(
         public=deployment.public(),
         witness=deployment.witness(),
         snapshots=deployment.snapshots,
+        context=Context.of(
+            deployment.study,
+            tell=tell,
+            stop=stop or threading.Event(),
+            file=str(deployment.path),
+        ),
         partitions=deployment.run.partitions,
-        file=str(deployment.path),
         worker=worker_command(deployment),
         worker_retries=deployment.run.worker_retries,
-        tell=tell,
-        stop=stop or threading.Event(),
         decoder=decoder_maker(deployment),
         signer=deployment.signing_key("signing"),
         signer_before=deployment.signing_key("signing_before"),

@@ -13,12 +13,12 @@ from contextlib import suppress
 
 import msgspec
 
+from stream_dp.log.following import following
 from stream_dp.log.log import Log, Record, Stored, Unavailable
 from stream_dp.log.message import MAX_PART
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import TRANSCRIPTS
 
-from ...log.following import following
 from ..process.heartbeats import Heartbeat
 from .leases import LEASE, Lease, lease_record
 

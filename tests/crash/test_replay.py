@@ -274,7 +274,7 @@ def test_a_snapshot_is_enough_where_the_input_is_gone(
     for number, records in enumerate(script(), 1):
         place.send(records)
         assert place.run() == (number == PERIODS)
-        for partition, offset in place.entries()[-1].cut.items():
+        for partition, offset in place.entries()[-1].input.cut.items():
             place.edit(
                 "DELETE FROM records WHERE topic = 'reports' AND partition = ? AND offset < ? - 1",
                 partition,

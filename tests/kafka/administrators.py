@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 from days import PEOPLE, Days, everything
-from kit.panels import Noiseless
+from kit.panels import Noiseless, shared
 
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.dead_letters import SOURCE
@@ -191,8 +191,8 @@ class _Run:
         setting = Deployment.load(cluster.days.file)
         self.process = releaser_of(setting)
         self.process.source = Noiseless(self._draw)
-        self.process.at, self.process.ask = at, ask
-        self.process.stop = self._stop
+        self.process.ask = ask
+        shared(self.process, at=at, stop=self._stop)
         self.threads = [threading.Thread(target=self._release, daemon=True)]
         if cluster.days.engine != "here":
             self.threads.append(threading.Thread(target=self._aggregate, daemon=True))
@@ -250,7 +250,7 @@ def trial(cluster: Cluster, name: str, moment: str, ask: float = 1.0) -> Outcome
     armed = threading.Event()
     run = _Run(cluster, ask, at)
     try:
-        _await(lambda: run.process.facts.waiting is not None or run.error is not None)
+        _await(lambda: run.process.context.facts.waiting is not None or run.error is not None)
         assert run.error is None, run.error
         armed.set()
         if moment == "idle":
@@ -307,6 +307,6 @@ def _go_on(cluster: Cluster, act: Act, outcome: Outcome) -> None:
     last = journal.closes(days.entries())[-1]
     with days.opened() as log:
         sent = [r for r in everything(log, REPORTS) if r.header(SOURCE)]
-    read = sum(record.offset < last.cut[record.partition] for record in sent)
+    read = sum(record.offset < last.input.cut[record.partition] for record in sent)
     outcome.unread = max(0, accepted - read)
     outcome.goes_on = last.number == PUBLISHED + 2 and main(["verify", str(days.file)]) == 0

@@ -28,6 +28,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from kit.panels import shared
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import confluent_kafka
@@ -85,7 +87,7 @@ class Life:
         def noiseless_releaser(*arguments: Any, **options: Any) -> Releaser:
             process = releaser_of(*arguments, **options)
             process.source = Noiseless(lambda number: self.note(f"draw {number}"))
-            process.at = self.step
+            shared(process, at=self.step)
             if self.order.get("fault") == "publish first":
                 _publish_first(process)
             return process

@@ -69,7 +69,7 @@ def test_a_broker_s_clock_an_hour_off(days: Days, closes: list[float]) -> None:
     wall += 1801  # half an hour later, the broker's hour is over for reports that just came
     assert not days.run(clock=lambda: wall, tell=lines_to(said))
     (_, entry) = days.entries()
-    assert set(entry.cut.values()) == {0}
+    assert set(entry.input.cut.values()) == {0}
     days.send(days.reports(2))
     said.clear()
     closes[1] = time.time() + 1800

@@ -63,7 +63,7 @@ def decided(folder, address, name):
     with closing(process.log) as log, closing(process.public):
         assert process.run(until_idle=True)
         entries = journal.closes(journal.read(log))[1:]
-    return [entry.accounting for entry in entries], [counts(entry) for entry in entries]
+    return [entry.input.accounting for entry in entries], [counts(entry) for entry in entries]
 
 
 @pytest.mark.parametrize("name", ["flat", "debezium with schema", "avro reports", "binary event"])

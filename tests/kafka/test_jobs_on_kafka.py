@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kit.households import EVERY, PERIODS, NotedNoise, reports, roster, use_fit_in_rounds
+from kit.panels import made_releaser
 from kit.studies import on_kafka
 
 from stream_dp.client import PublicLog
@@ -21,7 +22,6 @@ from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import read_table, send_table
 from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
@@ -43,7 +43,7 @@ def send(setting: Deployment) -> None:
 
 def released(setting: Deployment) -> bool:
     with closing(setting.log()) as log, closing(setting.public()) as public:
-        process = Releaser(Plan(setting.study), log, public, setting.snapshots)
+        process = made_releaser(Plan(setting.study), log, public, setting.snapshots)
         return process.run(until_idle=True)
 
 

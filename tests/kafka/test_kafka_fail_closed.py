@@ -310,8 +310,11 @@ def test_partitions_that_were_added_are_read_at_the_operators_word(
     place.send(place.day(CLOSED + 2))
     assert place.run(source=SystemNoise())
     closes = journal.closes(place.entries())
-    assert [sorted(entry.cut) for entry in closes] == [[0, 1]] * 4 + [[0, 1, 2, 3]] * 2
-    assert closes[-2].accounting.received - closes[-3].accounting.received >= 2 * len(PEOPLE) + 1
+    assert [sorted(entry.input.cut) for entry in closes] == [[0, 1]] * 4 + [[0, 1, 2, 3]] * 2
+    assert (
+        closes[-2].input.accounting.received - closes[-3].input.accounting.received
+        >= 2 * len(PEOPLE) + 1
+    )
     for command in ("status", "verify"):
         assert main([command, str(place.file)]) == 0
     assert main(["backup", str(place.file), str(tmp_path / "backup")]) == 0
@@ -345,7 +348,7 @@ def test_a_topic_of_reports_that_was_made_again(
     assert main(["send", str(place.file), table]) == 0
     assert main(["close", str(place.file), place.labels[CLOSED], "--yes"]) == 0
     assert not place.run(source=SystemNoise())
-    before, after = (entry.accounting for entry in journal.closes(place.entries())[-2:])
+    before, after = (entry.input.accounting for entry in journal.closes(place.entries())[-2:])
     assert after.received - before.received == 1 + 2 * len(PEOPLE)
     assert after.rejected["late"] - before.rejected["late"] == 1
     shutil.rmtree(place.snapshots)
@@ -383,7 +386,7 @@ def test_reports_that_end_before_the_last_cut(
 def test_reports_that_expired_without_a_snapshot(
     place: Days, admin: AdminClient, refused: Callable[..., str], handlers: None
 ) -> None:
-    cut = place.entries()[-1].cut
+    cut = place.entries()[-1].input.cut
     gone = [TopicPartition(name(place, REPORTS), p, o) for p, o in cut.items()]
     for future in admin.delete_records(gone).values():
         future.result(300)

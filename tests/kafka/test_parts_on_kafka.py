@@ -89,7 +89,7 @@ def test_a_gate_holds_the_same_day(pair: Callable[..., tuple[Days, Days]]) -> No
         assert days.run()
     drawn = [
         [
-            (e.gate.people, e.gate.held, e.gate.counted.cut, e.gate.counted.marks)
+            (e.gate.people, e.gate.held, e.input.cut, e.input.marks)
             for e in gates(days.entries()).values()
         ]
         for days in places
@@ -97,8 +97,8 @@ def test_a_gate_holds_the_same_day(pair: Callable[..., tuple[Days, Days]]) -> No
     assert drawn[0] == drawn[1]
     closes = [journal.closes(days.entries()) for days in places]
     for one, other in zip(*closes, strict=True):
-        assert (one.cut, one.marks) == (other.cut, other.marks)
-        assert one.accounting == other.accounting
+        assert (one.input.cut, one.next_marks) == (other.input.cut, other.next_marks)
+        assert one.input.accounting == other.input.accounting
 
 
 def test_a_transaction_that_a_sender_holds_open_over_a_close(
@@ -172,7 +172,7 @@ def test_records_that_are_gone_are_refused(
     days.run()
     days.send(days.day(2))
     assert not days.release()  # orders the close
-    end = days.entries()[1].cut[0] + 5
+    end = days.entries()[1].input.cut[0] + 5
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.delete_records([TopicPartition(topic_of(days), 0, end)]).values():
         future.result(30)
@@ -188,7 +188,7 @@ def test_a_cut_beyond_the_end_is_refused(pair: Callable[..., tuple[Days, Days]])
     days.send(days.day(1))
     days.run()
     owner = days.entries()[0].message.hash[:12]
-    cut = days.entries()[1].cut[0]
+    cut = days.entries()[1].input.cut[0]
     try:
         with pytest.raises(Inconsistent, match="before the cut of a period"):
             decode(Source(days.file, owner), Range(0, cut, cut + 1000, 2, 4, letters=False))

@@ -16,6 +16,7 @@ import pytest
 from broker import Broker
 from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, confidential_listener, until
+from kit.panels import shared
 
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import SILENCE
@@ -64,7 +65,7 @@ def test_not_ready_while_the_broker_does_not_answer(
     if close == SOON:
         now = days.setting.study.periods.close_time(1) or 0.0
         process.clock = lambda: now
-    process.at = lambda name: there.set() if name == step else None
+    shared(process, at=lambda name: there.set() if name == step else None)
 
     def run() -> None:
         process.run()
@@ -74,11 +75,11 @@ def test_not_ready_while_the_broker_does_not_answer(
     with ExitStack() as stack:
         stack.enter_context(closing(process.log))
         stack.enter_context(closing(process.public))
-        inside = stack.enter_context(confidential_listener(process.facts))
-        public = stack.enter_context(listening("127.0.0.1:0", process.facts, None))
+        inside = stack.enter_context(confidential_listener(process.context.facts))
+        public = stack.enter_context(listening("127.0.0.1:0", process.context.facts, None))
         thread.start()
         stack.callback(thread.join, 300)
-        stack.callback(process.stop.set)
+        stack.callback(process.context.stop.set)
         assert there.wait(120)
         until(inside, 200, 120)
         before = ask(public, "/metrics")
@@ -100,16 +101,16 @@ def test_the_log_is_asked_while_nothing_happens(own_broker: Broker, tmp_path: Pa
     now = days.setting.study.periods.close_time(1) or 0.0
     process.clock = lambda: now
     there = threading.Event()
-    process.at = lambda name: there.set() if name == "committed" else None
+    shared(process, at=lambda name: there.set() if name == "committed" else None)
     thread = threading.Thread(target=process.run, daemon=True)
     with closing(process.log), closing(process.public):
         thread.start()
         try:
             assert there.wait(120)
             begun, deadline = time.time(), time.monotonic() + 300
-            while (process.facts.answered or 0.0) < begun + SILENCE:
+            while (process.context.facts.answered or 0.0) < begun + SILENCE:
                 assert time.monotonic() < deadline, "the log is not asked"
                 time.sleep(0.05)
         finally:
-            process.stop.set()
+            process.context.stop.set()
             thread.join(300)

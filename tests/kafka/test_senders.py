@@ -97,7 +97,7 @@ class Trial:
         json_output(capsys, "close", self.file, "2021-01")
         json_output(capsys, "run", self.file, "--until-idle")
         with self.log() as log:
-            return journal.read(log)[-1].accounting
+            return journal.read(log)[-1].input.accounting
 
     def dead_letters(self):
         """By offset of the rejected record, the headers that a plain consumer reads."""

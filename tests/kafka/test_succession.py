@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from days import Days
 from kit.listeners import ask, confidential_listener, metrics, until
+from kit.panels import shared
 
 from stream_dp.log.log import Fenced
 from stream_dp.privacy.noise import SystemNoise
@@ -43,8 +44,8 @@ class Service:
         self.steps: list[str] = []
         self.events: list[str] = []
         self.error: BaseException | None = None
-        self.process.at = self.steps.append
-        self.process.tell = self._note
+        shared(self.process, at=self.steps.append)
+        shared(self.process, tell=self._note)
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _note(self, event: Event) -> None:
@@ -75,14 +76,14 @@ def serving(place: Days) -> Iterator[tuple[Service, int]]:
     """A service that waits for a close, and the port of its listener."""
     service = Service(place)
     with closing(service.process.log), closing(service.process.public):
-        with confidential_listener(service.process.facts) as port:
+        with confidential_listener(service.process.context.facts) as port:
             service.thread.start()
             try:
                 service.until("close-awaited")
                 until(port, 200, PATIENCE)
                 yield service, port
             finally:
-                service.process.stop.set()
+                service.process.context.stop.set()
                 service.thread.join(PATIENCE)
 
 

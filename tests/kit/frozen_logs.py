@@ -18,6 +18,7 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS
 
@@ -57,6 +58,7 @@ def go_on(file: Path, number: int, *, moved: bool) -> None:
             log,
             public,
             deployment.snapshots,
+            Context.of(deployment.study),
             source=SeededNoise(number),
             moved=moved,
         ).run(until_idle=True)

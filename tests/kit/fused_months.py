@@ -17,7 +17,7 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
-from kit.panels import rows
+from kit.panels import made_releaser, rows
 from kit.studies import attribute
 from kit.workers_study import workers_toml
 from stream_dp.batch.people.people_table import People
@@ -33,7 +33,6 @@ from stream_dp.services.releaser import decision, people_jobs
 from stream_dp.services.releaser.board import JobBoard
 from stream_dp.services.releaser.decision import ChainEnd
 from stream_dp.services.releaser.job_records import Job, Result, operator_word
-from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study import Study
@@ -161,7 +160,7 @@ class FusedMonths:
             closing(setting.public()) as public,
         ):
             plan = Plan(setting.study)
-            Releaser(plan, log, public, setting.snapshots, file="F").run(until_idle=True)
+            made_releaser(plan, log, public, setting.snapshots, file="F").run(until_idle=True)
 
 
 def understatements(folder: Path, ends: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kit.panels import fix_secrets, rows
+from kit.panels import fix_secrets, made_releaser, rows
 from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.batch.groups.independent import Independent
 from stream_dp.batch.groups.workload.candidates import one_way_marginals
@@ -196,7 +196,8 @@ class HouseholdFolder:
     def releaser(self, **how: Any) -> Iterator[Releaser]:
         setting = self.setting
         with closing(setting.log()) as log, closing(setting.public()) as public:
-            yield Releaser(Plan(setting.study), log, public, setting.snapshots, file="F", **how)
+            plan = Plan(setting.study)
+            yield made_releaser(plan, log, public, setting.snapshots, **{"file": "F", **how})
 
     def run(self, **how: Any) -> bool:
         with self.releaser(**how) as releaser:

@@ -211,7 +211,7 @@ class KillFolder(TablesInParts):
         for i in rng.permutation(len(persons)).tolist():
             values: dict[str, Any] = {}
             for name, declared in self.setting.study.attributes.items():
-                options = declared.values if declared.values else [f"b{n}" for n in range(21)]
+                options = declared.declared_values or [f"b{n}" for n in range(21)]
                 if rng.random() < 0.8:
                     values[name] = options[int(rng.integers(len(options)))]
             sent.append(report(persons[i], number, **values))

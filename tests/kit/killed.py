@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kit.panels import Noiseless, StudyFolder, decided, fix_secrets
+from kit.panels import Noiseless, StudyFolder, decided, fix_secrets, shared
 from stream_dp.client import PublicLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.services.releaser import journal_checks
@@ -87,7 +87,7 @@ class KilledReleaser:
                 noted(name)
                 at(name, releaser)
 
-            releaser.at = step
+            shared(releaser, at=step)
             releaser.run(until_idle=True)
 
     def wait(self, child: int) -> bool:

@@ -84,7 +84,7 @@ def watched(place: StudyFolder, look: Callable[[str, int, int], None]) -> None:
     """Run until idle; at every step, `look(step, confidential port, public port)`."""
     ports: list[int] = []
     with place.releaser(at=lambda step: look(step, *ports)) as releaser:
-        with both(releaser.facts) as listening_ports:
+        with both(releaser.context.facts) as listening_ports:
             ports += listening_ports
             releaser.run(until_idle=True)
             look("end", *ports)

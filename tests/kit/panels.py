@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from kit.rejected_cells import reasons_of
 from kit.studies import BINARY, MARKER, MONTHS, attribute, cumulative, study_toml, window
-from stream_dp.log.log import Record
+from stream_dp.log.log import Log, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw
@@ -25,6 +25,7 @@ from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 from stream_dp.studyfile import load_study
@@ -147,6 +148,22 @@ class Clock:
         return self.now
 
 
+SHARED = ("tell", "at", "stop", "clock", "steady", "file")  # what the context of a releaser has
+
+
+def made_releaser(
+    plan: Plan, log: Log, public: Log, snapshots: Snapshots, partitions: int = 1, **how: Any
+) -> Releaser:
+    """A releaser. how: fields of it or of its context."""
+    context = Context.of(plan.study, **{name: how.pop(name) for name in SHARED if name in how})
+    return Releaser(plan, log, public, snapshots, context, partitions, **how)
+
+
+def shared(releaser: Releaser, **changed: Any) -> None:
+    """Changes the context of a releaser before its run."""
+    releaser.context = replace(releaser.context, **changed)
+
+
 @dataclass
 class StudyFolder:
     """A folder with the small study: its file, its two logs and its snapshots."""
@@ -196,14 +213,7 @@ class StudyFolder:
         with self.log() as log, self.public() as public:
             snapshots = Snapshots("small-snapshots", self.folder)
             how = {"source": Noiseless(), "clock": self.clock, "steady": self.clock, **how}
-            yield Releaser(
-                plan=Plan(study),
-                log=log,
-                public=public,
-                snapshots=snapshots,
-                partitions=run.partitions,
-                **how,
-            )
+            yield made_releaser(Plan(study), log, public, snapshots, run.partitions, **how)
 
     def run(self, **how: Any) -> bool:
         """Run in this process until nothing is left to do."""
@@ -254,8 +264,8 @@ def decided(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return [
         {
             "number": entry.number,
-            "cut": entry.cut,
-            "marks": entry.marks,
+            "cut": entry.input.cut,
+            "marks": entry.next_marks,
             "accounting": entry.message.head.get("accounting"),
             "population": (entry.message.head.get("snapshot") or {}).get("sha256"),
             "charges": entry.charges,

@@ -17,7 +17,7 @@ from stream_dp.log.log import Missing, Record
 from stream_dp.services.intake.markers import MARKER, announce_markers
 from stream_dp.services.parts.aggregator import Aggregator
 from stream_dp.services.parts.engines import Processes
-from stream_dp.services.releaser.parts_input import Aggregation
+from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import CLOSES, MANIFESTS, ORDERS, REPORTS
 from stream_dp.studyfile import load_study

@@ -24,8 +24,8 @@ from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregator import Aggregator
 from stream_dp.services.parts.engines import Processes
 from stream_dp.services.releaser.journal import closes
+from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.releaser.orders import OrderBoard
-from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.study.topics import CLOSES, REPORTS
 
 RUN = {"log": "sqlite:homes.db", "public": "sqlite:homes-public.db", "worker": False}
@@ -179,7 +179,7 @@ class TablesFolder(HouseholdFolder):
 
     def outcome(self) -> list[Any]:
         """The accounting of every close, and what its jobs look at."""
-        return [*(entry.accounting for entry in closes(self.entries())[1:]), *self.jobs()]
+        return [*(entry.input.accounting for entry in closes(self.entries())[1:]), *self.jobs()]
 
     @property
     def snapshot_folder(self) -> Path:

@@ -19,6 +19,7 @@ from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.journal import closes, read_heads
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOCK, REPORTS
@@ -105,8 +106,8 @@ def main(folder: Path, last: int) -> None:
         log,
         public,
         Snapshots("snapshots", folder),
+        Context.of(declared, clock=lambda: 0.0),
         source=NoiseOfPeriods(drawn),
-        clock=lambda: 0.0,
     )
     releaser.run(until_idle=True)
 

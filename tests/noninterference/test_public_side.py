@@ -164,10 +164,10 @@ def leak_in_a_header(patch: pytest.MonkeyPatch) -> None:
     """The position of the cut, in a record's headers."""
     close = journal.close
 
-    def leaking(before: Any, closed_input: Any, *, public: Any, **others: Any) -> Any:
-        seen = ("seen", str(closed_input.cut[0]).encode())
+    def leaking(before: Any, closed: Any, *, public: Any, **others: Any) -> Any:
+        seen = ("seen", str(closed.input.cut[0]).encode())
         public = [replace(r, headers=(*r.headers, seen)) for r in public]
-        return close(before, closed_input, public=public, **others)
+        return close(before, closed, public=public, **others)
 
     patch.setattr(journal, "close", leaking)
 

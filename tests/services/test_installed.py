@@ -137,7 +137,7 @@ def test_a_worker_that_starts_again_says_why(tmp_path: Path) -> None:
         deadline = time.monotonic() + 120
         while not any(line.startswith(again) for line in lines) and time.monotonic() < deadline:
             time.sleep(0.1)
-        releaser.stop.set()
+        releaser.context.stop.set()
         thread.join(300)
     assert sum(line.startswith(again) for line in lines) == 1
 

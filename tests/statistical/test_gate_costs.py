@@ -25,7 +25,7 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.services.releaser.decision import ChainEnd, decide_gate
 from stream_dp.services.releaser.journal import Entry
-from stream_dp.services.releaser.journal_heads import CountedInput
+from stream_dp.services.releaser.journal_heads import PeriodInput
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 
@@ -144,7 +144,7 @@ def test_a_noisy_count_errs_as_stated(scale: Fraction) -> None:
     assert gate is not None
     source = DrawnAhead(Scaled(SeededNoise(3), scale), runs)
     start = ChainEnd(Entry(build_message(0, START, {}, [])), 0, START, CertifiedLedger.of(study))
-    counted, noisy = CountedInput({}, {}, {}), []
+    counted, noisy = PeriodInput({}, {}, {}), []
     for _ in range(runs):
         draw = source.draw(gate.demand)
         end = decide_gate(study, start, 1, people=30, draw=draw, counted=counted)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from kit.commands import json_output, refusal, written
 from kit.killed import die
+from kit.panels import shared
 from kit.studies import MARKER, MONTHS, attribute, study_toml, window
 
 from stream_dp.errors import UserError
@@ -146,7 +147,7 @@ def test_a_beginning_that_was_killed_counts_once(
         child = os.fork()
         if child == 0:
             releaser = releaser_of(Deployment.load(file))
-            releaser.at = lambda name: die() if name == step else None
+            shared(releaser, at=lambda name: die() if name == step else None)
             releaser.run(until_idle=True)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -165,7 +166,7 @@ def test_of_two_that_begin_at_once_one_has_room(
 
     def live(file: Path) -> None:
         releaser = releaser_of(Deployment.load(file))
-        releaser.at = lambda name: ready.wait() and None if name == "begun" else None
+        shared(releaser, at=lambda name: ready.wait() and None if name == "begun" else None)
         try:
             releaser.run(until_idle=True)
         except UserError as error:

@@ -227,7 +227,7 @@ def test_what_came_since_the_last_cut_is_measured_as_unread(folder: Path) -> Non
         place.send(second[:sent])
         with place.releaser() as releaser:
             assert not releaser.run(until_idle=True)
-            intake, lag = releaser.facts.input, releaser.facts.lag
+            intake, lag = releaser.context.facts.input, releaser.context.facts.lag
         assert intake == InputFacts(late + sent, None, None)
         assert lag is None
 

@@ -85,7 +85,7 @@ def test_the_same_as_in_one_process(
     fix_secrets(monkeypatch)
     monkeypatch.setitem(parts_of_tables.TEXTS, "many", text(size))
     here = closed(TablesFolder(folder / "here", name="many"))
-    rejected = closes(here.entries())[-1].accounting.rejected
+    rejected = closes(here.entries())[-1].input.accounting.rejected
     assert ("full" in rejected) == (size is not None)
     assert {"fixed", "value", "step"} <= rejected.keys()
     for parts, processes in ((1, 1), (16, 2), (64, 3)):

@@ -21,7 +21,7 @@ from stream_dp.services.intake.schema_source import decoder_maker
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Source
 from stream_dp.services.releaser.journal import closes
-from stream_dp.services.releaser.parts_input import Aggregation
+from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import MANIFESTS
 
@@ -112,8 +112,12 @@ def test_a_schema_that_is_registered_meanwhile_counts_for_all_or_for_none(
     assert len({json.loads(r)["file"]["sha256"] for r in readings}) == 2
     place.run()
     (_, entry) = place.entries()
-    assert entry.accounting is not None
-    assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (3, {"unreadable": 1})
+    cells = entry.input.accounting
+    assert cells is not None
+    assert (cells.accepted, dict(cells.rejected)) == (
+        3,
+        {"unreadable": 1},
+    )
     assert entry.read_as is not None
     assert entry.read_as.schemas.keys() == {7, 8}
 
@@ -137,8 +141,12 @@ def test_an_order_whose_list_of_schemas_is_lost_is_given_again(
     path.unlink()
     place.run()
     (_, entry) = place.entries()
-    assert entry.accounting is not None
-    assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (2, {"unreadable": 2})
+    cells = entry.input.accounting
+    assert cells is not None
+    assert (cells.accepted, dict(cells.rejected)) == (
+        2,
+        {"unreadable": 2},
+    )
 
 
 def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> None:
@@ -153,8 +161,12 @@ def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> 
     place.aggregate(at=meanwhile, most=1)
     place.run()
     (_, entry) = place.entries()
-    assert entry.accounting is not None
-    assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (2, {"unreadable": 2})
+    cells = entry.input.accounting
+    assert cells is not None
+    assert (cells.accepted, dict(cells.rejected)) == (
+        2,
+        {"unreadable": 2},
+    )
     assert len(decoded) > len(place.rows("reports"))  # the first report was decoded again
     assert place.reasons() == {"unreadable": 2}
 
@@ -184,15 +196,15 @@ def test_the_number_of_schemas_has_no_bound(folder: Path, monkeypatch: pytest.Mo
         one.send([records[0], *marked[1]])
         one.run(**how)
         first, second = closes(one.entries())[1:3]
-        assert first.accounting is not None
-        assert (first.accounting.received, dict(first.accounting.rejected)) == (30, {})
+        assert first.input.accounting is not None
+        assert (first.input.accounting.received, dict(first.input.accounting.rejected)) == (30, {})
         assert first.read_as is not None
         assert first.read_as.schemas.keys() == set(numbers)
         assert "schemas" not in first.message.head["read_as"]
         assert second.read_as is not None
         assert second.read_as.schemas.keys() == {1}
-        assert second.accounting is not None
-        assert dict(second.accounting.rejected) == {"late": 1}
+        assert second.input.accounting is not None
+        assert dict(second.input.accounting.rejected) == {"late": 1}
     assert outcome(place) == outcome(here)
 
 

@@ -1,7 +1,6 @@
 """A releaser on two files with simulated noise, for streams of any reports."""
 
 import json
-import threading
 
 from hypothesis import strategies as st
 from kit.arrivals import PERIODS, any_value, people, wild
@@ -13,6 +12,7 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
@@ -46,10 +46,9 @@ class Service:
             log=self.log,
             public=self.public,
             snapshots=Snapshots("snapshots", self.folder),
+            context=Context.of(self.study, tell=lines_to(self.lines)),
             partitions=self.partitions,
             source=SeededNoise(1),
-            tell=lines_to(self.lines),
-            stop=threading.Event(),
         ).run(until_idle=True)
 
     def letters(self):

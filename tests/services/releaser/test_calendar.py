@@ -83,7 +83,7 @@ def test_a_late_start_closes_every_period_at_its_own_cut(calendar: StudyFolder) 
         calendar.send([report(0, f"p{number}", LABELS[number], {"work": "yes"})])
     set_clock(calendar, CLOSES[-1] + HOUR)
     assert calendar.run()
-    assert [e.cut[0] for e in calendar.entries()[1:]] == [1, 2, 3, 4, 5]
+    assert [e.input.cut[0] for e in calendar.entries()[1:]] == [1, 2, 3, 4, 5]
     assert counts(calendar.entries()[-1])["working"] == [5, 0, 0, 0, 0]
 
 
@@ -150,5 +150,5 @@ def test_a_crash_before_the_commit_of_a_scheduled_close_makes_the_same_cut(
         calendar.run(at=at)
     calendar.send([report(0, "q", LABELS[0], {"work": "yes"})])
     assert not calendar.run()
-    assert calendar.entries()[1].cut == {0: 1, 1: 0}
+    assert calendar.entries()[1].input.cut == {0: 1, 1: 0}
     assert counts(calendar.entries()[1]) == {"working": [1]}

@@ -47,11 +47,11 @@ def jumping(place: StudyFolder, ahead: float, seconds: float) -> list[str]:
         elif len(said) == 2:
             threading.Timer(seconds, jumped.clear).start()
         else:
-            releaser.stop.set()
+            releaser.context.stop.set()
 
     place.clock = wall  # the file's clock too
     with place.releaser(tell=tell, steady=machine) as releaser:
-        failsafe = threading.Timer(300, releaser.stop.set)
+        failsafe = threading.Timer(300, releaser.context.stop.set)
         failsafe.start()
         try:
             assert not releaser.run()
@@ -109,7 +109,7 @@ def test_days_close_over_a_change_to_and_from_summer_time(
         place.send([report(0, "late", label, {"work": "yes"})])
         assert not place.run()
         assert [entry.number for entry in place.entries()] == list(range(number + 1))
-        accounting = place.entries()[-1].accounting
+        accounting = place.entries()[-1].input.accounting
         assert accounting is not None
         assert (accounting.accepted, accounting.rejected.get("late", 0)) == (number, number - 1)
 

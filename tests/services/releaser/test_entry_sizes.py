@@ -12,7 +12,9 @@ from stream_dp.population.accounting import CellCounts
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
 from stream_dp.services.releaser.genesis import genesis
-from stream_dp.services.releaser.journal import ClosedInput, Entry, journal_records
+from stream_dp.services.releaser.job_records import SnapshotFile
+from stream_dp.services.releaser.journal import ClosedPeriod, Entry, journal_records
+from stream_dp.services.releaser.journal_heads import PeriodInput
 
 PERIODS, PEOPLE = 500, 1000
 
@@ -59,16 +61,15 @@ def test_a_close_adds_at_most_20_kb(plan, period):
     begin = Entry(genesis(study, {}, b"", topic, b"k" * 32, True, places={}))
     state = ReleaseState(release, mechanism, long_state(mechanism, period - 1, rng))
     counts = {"totals": rng.integers(0, 20, PERIODS + 1)}
-    closed = ClosedInput(
-        period, {0: 5}, {0: period}, Closed(counts), CellCounts(), ("a" * 40, "b" * 64)
-    )
+    read = PeriodInput({0: 5}, {0: period}, {}, CellCounts())
+    closed = ClosedPeriod(period, read, Closed(counts), SnapshotFile("a" * 40, "b" * 64))
     draws = draw_noise(study, SeededNoise(1), [state], period)
     end, _ = decide(
         plan,
         ChainEnd.of(plan, [begin]),
         [state],
         draws=draws,
-        closed_input=closed,
+        closed=closed,
         simulated=True,
     )
     records = journal_records(end.entry.message, study)

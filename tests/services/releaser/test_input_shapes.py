@@ -122,7 +122,11 @@ def test_a_registry_that_is_down_refuses_nothing(folder, capsys):
         server.give(7, AVRO_REPORT)
         assert cli.main(["run", str(place.file), "--until-idle"]) == 0
     (entry,) = closes(place)
-    assert (entry.accounting.accepted, dict(entry.accounting.rejected)) == (1, {"unreadable": 1})
+    cells = entry.input.accounting
+    assert (cells.accepted, dict(cells.rejected)) == (
+        1,
+        {"unreadable": 1},
+    )
     assert entry.read_as.schemas.keys() == {7}
     # The registry is gone for good: what has been decided needs it no more.
     assert cli.main(["run", str(place.file), "--until-idle"]) == 0

@@ -40,7 +40,10 @@ def test_a_release_goes_out_a_fixed_time_after_the_last_marker(place: StudyFolde
     assert not place.run(tell=lines_to(said))
     assert said == ["closed 2021-01", "2021-01 goes out at 2021-01-30T10:48:20Z"]
     assert [entry.number for entry in place.entries()] == [0, 1]
-    assert place.entries()[1].marked == {0: round(start * 1000), 1: round((start + 100) * 1000)}
+    assert place.entries()[1].input.marked == {
+        0: round(start * 1000),
+        1: round((start + 100) * 1000),
+    }
     published = place.rows(RELEASES)
     assert declared == 0
     set_clock(place, start + 100 + HOUR - 0.001)
@@ -65,7 +68,7 @@ def test_periods_that_one_marker_closes_go_out_together_after_a_restart_too(
     assert not place.run(tell=lines_to(said))
     assert [line for line in said if "goes out" in line] == []
     assert [entry.number for entry in place.entries()] == [0, 1, 2, 3]
-    assert {tuple(entry.marked.values()) for entry in place.entries()[1:]} == {
+    assert {tuple(entry.input.marked.values()) for entry in place.entries()[1:]} == {
         (round(start * 1000),) * PARTITIONS
     }
 

@@ -23,6 +23,7 @@ from kit.panels import (
     raw,
     report,
     reports_of,
+    shared,
 )
 from kit.studies import SCHEDULE
 from prometheus_client import CollectorRegistry, generate_latest
@@ -166,7 +167,7 @@ def test_a_release_is_due_a_delay_after_its_marker(folder: Path) -> None:
     assert samples(delayed)[-1][DUE] == due
     with delayed.releaser() as releaser:  # what is decided waits after a restart too
         assert not releaser.run(until_idle=True)
-        assert releaser.facts.due == due
+        assert releaser.context.facts.due == due
     set_clock(delayed, due)
     assert DUE not in samples(delayed)[-1]
 
@@ -206,14 +207,14 @@ def test_unread_records_have_waited_since_all_was_read(
     place: StudyFolder, measured_always: None
 ) -> None:
     place.clock = time.time
-    with place.releaser() as releaser, both(releaser.facts) as (inside, _):
+    with place.releaser() as releaser, both(releaser.context.facts) as (inside, _):
         releaser.run(until_idle=True)
         assert metrics(inside)[LAG] == metrics(inside)[UNREAD] == 0
-        releaser.facts.input = InputFacts(3, time.time() - 100)
+        releaser.context.facts.input = InputFacts(3, time.time() - 100)
         assert 100 <= metrics(inside)[LAG] < 700
-        releaser.facts.input = InputFacts(3, time.time() + 100)  # another machine's clock
+        releaser.context.facts.input = InputFacts(3, time.time() + 100)  # another machine's clock
         assert metrics(inside)[LAG] == 0
-        releaser.facts.input = InputFacts(3, None)
+        releaser.context.facts.input = InputFacts(3, None)
         assert LAG not in metrics(inside)
 
 
@@ -235,7 +236,7 @@ def test_what_comes_while_a_release_waits_is_seen_as_unread(
 
     with scheduled.releaser() as releaser:
         paused: list[bool] = []
-        releaser.tell = lambda event: paused.append(releaser.facts.paused)
+        shared(releaser, tell=lambda event: paused.append(releaser.context.facts.paused))
         releaser.run(until_idle=True)
     assert paused == [True]
 
@@ -286,7 +287,7 @@ def stalling(releaser: Releaser) -> Iterator[tuple[threading.Event, threading.Ev
     try:
         yield answers, waits
     finally:
-        releaser.stop.set()
+        releaser.context.stop.set()
         answers.set()
         thread.join(120)
     assert not thread.is_alive()
@@ -323,12 +324,12 @@ def test_not_ready_while_the_log_does_not_answer(
         if name == step:
             there.set()
 
-    with here.releaser(at=look) as releaser, both(releaser.facts) as (inside, public):
+    with here.releaser(at=look) as releaser, both(releaser.context.facts) as (inside, public):
         with stalling(releaser) as (answers, unanswered):
             assert there.wait(600)
             until(inside, 200, 120)
             for _ in range(3):  # it is asked again and again
-                answered(releaser.facts)
+                answered(releaser.context.facts)
             assert ask(inside, "/readyz").status == 200
             before = ask(public, "/metrics")
             answers.clear()
@@ -340,7 +341,7 @@ def test_not_ready_while_the_log_does_not_answer(
             assert ask(public, "/metrics")[::2] == before[::2]
             may_be_silent(600.0)
             answers.set()
-            answered(releaser.facts)
+            answered(releaser.context.facts)
             until(inside, 200, 120)
             assert metrics(inside)[READY] == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,6 +16,7 @@ from stream_dp.services.process.events import Event
 from stream_dp.services.releaser import journal, outage
 from stream_dp.services.releaser.ownership import OwnedJournal
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import REPORTS
 from stream_dp.studyfile import load_study
@@ -57,10 +57,9 @@ def releaser_of(
         log=log,
         public=MemoryLog(),
         snapshots=Snapshots("snapshots", place.folder),
+        context=Context.of(study, at=at, tell=said.append),
         partitions=PARTITIONS,
         source=Noiseless(draws.append),
-        at=at,
-        tell=said.append,
     )
 
 
@@ -104,14 +103,13 @@ def test_brokers_that_stay_away_end_the_service(
     with pytest.raises(Unavailable, match="no broker leads it"):
         releaser.run()
     assert [event.name for event in said] == ["log-awaited"]
-    assert releaser.facts.waiting is not None
-    assert releaser.facts.waiting.message == f"waits for the log: {AWAY}"
+    assert releaser.context.facts.waiting is not None
+    assert releaser.context.facts.waiting.message == f"waits for the log: {AWAY}"
 
 
 def test_a_stop_ends_the_wait(place: StudyFolder) -> None:
     releaser = releaser_of(place, Away(*["owned"] * 20), [], [])
-    releaser.stop = threading.Event()
-    releaser.stop.set()
+    releaser.context.stop.set()
     assert not releaser.run()
 
 

@@ -42,8 +42,8 @@ from stream_dp.services.releaser import journal, journal_checks
 from stream_dp.services.releaser.gate_entries import gates, is_held
 from stream_dp.services.releaser.journal_heads import CloseHead, GateHead
 from stream_dp.services.releaser.manifests import Manifest, encoded_counts, write_manifest
+from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.releaser.orders import Order, answer_record
-from stream_dp.services.releaser.parts_input import Aggregation
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.period_gate import GATE as CHARGED
 from stream_dp.study.topics import ORDERS, RELEASES, REPORTS
@@ -125,7 +125,7 @@ def test_a_lost_month_is_held_until_the_operator_decides(
     place.run()
     # What was sent to the held month counts, and the marker of April is not forgotten.
     assert [number for number, _ in held(place)] == [1, 2, 3, 4]
-    accounting = journal.closes(place.entries())[-1].accounting
+    accounting = journal.closes(place.entries())[-1].input.accounting
     assert accounting is not None
     assert accounting.accepted > 100
     with place.public(readonly=True) as public:
@@ -206,7 +206,7 @@ def test_the_calendar_closes_full_months_alone(way: type[StudyFolder], tmp_path:
     entries = journal.closes(place.entries())
     assert [entry.number for entry in entries] == [0, 1, 2, 3]
     # March's time is before the cut of February: its cut is not below it.
-    assert all(entries[3].cut[p] >= entries[2].cut[p] for p in range(2))
+    assert all(entries[3].input.cut[p] >= entries[2].input.cut[p] for p in range(2))
     shutil_snapshots = place.snapshots.iterdir()
     for path in shutil_snapshots:
         path.unlink()

@@ -21,7 +21,7 @@ from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader
 from stream_dp.services.releaser.input_reading import Inputs
-from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 from stream_dp.studyfile import load_study
 
@@ -57,15 +57,14 @@ class Reader:
         self.begin(Population(self.study), none, none)
 
     def begin(self, population: Population, positions: Positions, marks: dict[int, int]) -> None:
-        decoder, facts = Decoder(self.study, bytes(32)), Facts(self.study)
+        decoder = Decoder(self.study, bytes(32))
         self.inputs = Inputs(
             self.log,
             decoder,
             population,
             markers=FoundMarkers(MarkerReader.of(self.study), dict(marks)),
             positions=positions,
-            facts=facts,
-            at=lambda name: None,
+            context=Context.of(self.study),
         )
 
     def send(self) -> int:
@@ -78,14 +77,14 @@ class Reader:
 
     def to_marker(self, number: int) -> Positions:
         while self.inputs.markers.missing(number):
-            self.inputs.fold_to_marker(number, 0)
+            self.inputs.read_to_marker(number, 0)
         return dict(self.inputs.positions)
 
     def to_time(self, number: int) -> Positions:
-        while not self.inputs.fold_before(STEP * number, 0):
+        while not self.inputs.read_before(STEP * number, 0):
             pass
         cut = self.log.cut(REPORTS, STEP * number)
-        assert self.inputs.fold_to(cut)
+        assert self.inputs.read_to(cut)
         return cut
 
     def close(self) -> list[Any]:
@@ -123,7 +122,7 @@ def test_each_record_of_a_backlog_is_read_once(
             assert cut == reader.inputs.positions
             assert all(len(rest.records) <= size for rest in reader.inputs._rests.values())
             decided[size].append([cut, *reader.close()])
-        while not reader.inputs.fold_before(STEP * PERIODS, 0):
+        while not reader.inputs.read_before(STEP * PERIODS, 0):
             pass
         assert len(reader.log.seen) == sent
         assert set(reader.log.seen.values()) == {1}
@@ -148,7 +147,7 @@ def test_what_waits_in_memory_is_read_again_after_a_crash(
             replayed = reader.inputs
             reader.begin(again, none, replayed.markers.marks)
             for cut, _, accounting, saved in calm[:number]:
-                assert reader.inputs.fold_to(cut, replay=True)
+                assert reader.inputs.read_to(cut, replay=True)
                 again.close()
                 assert (again.accounting.as_dict(), reader.saved()) == (accounting, saved)
             reader.inputs = replayed
@@ -162,13 +161,13 @@ def test_a_partition_that_reached_its_close_waits_without_being_read(
     with closing(reader.log):
         reader.now = 2 * STEP
         reader.log.append([report(p, "p", LABELS[0], {"poverty": 1}) for p in (0, 0, 1)])
-        assert reader.inputs.fold_before(STEP, 0) is False or reader.inputs._rests
+        assert reader.inputs.read_before(STEP, 0) is False or reader.inputs._rests
         reads, began = reader.log.reads, time.monotonic()
-        assert reader.inputs.fold_before(STEP, 0.2)
+        assert reader.inputs.read_before(STEP, 0.2)
         assert time.monotonic() - began >= 0.2
         assert reader.log.reads == reads
         assert reader.inputs.positions == {0: 0, 1: 0}
-        while not reader.inputs.fold_before(3 * STEP, 0):
+        while not reader.inputs.read_before(3 * STEP, 0):
             pass
         assert reader.inputs.positions == {0: 2, 1: 1}
         assert reader.log.seen.total() == 3

@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 from kit.events import lines_to
@@ -24,6 +26,7 @@ from kit.panels import (
     raw,
     report,
     script,
+    shared,
 )
 
 from stream_dp.log.log import MAX_RECORD, Busy
@@ -60,7 +63,7 @@ def test_a_period_waits_for_a_marker_in_every_partition(place: StudyFolder) -> N
     place.send([report(1, "q", LABELS[0], {"work": "yes"}), close_marker(1, 1)])
     assert not place.run()
     entry = place.entries()[-1]
-    assert (entry.number, entry.cut, counts(entry)) == (1, {0: 1, 1: 2}, {"working": [1]})
+    assert (entry.number, entry.input.cut, counts(entry)) == (1, {0: 1, 1: 2}, {"working": [1]})
 
 
 def test_one_marker_closes_every_open_period_and_repeating_it_is_harmless(
@@ -70,7 +73,7 @@ def test_one_marker_closes_every_open_period_and_repeating_it_is_harmless(
     place.send([*markers(3), *markers(3), *markers(1)])
     assert not place.run()
     assert [e.number for e in place.entries()] == [0, 1, 2, 3]
-    assert {tuple(e.cut.items()) for e in place.entries()[1:]} == {((0, 6), (1, 1))}
+    assert {tuple(e.input.cut.items()) for e in place.entries()[1:]} == {((0, 6), (1, 1))}
     place.send([*markers(2), *markers(PERIODS), *markers(PERIODS)])
     assert place.run()
     assert [e.number for e in place.entries()] == list(range(PERIODS + 1))
@@ -96,7 +99,7 @@ def test_nothing_beyond_a_cut_is_folded_in_before_the_close(place: StudyFolder) 
         place.send([close_marker(number, 1)])
         place.run()
         entry = place.entries()[-1]
-        assert entry.cut == {0: 3 * number, 1: number}
+        assert entry.input.cut == {0: 3 * number, 1: number}
         assert counts(entry)["working"] == [2] * number
     assert place.reasons() == {}
 
@@ -236,9 +239,13 @@ def test_a_stop_at_any_step_ends_at_a_safe_point(folder: Path, copies_pass: None
             stopped = place.copy(folder / str(call))
             with stopped.releaser() as releaser:
                 left = iter(range(call))
-                releaser.at = lambda step, r=releaser, left=left: (
-                    r.stop.set() if next(left, None) is None else None
-                )
+                stop = releaser.context.stop
+
+                def at(step: str, stop: Event = stop, left: Iterator[int] = left) -> None:
+                    if next(left, None) is None:
+                        stop.set()
+
+                shared(releaser, at=at)
                 releaser.run()
             published = len(stopped.rows(RELEASES))
             decisions = [r for e in stopped.entries() for r in e.public_records()]

@@ -18,7 +18,7 @@ from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
 from stream_dp.services.releaser.input_reading import Inputs
 from stream_dp.services.releaser.journal import read as read_journal
-from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(
@@ -120,17 +120,16 @@ def test_what_waits_behind_a_marker_is_bounded(tmp_path):
         population,
         markers=FoundMarkers(MarkerReader.of(OPEN), dict(start)),
         positions=start,
-        facts=Facts(OPEN),
-        at=lambda name: None,
+        context=Context.of(OPEN),
     )
     for _ in range(8):
-        inputs.fold_to_marker(1, 0)
+        inputs.read_to_marker(1, 0)
     waiting = [r for rest in inputs._rests.values() for r in rest.records]
     assert inputs.positions == {0: 1, 1: 1, 2: 0}
     assert sum(len(r.value) for r in waiting) < MAX_BATCH
     service.mark(4)
     while inputs.markers.missing(4):
-        inputs.fold_to_marker(4, 0)
+        inputs.read_to_marker(4, 0)
     assert population.accounting.rejected == {"unreadable": 120}
     service.close_logs()
 

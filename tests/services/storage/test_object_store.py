@@ -58,7 +58,7 @@ def said(place: StudyFolder, store: ObjectStore, *words: str) -> tuple[int, str,
 
 
 def accounted(place: StudyFolder) -> list[Any]:
-    return [(entry.number, entry.cut, entry.accounting) for entry in place.entries()]
+    return [(entry.number, entry.input.cut, entry.input.accounting) for entry in place.entries()]
 
 
 def test_a_bucket_that_is_not_there_is_named_and_not_made(

@@ -100,7 +100,7 @@ def test_three_periods_and_a_data_set(folder: Path, capsys: pytest.CaptureFixtur
     homes = HouseholdFolder(folder / "homes", HPD).prepare()
     with homes.releaser(worker=worker_command(homes.setting)) as releaser:
         assert releaser.run(until_idle=True)
-        with confidential_listener(releaser.facts) as port:
+        with confidential_listener(releaser.context.facts) as port:
             metrics = ask(port, "/metrics").body.decode()
     (job,) = json_output(capsys, "jobs", homes.file)["jobs"]
     assert (job["state"], job["rounds_decided"]) == ("done", 1 + 1 + ROUNDS)

@@ -247,7 +247,7 @@ def test_confidential_metrics_of_jobs(homes: HouseholdFolder) -> None:
         )
     with homes.releaser() as releaser:
         releaser.run(until_idle=True)
-        metrics = ConfidentialMetrics(releaser.facts).collect()
+        metrics = ConfidentialMetrics(releaser.context.facts).collect()
     samples = {s.name: s.value for metric in metrics for s in metric.samples}
     assert samples["stream_dp_job_done"] == 3
     assert samples["stream_dp_job_rounds"] == 20

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.examples import SHARED
 from kit.households import HouseholdFolder, reports, roster, use_fit_in_rounds
+from kit.panels import shared
 from kit.studies import toml_lines
 
 from stream_dp.log.message import read_messages
@@ -91,7 +92,8 @@ def text(declaration: dict[str, Any]) -> str:
 
 def metrics(releaser: Releaser) -> dict[str, float]:
     return {
-        family.name: family.samples[0].value for family in PublicMetrics(releaser.facts).collect()
+        family.name: family.samples[0].value
+        for family in PublicMetrics(releaser.context.facts).collect()
     }
 
 
@@ -102,13 +104,13 @@ def ran(homes: HouseholdFolder) -> list[tuple[int, Fraction]]:
 
         def at(step: str) -> None:
             if step in ("published", "recovered"):
-                facts, shown = releaser.facts.published, metrics(releaser)
+                facts, shown = releaser.context.facts.published, metrics(releaser)
                 assert shown["stream_dp_rho_spent"] == float(facts.spent)
                 left = releaser.plan.study.rho - facts.spent
                 assert shown["stream_dp_rho_left"] == float(left) >= 0
                 seen.append((facts.index, facts.spent))
 
-        releaser.at = at
+        shared(releaser, at=at)
         releaser.run(until_idle=True)
     return seen
 

@@ -68,7 +68,7 @@ def test_a_worker_that_hangs_holds_back_no_continual_release(homes: HouseholdFol
         thread.start()
         deadline = time.monotonic() + 120
         try:
-            while not releaser.facts.jobs and time.monotonic() < deadline:
+            while not releaser.context.facts.jobs and time.monotonic() < deadline:
                 time.sleep(0.02)
             homes.send([*reports(3), close_marker(3, 0)])
             while f"published {LABELS[2]}" not in lines and time.monotonic() < deadline:
@@ -242,7 +242,7 @@ def test_a_job_waits_since_it_was_sent_whatever_releaser_sent_it(homes: Househol
     def since() -> float:
         with homes.releaser() as releaser:
             releaser.run(until_idle=True)
-            (job,) = releaser.facts.jobs.values()
+            (job,) = releaser.context.facts.jobs.values()
             assert job.state == "waiting"
             return job.since
 
@@ -267,12 +267,12 @@ def test_a_worker_without_a_job_is_started_again_later(homes: HouseholdFolder, c
         thread = threading.Thread(target=releaser.run)
         thread.start()
         deadline = time.monotonic() + 120
-        while not (started and releaser.facts.jobs) and time.monotonic() < deadline:
+        while not (started and releaser.context.facts.jobs) and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(2)  # in which it is not started again
-        releaser.stop.set()
+        releaser.context.stop.set()
         thread.join(300)
-        assert [job.state for job in releaser.facts.jobs.values()] == ["waiting"]
+        assert [job.state for job in releaser.context.facts.jobs.values()] == ["waiting"]
     assert started.count("worker-started") == 1
 
 

@@ -90,7 +90,7 @@ def test_where_it_runs_may_change(place: StudyFolder, handlers: None) -> None:
 
 
 def test_reports_that_end_before_the_cut(place: StudyFolder, refused: Callable[..., str]) -> None:
-    cut = place.entries()[-1].cut[0]
+    cut = place.entries()[-1].input.cut[0]
     place.edit(
         "DELETE FROM records WHERE topic = 'reports' AND partition = 0 AND offset >= ?", cut - 5
     )
@@ -104,7 +104,7 @@ def test_reports_that_end_before_the_cut_and_no_snapshot(
 ) -> None:
     shutil.rmtree(place.snapshots)
     place.snapshots.mkdir(mode=0o700)
-    cut = place.entries()[-1].cut[0]
+    cut = place.entries()[-1].input.cut[0]
     place.edit(
         "DELETE FROM records WHERE topic = 'reports' AND partition = 0 AND offset >= ?", cut - 5
     )

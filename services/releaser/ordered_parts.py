@@ -1,14 +1,16 @@
-"""The input of a period that an aggregator reads and closes in parts, on the releaser's order."""
+"""Parts that an aggregator closes, on the releaser's order."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+import time as clock_module
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.log.log import NEVER, Positions, Unavailable
+from stream_dp.log.log import NEVER, Log, Positions, Unavailable
 from stream_dp.population.accounting import CellCounts
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import CHANGED_INPUT, ReadAs, SchemaUse
@@ -17,22 +19,21 @@ from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, REPORTS
 
-from ..intake.markers import FoundMarkers, MarkerSearch
+from ..intake.markers import FoundMarkers
 from ..process.events import Event
 from ..process.output import INCONSISTENT, UNAVAILABLE
 from ..storage.snapshots import Snapshots
 from . import journal
 from .batch_jobs import Jobs
 from .child import Child
-from .closing import Ending
 from .input_reading import InputMeter
 from .job_records import SnapshotFile
-from .journal import ClosedInput, Entry
-from .journal_heads import CountedInput
+from .journal import ClosedPeriod, Entry
+from .journal_heads import PeriodInput
 from .manifests import Manifest, newest_files, read_manifest
 from .orders import Order, OrderBoard, order_record
 from .recovery import check_counted, check_end, check_reach, count_closed
-from .releaser_facts import Facts, InputFacts
+from .releaser_facts import Context, InputFacts
 
 _EVERY = 0.2  # seconds of waiting for a manifest at most
 _PAUSE = 10.0  # seconds until an aggregator that was killed is started again
@@ -56,11 +57,7 @@ class Aggregation:
     mapping: str = ""
 
 
-class _StateLost(Exception):
-    """Files of the last close are lost, and an older close is the state before the next order."""
-
-
-class InParts:
+class OrderedParts:
     """Orders each close from an aggregator and reads its manifest.
 
     Before the close of a period with a gate, the count of the gate is ordered, too. That order
@@ -73,6 +70,7 @@ class InParts:
     closes: genesis and the entries that close a period.
     gate: the entry with the gate of the open period, or None before it is drawn.
     stack: stops the aggregator beside this process when it is closed.
+    accounting: of all cells up to the next order.
 
     Raises Inconsistent for reports other than the journal's.
     """
@@ -80,46 +78,36 @@ class InParts:
     def __init__(
         self,
         study: Study,
+        log: Log,
         closes: Sequence[Entry],
         gate: Entry | None,
         snapshots: Snapshots,
-        ending: Ending,
-        facts: Facts,
-        at: Callable[[str], None],
+        context: Context,
         aggregation: Aggregation,
         stack: ExitStack,
     ) -> None:
-        self._study, self._snapshots, self._ending = study, snapshots, ending
-        self._log, self._facts, self._at = ending.log, facts, at
-        self._aggregation, self._genesis = aggregation, closes[0].message.hash
-        last = closes[-1]
+        self._study, self._log, self._snapshots = study, log, snapshots
+        self._context, self._aggregation = context, aggregation
+        self._genesis, last = closes[0].message.hash, closes[-1]
         changes = [close.reading.reports for close in closes if close.reading is not None]
         self._reports = [closes[0].genesis.reports, *changes][-1].identity
         self._begin_after_newest(closes)
-        read_to = last.next_begin
+        self.positions, self.markers = last.next_begin, FoundMarkers.at(study, last)
         if gate is not None:
-            read_to = dict.fromkeys(read_to, 0) | gate.gate.counted.cut
-        check_end(self._log, read_to)
-        count_closed(facts, closes, last.accounting or CellCounts(rejected={}))
+            self.positions = dict.fromkeys(self.positions, 0) | gate.input.cut
+            self.markers = FoundMarkers.at_gate(study, gate, self.positions)
+        check_end(self._log, self.positions)
+        count_closed(context.facts, closes, last.input.accounting or CellCounts(rejected={}))
         self._child: Child | None = None  # the aggregator beside this process
         if aggregation.command is not None:
             self._child = stack.enter_context(Child(aggregation.command, "the aggregator"))
         nobody = Population(study, Part(0, 1)).close()
         # By release, bytes of its counts.
         self._lengths = {name: 8 * len(counts) for name, counts in nobody.counts.items()}
-        found = FoundMarkers.at(ending.study, last)
-        if gate is not None:
-            found = FoundMarkers.at_gate(ending.study, gate, read_to)
-        self._search = MarkerSearch(self._log, found, positions=dict(read_to))
-        self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, facts)
+        self._board, self._meter = OrderBoard(self._log), InputMeter(self._log, context.facts)
         self._schemas: dict[int, str] = {}  # hash by id, in the order of closes
         for entry in closes:
             self._note_schemas(entry.read_as)
-        # Of the open period: its cut, and whether its gate is behind it.
-        self._cut: Positions | None = None
-        self._passed = study.gate is None or gate is not None
-        if gate is not None and not gate.gate.held:
-            self._cut = dict(read_to)
         self._order: Order | None = None
         self._manifest: Manifest | None = None
         self._not_before = 0.0  # of the child's start, monotonic seconds
@@ -135,15 +123,11 @@ class InParts:
         self._replays = list(closes[start.number + 1 :])
         self._begin: Positions = start.next_begin  # of the next order
         self._previous = SnapshotFile(*start.snapshot) if start.number else None
-        self._accounting = start.accounting or CellCounts(rejected={})
+        self.accounting = start.input.accounting or CellCounts(rejected={})
 
     def _note_schemas(self, read_as: ReadAs | None) -> None:
         for number, use in ({} if read_as is None else read_as.schemas).items():
             self._schemas[number] = use.sha256
-
-    @property
-    def marked(self) -> Mapping[int, int]:
-        return self._search.found.marked
 
     @property
     def unread(self) -> Positions:
@@ -153,64 +137,43 @@ class InParts:
     def busy(self) -> bool:
         return self._child is not None and self._order is not None
 
-    def advance(self, number: int, wait: float) -> Event | bool:
-        while True:
-            with suppress(_StateLost):
-                return self._advance(number, wait)
-
-    def _advance(self, number: int, wait: float) -> Event | bool:
+    def catch_up(self, wait: float) -> Event | bool:
+        self._context.facts.answer()
+        self._measure()
         while self._replays:
             entry = self._replays[0]
             if (entry.read_as or ReadAs("")).mapping != self._aggregation.mapping:
                 raise Inconsistent(CHANGED_INPUT)
-            if waits := self._awaited(entry.number, entry.cut, wait, closed=entry):
+            waits = self._awaited(entry.number, entry.input.cut, wait, closed=entry)
+            if waits is not True:
                 return waits
             self._follow(entry.next_begin)
-            check_counted(entry, self._accounting)
+            check_counted(entry, self.accounting)
             del self._replays[0]
-        if self._cut is None:
-            cut = self._cut_of(number, wait)
-            if not isinstance(cut, dict):
-                return cut
-            self._cut = cut
-        return self._awaited(number, self._cut, wait, gate=not self._passed) or True
-
-    def _cut_of(self, number: int, wait: float) -> Positions | Event | bool:
-        """The cut of the open period; the result of `advance` until the cut is known."""
-        self._facts.answer()
-        self._measure()
-        held = self._search.found.held == number
-        if held or not self._ending.scheduled(number):
-            if self._search.find(number, wait):
-                return dict(self._search.positions)
-            if not self._search.at_end:
-                return False
-            return self._ending.marker_awaited(
-                number,
-                obstructed=self._search.obstructed,
-                foreign=self._search.found.foreign,
-                held=held,
-            )
-        cut = self._ending.cut(number)
-        if isinstance(cut, Event):
-            time.sleep(wait)
-            return cut
-        # The operator may have closed the last period after this one's time.
-        cut = {p: max(cut[p], position) for p, position in self._search.positions.items()}
-        if self._reached(cut):
-            return cut
-        time.sleep(wait)
-        return self._ending.senders_awaited(number)
-
-    def _reached(self, cut: Positions) -> bool:
-        """Whether no transaction is open below a cut. Raises Inconsistent beyond the end."""
-        stable = self._log.stable(REPORTS)
-        if any(stable[p] < position for p, position in cut.items()):
-            ends = self._log.cut(REPORTS, NEVER)
-            if any(ends[p] < position for p, position in cut.items()):
-                raise Inconsistent("reports: the topic ends before the cut of a period")
-            return False
         return True
+
+    def read_to_marker(self, number: int, wait: float) -> bool:
+        return self.markers.search(self._log, number, self.positions, wait)
+
+    def read_before(self, time: float, wait: float) -> bool:
+        clock_module.sleep(wait)
+        return True
+
+    def read_to(self, cut: Positions, wait: float) -> bool:
+        """Nothing is read here. Raises Inconsistent for a cut beyond the end."""
+        if self._order is None:
+            stable = self._log.stable(REPORTS)
+            if any(stable[p] < position for p, position in cut.items()):
+                ends = self._log.cut(REPORTS, NEVER)
+                if any(ends[p] < position for p, position in cut.items()):
+                    raise Inconsistent("reports: the topic ends before the cut of a period")
+                clock_module.sleep(wait)
+                return False
+        self.positions = dict(cut)
+        return True
+
+    def counted(self, number: int, cut: Positions, wait: float, *, gate: bool) -> Event | bool:
+        return self._awaited(number, cut, wait, gate=gate)
 
     def _awaited(
         self,
@@ -220,13 +183,14 @@ class InParts:
         *,
         closed: Entry | None = None,
         gate: bool = False,
-    ) -> Event | None:
-        """Orders a close and returns the event to wait for; None once the manifest is read.
+    ) -> Event | bool:
+        """Orders a close and returns the event to wait for; True once the manifest is read.
+
+        Returns False if files of the last close are lost, and an older close is the state before
+        the next order.
 
         closed: the entry of a period that was closed before.
         gate: whether the count of the period's gate is ordered, and no close.
-
-        Raises _StateLost.
         """
         if self._order is None:
             self._order = Order(
@@ -235,7 +199,7 @@ class InParts:
                 begin=self._begin,
                 cut=cut,
                 before=self._previous,
-                accounting=self._accounting,
+                accounting=self.accounting,
                 parts=self._aggregation.count,
                 letters=closed is None and not gate,
                 attempt=self._attempt,
@@ -247,27 +211,27 @@ class InParts:
             self._board.refresh()
             if self._board.last is None or self._board.last.id != self._order.id:
                 self._log.append([order_record(self._order)])
-            self._at("ordered")
+            self._context.at("ordered")
         order = self._order
         self._board.refresh()
-        self._facts.answer()
+        self._context.facts.answer()
         answer = self._board.answer(order)
         if answer is not None:
             self._manifest = self._read(order, answer, closed)
             if self._manifest is not None:
-                return None
+                return True
             # Files of an order that a crash left open may be removed: it is given again.
             self._order, self._attempt = None, self._attempt + 1
             return self._awaited(number, cut, wait, closed=closed, gate=gate)
         if self._board.lost(order):
             self._replay_lost(order)
-            raise _StateLost
+            return False
         self._run_child()
         self._board.wait(MANIFESTS, min(wait, _EVERY))
         label = self._study.periods.labels[number - 1]
         message = f"{label} is being {'counted for its gate' if gate else 'closed'} in parts"
         if self._child is None:
-            message = f"{label} waits for: stream-dp aggregate {self._ending.file}"
+            message = f"{label} waits for: stream-dp aggregate {self._context.file}"
         return Event("aggregator-awaited", message, label)
 
     def _replay_lost(self, order: Order) -> None:
@@ -327,7 +291,7 @@ class InParts:
         file = self._board.answer(self._order)
         assert file is not None
         manifest = self._manifest
-        self._begin, self._previous, self._accounting = dict(cut), file, manifest.accounting
+        self._begin, self._previous, self.accounting = dict(cut), file, manifest.accounting
         self._forget_order()
         return manifest, file
 
@@ -336,44 +300,24 @@ class InParts:
         self._order = self._manifest = None
         self._attempt = 0
 
-    def counted(self) -> CountedInput:
-        assert self._cut is not None
-        found = self._search.found
-        return CountedInput(dict(self._cut), dict(found.marks), dict(found.marked))
-
     def returning(self) -> int:
         assert self._manifest is not None
         return int(self._manifest.counts[GATE][0])
 
-    def pass_gate(self, number: int, *, held: bool) -> None:
-        assert self._cut is not None
-        self._passed = True
+    def pass_gate(self) -> None:
         self._forget_order()
-        if held:
-            self._search.positions, self._cut = dict(self._cut), None
-            self._search.found.hold(number)
 
-    def close(self, number: int, jobs: Jobs | None) -> ClosedInput:
-        cut, accepted = self._cut, self._accounting.accepted
-        assert cut is not None
-        manifest, file = self._follow(cut)
-        self._cut, self._passed = None, self._study.gate is None
-        self._search.positions = dict(cut)
-        self._search.found.foreign, self._search.found.held = "", 0
+    def close(self, number: int, period: PeriodInput, jobs: Jobs | None) -> ClosedPeriod:
+        manifest, file = self._follow(period.cut)
         self._note_schemas(manifest.read_as)
-        self._at("closed")
-        self._facts.count(manifest.records, manifest.accounting)
-        self._facts.closed_accepted = manifest.accounting.accepted - accepted
-        return ClosedInput(
-            number=number,
-            cut=cut,
-            marks=dict(self._search.found.marks),
-            closed=manifest,
-            accounting=manifest.accounting,
-            jobs=() if jobs is None else jobs.due(number, manifest.jobs),
-            snapshot=(file.name, file.sha256),
-            marked=dict(self._search.found.marked),
-            read_as=manifest.read_as,
+        self._context.at("closed")
+        self._context.facts.count(manifest.records, manifest.accounting)
+        return ClosedPeriod(
+            number,
+            replace(period, accounting=manifest.accounting, read_as=manifest.read_as),
+            manifest,
+            file,
+            () if jobs is None else jobs.due(number, manifest.jobs),
         )
 
     def _run_child(self) -> None:
@@ -392,8 +336,8 @@ class InParts:
                 raise Inconsistent(f"aggregator: {self._child.reason}")
             if code > 0 or self._ends >= _MOST_ENDS:
                 raise UserError(f"aggregator: {self._child.reason}")
-            self._not_before = time.monotonic() + (_PAUSE if self._ends > 1 else 0)
-        if not self._child.running and time.monotonic() >= self._not_before:
+            self._not_before = clock_module.monotonic() + (_PAUSE if self._ends > 1 else 0)
+        if not self._child.running and clock_module.monotonic() >= self._not_before:
             self._child.start()
 
     def check_log(self) -> None:
