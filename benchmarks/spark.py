@@ -33,12 +33,17 @@ from result_file import record
 from stream_dp.log.following import collector_paused
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.close_tasks import first_entry
 from stream_dp.services.parts.engines import Engine, Processes
 from stream_dp.services.parts.spark_engine import Spark
-from stream_dp.services.releaser.manifests import Manifest, write_manifest
-from stream_dp.services.releaser.orders import Order, OrderBoard, answer_record
+from stream_dp.services.releaser.manifests import (
+    Manifest,
+    Order,
+    OrderBoard,
+    answer_record,
+    write_manifest,
+)
 from stream_dp.services.releaser.setup import releaser_of
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS

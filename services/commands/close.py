@@ -20,7 +20,7 @@ from stream_dp.study.periods import duration_seconds
 from ..intake.markers import send_close_markers
 from ..process.output import Output, say
 from ..releaser import journal
-from ..releaser.gate_entries import open_gate
+from ..releaser.journal import open_gate
 from ..storage.deployment import Deployment
 from .options import study_file
 

@@ -10,9 +10,8 @@ from stream_dp.log.log import Missing
 
 from ..process.output import Output
 from ..releaser import journal
-from ..releaser.board import JobBoard
+from ..releaser.board import JobBoard, job_states
 from ..releaser.job_records import operator_word
-from ..releaser.job_states import job_states
 from ..storage.deployment import Deployment
 from .options import study_file
 

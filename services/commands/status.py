@@ -23,10 +23,9 @@ from ..intake.table_topic import has_table
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
 from ..process.output import Output
 from ..releaser import journal, journal_checks
-from ..releaser.gate_entries import is_held
-from ..releaser.job_states import JobState, job_states
-from ..releaser.journal import Entry
-from ..releaser.progress import duration
+from ..releaser.board import JobState, job_states
+from ..releaser.job_records import duration
+from ..releaser.journal import Entry, is_held
 from ..storage import restored_logs
 from ..storage.deployment import Deployment
 from .options import study_file

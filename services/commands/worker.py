@@ -18,7 +18,7 @@ from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import JOB_FAILED, Output
 from ..process.stopping import end_with_parent, stop_on_signals
 from ..releaser import journal
-from ..releaser.progress import Progress
+from ..releaser.job_records import Progress
 from ..releaser.worker import Worker
 from ..storage import restored_logs
 from ..storage.deployment import Deployment

@@ -35,8 +35,8 @@ from ..releaser.journal_heads import (
     ResultHead,
 )
 from ..releaser.known_interactions import PUBLISHED, panels_of
-from ..releaser.leases import LEASE, Lease
-from ..releaser.orders import Answer, Order, Reading
+from ..releaser.manifests import Answer, Order, Reading
+from ..releaser.transcript import LEASE, Lease
 from .report_schemas import report_schema
 
 Schema = Json

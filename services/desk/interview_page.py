@@ -21,7 +21,7 @@ from stream_dp.errors import UserError
 
 from ..monitor.render import render, resource
 from ..process.access import link_access
-from ..process.hosts import WRONG_HOST, Hosts
+from ..process.addresses import WRONG_HOST, Hosts
 from ..process.output import Output
 from .questions import Unanswered
 

@@ -51,7 +51,7 @@ from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page
 from ..process.output import Output
 from ..releaser import journal
-from ..releaser.gate_entries import is_held
+from ..releaser.journal import is_held
 from ..releaser.releaser import Releaser
 from ..releaser.releaser_facts import Context
 from ..releaser.script import fit_data_sets

@@ -11,8 +11,8 @@ from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
 from ..releaser import journal, journal_checks
 from ..releaser.journal import Entry
+from ..releaser.journal_checks import check_reports
 from ..releaser.log_guard import check_hazards, check_logs, check_partitions
-from ..releaser.reading_entries import check_reports
 from ..storage.deployment import Deployment
 
 

@@ -16,8 +16,7 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOSES, REPORTS
 
-from ..releaser.gate_entries import open_gate
-from ..releaser.journal import Entry, closes
+from ..releaser.journal import Entry, closes, open_gate
 from ..storage.deployment import Deployment
 from .binding import bind
 from .log_check import check_readable

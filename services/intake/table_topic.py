@@ -21,7 +21,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
 
 from ..releaser import journal
-from ..releaser.journal_parts import study_records
+from ..releaser.journal_heads import study_records
 from ..storage.deployment import Deployment
 from .binding import bind
 from .place_table import PlacesTable

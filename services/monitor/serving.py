@@ -19,8 +19,7 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 
 from ..process.access import Access
-from ..process.addresses import listener
-from ..process.hosts import WRONG_HOST, Hosts
+from ..process.addresses import WRONG_HOST, Hosts, listener
 from .follower import FAILED, End, Fault
 from .forked_workers import Workers
 from .limits import REQUEST_TIMEOUT, Application, Limited, Message, PatientProtocol, Receive, Send

@@ -45,10 +45,10 @@ from ..intake.schema_source import decoder_maker
 from ..intake.table_topic import bound_table_of
 from ..releaser import journal_checks
 from ..releaser.job_families import JOB_FAMILIES
-from ..releaser.job_inputs import save_tables
 from ..releaser.job_records import SnapshotFile
 from ..releaser.journal import Entry
 from ..releaser.manifests import KIND, PartFile, read_part
+from ..releaser.table_results import save_tables
 from ..storage.deployment import Deployment
 from ..storage.snapshots import Snapshots
 

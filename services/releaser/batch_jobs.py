@@ -25,7 +25,6 @@ from .board import JobBoard
 from .child import Child
 from .decision import ChainEnd
 from .job_families import everybodys_tables
-from .job_inputs import write_inputs
 from .job_records import (
     Job,
     Result,
@@ -38,6 +37,7 @@ from .job_records import (
 from .journal import Entry
 from .known_interactions import panels_of, published_records
 from .releaser_facts import Context
+from .table_results import write_inputs
 
 _EVERY = 0.5  # seconds between two reads of the topics
 _SHARE = 20  # a read is followed by at least so many times its duration without one

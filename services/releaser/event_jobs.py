@@ -17,10 +17,15 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.population.population import Population
-from stream_dp.release.published_tables import Provenance, coded_people, coded_tables, column_values
+from stream_dp.release.published_tables import (
+    Provenance,
+    Tables,
+    coded_people,
+    coded_tables,
+    column_values,
+)
 from stream_dp.study import EventsRelease, Study
 
-from .job_inputs import Tables
 from .people_jobs import joined_tables as joined_tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 

@@ -14,13 +14,12 @@ from stream_dp.batch.synthesizer import FitContext, release_domain
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.population.people_codes import symbols_of
 from stream_dp.population.population import Population
-from stream_dp.release.published_tables import Provenance, coded_tables, column_values
+from stream_dp.release.published_tables import Provenance, Tables, coded_tables, column_values
 from stream_dp.study import BatchRelease, Study
 from stream_dp.study.group_releases import KEY_COLUMN
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
-from .job_inputs import Tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
 
 TABLES = ("groups", "people")

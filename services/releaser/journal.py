@@ -5,7 +5,7 @@ design: the mechanisms' computations in floats, once for every machine. Every ot
 period, has the gate of the next one, publishes the result of a batch job, names another key of
 signatures, or notes new files of the logs or another topic of reports. An entry holds the exact
 records to be published, signatures included, so that publishing, at once or after a crash, only
-copies them.
+copies them. The gate of a period is drawn once, before the period's close.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from stream_dp.study.topics import JOURNAL
 
 from .job_records import Job, SnapshotFile
 from .journal_heads import (
+    PUBLIC,
+    SCHEMAS,
     ChargeHead,
     CloseHead,
     GateHead,
@@ -46,19 +48,58 @@ from .journal_heads import (
     ReadingHead,
     ReportsTopic,
     ResultHead,
-    head_of,
-)
-from .journal_parts import (
-    PUBLIC,
-    SCHEMAS,
     divided_reading,
     entry_parts,
+    head_of,
     record_of,
     schemas_of,
     state_name,
     state_of,
     study_records,
 )
+
+
+def gate_entry(
+    previous: Message,
+    number: int,
+    counted: PeriodInput,
+    *,
+    charge: Charge,
+    people: int,
+    held: bool,
+) -> Message:
+    """Builds the entry with the gate of a period, after the entry `previous`.
+
+    number: the open period.
+    people: the noisy count.
+    """
+    head = GateHead(
+        number=number - 1,
+        counted=counted,
+        charges=[ChargeHead.of(charge)],
+        public=[],
+        code_version=__version__,
+        people=people,
+        held=held,
+    )
+    return next_message(previous, head, [])
+
+
+def gates(entries: Sequence[Entry]) -> dict[int, Entry]:
+    """By period, the entry with its gate."""
+    return {entry.gated: entry for entry in entries if entry.gated is not None}
+
+
+def open_gate(entries: Sequence[Entry]) -> Entry | None:
+    """The entry with the gate of the open period. None before the gate is drawn."""
+    return gates(entries).get(closes(entries)[-1].number + 1) if entries else None
+
+
+def is_held(entries: Sequence[Entry]) -> bool:
+    """Whether the gate holds the open period."""
+    gate = open_gate(entries)
+    return gate is not None and gate.gate.held
+
 
 DESIGN = "design"  # the part of genesis with the study's design
 

@@ -23,7 +23,7 @@ from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
 from ..storage.restored_logs import advice, check_files, moved_entry
 from .journal import Entry, reports_topic
-from .reading_entries import check_declared, check_growth, check_identity
+from .journal_checks import check_declared, check_growth, check_identity
 
 ASK = 30.0  # seconds between two questions while nothing happens
 LABELS = {JOURNAL: "journal", RELEASES: "public log"}

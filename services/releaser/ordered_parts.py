@@ -30,8 +30,7 @@ from .input_reading import InputMeter
 from .job_records import SnapshotFile
 from .journal import ClosedPeriod, Entry
 from .journal_heads import PeriodInput
-from .manifests import Manifest, newest_files, read_manifest
-from .orders import Order, OrderBoard, order_record
+from .manifests import Manifest, Order, OrderBoard, newest_files, order_record, read_manifest
 from .recovery import check_counted, check_end, check_reach, count_closed
 from .releaser_facts import Context, InputFacts
 

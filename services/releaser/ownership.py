@@ -1,7 +1,10 @@
-"""The releaser's role: the journal's writer, heartbeats, and other releasers.
+"""The releaser's role, and its neighbours: other releasers, missing processes, silent brokers.
 
 On a cluster a releaser that takes the role fences the one before. Heartbeats are written by the
 owner alone, so the last heartbeat in the log is of the releaser that took the role last.
+
+A process is missing if work waits for it, but no heartbeat comes. A releaser on a cluster waits for
+brokers that do not answer.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 
 from stream_dp.errors import UserError
 from stream_dp.log.log import Fenced, Log, Unavailable, UnknownCommit, Writer
@@ -17,13 +21,89 @@ from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL
 
 from ..process.events import Event
-from ..process.heartbeats import Heartbeats, Pulse, new_heartbeat, watch_other
+from ..process.heartbeats import (
+    HEARTBEAT_INTERVAL,
+    Heartbeats,
+    Process,
+    Pulse,
+    ReceivedHeartbeat,
+    new_heartbeat,
+    watch_other,
+)
 from ..storage.restored_logs import ROLE, Mark
 from . import journal
 from .decision import ChainEnd
 from .log_guard import LogGuard
-from .releaser_facts import Context
+from .releaser_facts import Context, Facts
 from .witness import NoWitness, OwnedWitness
+
+_PATIENCE = 300.0  # seconds without an answer, after which the process ends
+_PAUSE = 1.0  # seconds between two attempts, each of which is patient itself
+
+
+@dataclass
+class Outage:
+    """Attempts to go on after a log did not answer, where no transaction's outcome is unknown."""
+
+    context: Context
+    _begun: float | None = field(default=None, init=False)  # on the monotonic clock
+
+    def lasts(self, error: Unavailable) -> bool:
+        """Waits before the next attempt. False if none has succeeded for too long."""
+        now = monotonic()
+        if self._begun is None or self.context.facts.recovered:
+            self._begun = now
+            event = Event("log-awaited", f"waits for the log: {error}")
+            self.context.tell(event)
+            self.context.facts.wait(event)
+        self.context.stop.wait(_PAUSE)
+        return now - self._begun < _PATIENCE
+
+
+_MISSED = 60.0  # seconds of this process's clock without a heartbeat
+_OPEN = {"waiting", "running"}  # states of a job that a worker is to fit
+
+
+@dataclass
+class Lookout:
+    """Follows the heartbeats of the processes that have work, and sets `Facts.missing`."""
+
+    log: Log
+    facts: Facts
+    _heartbeats: Heartbeats = field(init=False)
+    _heard: dict[Process, ReceivedHeartbeat | None] = field(default_factory=dict, init=False)
+    _alive: dict[Process, float] = field(default_factory=dict, init=False)  # monotonic seconds
+    _next: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._heartbeats = Heartbeats(self.log)
+
+    def look(self) -> None:
+        """Reads the heartbeats now and then while there is work. Raises LogError."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + HEARTBEAT_INTERVAL
+        needed = self._needed()
+        if needed:
+            self._heartbeats.refresh()
+        for process in needed:
+            heard = self._heartbeats.last.get(process)
+            if process not in self._alive or heard != self._heard.get(process):
+                self._alive[process] = now
+            self._heard[process] = heard
+        self._alive = {p: t for p, t in self._alive.items() if p in needed}
+        self.facts.missing = {p: now - self._alive[p] > _MISSED for p in needed}
+
+    def _needed(self) -> list[Process]:
+        """The processes for which work waits."""
+        waiting, needed = self.facts.waiting, list[Process]()
+        if waiting is not None and waiting.event == "aggregator-awaited":
+            needed.append("aggregator")
+        if any(job.state in _OPEN for job in self.facts.jobs.values()):
+            needed.append("worker")
+        return needed
+
 
 # Kafka forgets a role that was idle for some days; older ones are renewed before a commit.
 _FRESH = 86_400.0  # seconds

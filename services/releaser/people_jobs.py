@@ -16,13 +16,18 @@ from stream_dp.batch.synthesizer import FitContext, chained_tables
 from stream_dp.errors import UserError
 from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.population.population import Population
-from stream_dp.release.published_tables import Provenance, coded_people, column_values, with_derived
+from stream_dp.release.published_tables import (
+    Provenance,
+    Tables,
+    coded_people,
+    column_values,
+    with_derived,
+)
 from stream_dp.study import PeopleRelease, Study
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
-from .job_inputs import GROUP_OF_ROWS, Tables
-from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
+from .table_results import GROUP_OF_ROWS, OTHER_RELEASE, codes_of, fitted_table_parts
 
 TABLES = ("people",)
 CORRELATED = "correlated with those of the data sets that it is fused with"

@@ -1,4 +1,4 @@
-"""Reads the input to the close of a period: to its cut, and past its gate.
+"""The loop's state, and its way to the close of a period: to the cut, and past the gate.
 
 The gate of a period is drawn once, at the first cut of the period. Its journal entry is committed
 before anything follows from the draw: the close, or the wait for the operator. A crash between the
@@ -10,14 +10,70 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Study
 from stream_dp.study.period_gate import gate_charges, period_gate
 
 from ..process.events import Event, outstanding
+from ..process.heartbeats import Pulse
+from ..storage.snapshots import Snapshots
 from . import decision
-from .recovered import Recovered
+from .batch_jobs import Jobs
+from .closing import OpenPeriod
+from .decision import ReleaseState
+from .journal_heads import GateHead
+from .manifests import keep_files
+from .ownership import Lookout, OwnedJournal
+from .publishing import Publisher
 from .releaser_facts import Context
+
+
+@dataclass
+class Recovered:
+    """The state of the loop: recovered at the start, and updated at each step.
+
+    number: of the open period at the start.
+    ledger: with the charges of every closed period.
+    states: of the continual releases after the last close.
+    population_files: names of the population's snapshots on disk, the newest last.
+    jobs: the batch jobs; None without batch releases.
+    gates: by period, the gate that the journal holds.
+    pulse: the heartbeats of this process; they notice another process in its role.
+    lookout: for missing processes.
+    """
+
+    number: int
+    journal: OwnedJournal
+    publisher: Publisher
+    ledger: Ledger
+    states: tuple[ReleaseState, ...]
+    period: OpenPeriod
+    snapshots: Snapshots
+    population_files: list[str]
+    jobs: Jobs | None
+    gates: dict[int, GateHead]
+    pulse: Pulse
+    lookout: Lookout
+
+    def watch(self) -> None:
+        """Checks the role and, now and then, both logs; looks for missing processes."""
+        self.pulse.require()
+        self.journal.guard.look()
+        self.lookout.look()
+
+    def keep_working(self) -> None:
+        """Checks the role, the log and the batch jobs while a release waits for its time."""
+        self.watch()
+        self.period.parts.check_log()
+        if self.jobs is not None:
+            self.jobs.look()
+
+    def keep_snapshots(self, number: int, *names: str) -> None:
+        """Keeps the last two snapshots of the population. number: of the last closed period."""
+        self.population_files = [*self.population_files, *names][-2:]
+        keep_files(self.snapshots, self.population_files, number)
+
 
 POLL, SOON = 0.5, 0.1  # seconds between checks, in general and while only jobs are waited for
 

@@ -27,11 +27,9 @@ from ..intake.schema_source import decoder_maker, shape_reader
 from ..intake.table_topic import bound_table
 from ..storage.deployment import Deployment
 from . import journal
-from .gate_entries import open_gate
-from .genesis import genesis
 from .input_reading import Inputs
-from .journal import Entry
-from .recovery import recovered_inputs
+from .journal import Entry, open_gate
+from .recovery import genesis, recovered_inputs
 from .releaser_facts import Context
 
 _FEW = 0.5  # of the answers of the preceding period

@@ -12,7 +12,7 @@ from stream_dp.study import Study
 
 from ..process.events import KEY_CHANGED, Event
 from .answer_topic import AnswerTopic
-from .certified_charges import certified, certified_charges
+from .decision import certified, certified_charges
 from .journal import Entry
 from .log_guard import LogGuard
 from .releaser_facts import Context, delayed_release_time

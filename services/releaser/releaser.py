@@ -51,22 +51,17 @@ from .batch_jobs import Jobs
 from .child import Child
 from .closing import Ending, OpenPeriod
 from .decision import ChainEnd
-from .gate_entries import gates, open_gate
 from .job_records import Job, Result
-from .journal import Entry
-from .journal_heads import KeyHead
-from .journal_parts import entry_parts, study_records
+from .journal import Entry, gates, open_gate
+from .journal_checks import reading_entry
+from .journal_heads import KeyHead, entry_parts, study_records
 from .log_guard import ASK, LogGuard
-from .lookout import Lookout
 from .manifests import newest_files
 from .ordered_parts import Aggregation, OrderedParts
-from .outage import Outage
-from .ownership import OwnedJournal, StaleRole, outlive, owned_journal
-from .period_reading import POLL, SOON, PeriodReading
+from .ownership import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
+from .period_reading import POLL, SOON, PeriodReading, Recovered
 from .publishing import Publisher
-from .reading_entries import reading_entry
-from .recovered import Recovered
-from .released import released_panels
+from .recovery import released_panels
 from .releaser_facts import Context
 from .witness import Sight, WitnessLog, owned_witness
 

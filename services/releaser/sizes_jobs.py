@@ -21,13 +21,12 @@ from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.population.population import Population
 from stream_dp.release.arrow import NamedParts
 from stream_dp.release.published_sizes import SizesTables, read_sizes, sizes_certificate
-from stream_dp.release.published_tables import Provenance
+from stream_dp.release.published_tables import Provenance, Tables
 from stream_dp.release.sizes_certificate import LevelCertificate, SizesCertificate
 from stream_dp.study import SizesRelease, Study
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
-from .job_inputs import Tables
 from .table_results import OTHER_RELEASE
 
 TABLES = ("sizes",)

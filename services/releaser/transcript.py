@@ -4,23 +4,81 @@ A worker takes the job's lease before it draws, by a record in the same topic. I
 log only the rounds of the lease's holder count, until another lease follows. So the winner of two
 workers on one job is known before either of them draws, and a faster draw is never preferred. A
 worker that restarts replays the recorded rounds and draws none of them again.
+
+A lease lapses by the heartbeats of its holder. A thread of their own writes heartbeats, which no
+draw and no fit holds up. So a lease lapses because its holder has ended or cannot be heard, and not
+because of what it drew.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import msgspec
 
 from stream_dp.log.following import following
 from stream_dp.log.log import Log, Record, Stored, Unavailable
-from stream_dp.log.message import MAX_PART
+from stream_dp.log.message import MAX_PART, canonical
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import TRANSCRIPTS
 
-from ..process.heartbeats import Heartbeat
-from .leases import LEASE, Lease, lease_record
+from ..process.heartbeats import HEARTBEAT_TIMEOUT, Heartbeat, Heartbeats
+
+
+@dataclass
+class LeaseWatch:
+    """The holders of leases, and when each was heard last."""
+
+    log: Log
+    _heartbeats: Heartbeats = field(init=False)
+    _heard: dict[str, float] = field(default_factory=dict)  # by instance, monotonic seconds
+
+    def __post_init__(self) -> None:
+        self._heartbeats = Heartbeats(self.log)
+
+    def lapsed(self, lease: Lease | None) -> bool:
+        """Whether a worker may take the next lease.
+
+        A holder of unknown end counts as dead after HEARTBEAT_TIMEOUT seconds without a heartbeat,
+        from the first call on.
+        """
+        if lease is None or lease.released or lease.holder.surely_dead:
+            return True
+        now, instance = time.monotonic(), lease.holder.instance
+        heard = self._heartbeats.refresh()
+        self._heard |= dict.fromkeys((beat.instance for beat in heard), now)
+        if any(beat.instance == instance and beat.ended is not None for beat in heard):
+            return True
+        return now - self._heard.setdefault(instance, now) > HEARTBEAT_TIMEOUT
+
+
+LEASE = "stream-dp-lease"  # the header of these records
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A record that gives a job to a worker, or ends the worker's lease.
+
+    writer: unique to the worker's lease; of all of its rounds.
+    after: the writer of the lease that this record follows; empty for the first one. A record that
+        follows another lease than the present one does not count.
+    holder: the worker.
+    released: whether the record ends the writer's own lease.
+    """
+
+    job: str
+    writer: str
+    after: str
+    holder: Heartbeat
+    released: bool = False
+
+
+def lease_record(lease: Lease) -> Record:
+    value = canonical(msgspec.to_builtins(lease))
+    return Record(TRANSCRIPTS, value, headers=((LEASE, b"1"),), partition=0)
+
 
 _CHUNK = "stream-dp-chunk"  # WRITER/I/N: piece i of the n pieces of one writer's round
 

@@ -36,6 +36,7 @@ from .board import JobBoard
 from .job_families import JOB_FAMILIES
 from .job_records import (
     Job,
+    Progress,
     SnapshotFile,
     failure_record,
     hold_record,
@@ -43,9 +44,7 @@ from .job_records import (
     result_records,
 )
 from .known_interactions import known_interactions
-from .lease_watch import LeaseWatch
-from .progress import Progress
-from .transcript import LeaseLost, LogTranscript, recorded_rounds
+from .transcript import LeaseLost, LeaseWatch, LogTranscript, recorded_rounds
 
 
 def number_in_schedule(study: Study, job: Job) -> int:

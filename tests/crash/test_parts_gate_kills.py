@@ -17,7 +17,7 @@ from kit.panels import PERIODS, StudyFolder, fix_secrets
 from kit.parts import PartsFolder
 
 from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.gate_entries import gates
+from stream_dp.services.releaser.journal import gates
 
 OF_AGGREGATOR = ("order", "decoded", "cells-read", "part-counted", "gate-counted", "answered")
 

@@ -23,7 +23,7 @@ from kit.households import (
 from kit.killed import in_memory
 from kit.matrices import CALLS, calls_of, seeds
 
-from stream_dp.services.releaser.lease_watch import LeaseWatch
+from stream_dp.services.releaser.transcript import LeaseWatch
 from stream_dp.study.topics import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")

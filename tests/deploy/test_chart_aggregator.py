@@ -23,7 +23,7 @@ from kit.tools import needs
 
 from stream_dp.errors import UserError
 from stream_dp.services.commands import cli
-from stream_dp.services.parts.spark_session import check_master
+from stream_dp.services.parts.spark_engine import check_master
 
 STORE = {"snapshots": "s3://bucket/folder", "aggregator.enabled": True}
 PROCESSES = {**STORE, "aggregator.engine": "processes"}

@@ -23,7 +23,7 @@ from kit.panels import Noiseless, shared
 
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.dead_letters import SOURCE
-from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.process.output import failure
 from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.setup import releaser_of

@@ -19,11 +19,10 @@ from stream_dp.log.message import parts_in_records
 from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.intake.place_files import read_places
 from stream_dp.services.intake.table_topic import send_table
-from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes
 from stream_dp.services.parts.spark_engine import Spark
-from stream_dp.services.releaser.manifests import Manifest, read_manifest
-from stream_dp.services.releaser.orders import Order, OrderBoard
+from stream_dp.services.releaser.manifests import Manifest, Order, OrderBoard, read_manifest
 
 
 class SparkDays(Days):

@@ -10,7 +10,7 @@ from kit.studies import BINARY, MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.client import PublicLog
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.gate_entries import gates
+from stream_dp.services.releaser.journal import gates
 
 HELD = 3
 TEXT = study_toml(

@@ -15,7 +15,7 @@ from kit.panels import PARTITIONS, StudyFolder, decided, declaration
 from kit.studies import toml_lines
 from stream_dp.log.log import Missing, Record
 from stream_dp.services.intake.markers import MARKER, announce_markers
-from stream_dp.services.parts.aggregator import Aggregator
+from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Processes
 from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage.snapshots import Snapshots

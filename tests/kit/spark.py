@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stream_dp.services.parts.spark_session import close_session, open_session
+from stream_dp.services.parts.spark_engine import close_session, open_session
 
 from .tools import ROOT
 

@@ -23,8 +23,16 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, Record
-from stream_dp.services.releaser.manifests import Manifest, PartFile, encoded_counts, write_manifest
-from stream_dp.services.releaser.orders import Order, OrderBoard, answer_record, lost_record
+from stream_dp.services.releaser.manifests import (
+    Manifest,
+    Order,
+    OrderBoard,
+    PartFile,
+    answer_record,
+    encoded_counts,
+    lost_record,
+    write_manifest,
+)
 from stream_dp.services.releaser.releaser_facts import InputFacts
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import MANIFESTS, ORDERS

@@ -12,7 +12,7 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import UserError
 from stream_dp.services.commands.cli import main
-from stream_dp.services.parts.spark_session import _DEFAULTS, check_master
+from stream_dp.services.parts.spark_engine import _DEFAULTS, check_master
 
 SAFE = {
     "spark.authenticate": "true",

@@ -72,7 +72,7 @@ def test_a_report_in_the_last_millisecond_counts_and_one_at_the_close_is_late(
     set_clock(calendar, CLOSES[1] + HOUR)
     assert not calendar.run()
     first = calendar.entries()[1]
-    assert first.cut == {0: 1, 1: 0}
+    assert first.input.cut == {0: 1, 1: 0}
     assert counts(first) == {"working": [1]}
     assert calendar.reasons() == {"late": 2}
 

@@ -13,7 +13,8 @@ from stream_dp.log.log import Unavailable, UnknownCommit, Untrusted
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import Plan
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser import journal, outage
+from stream_dp.services.releaser import journal
+from stream_dp.services.releaser import ownership as outage
 from stream_dp.services.releaser.ownership import OwnedJournal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import Context

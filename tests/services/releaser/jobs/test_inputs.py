@@ -21,10 +21,10 @@ from stream_dp.population.people_codes import slots_by_hash, symbols_of
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.intake.roster import Members
-from stream_dp.services.releaser import job_inputs
+from stream_dp.services.releaser import table_results as job_inputs
 from stream_dp.services.releaser.household_jobs import joined_tables
 from stream_dp.services.releaser.job_families import everybodys_tables
-from stream_dp.services.releaser.job_inputs import save_tables
+from stream_dp.services.releaser.table_results import save_tables
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study
 

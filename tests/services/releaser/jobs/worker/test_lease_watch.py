@@ -17,9 +17,8 @@ from stream_dp.services.process.heartbeats import (
     heartbeat_record,
     new_heartbeat,
 )
-from stream_dp.services.releaser import lease_watch
-from stream_dp.services.releaser.lease_watch import LeaseWatch
-from stream_dp.services.releaser.leases import Lease
+from stream_dp.services.releaser import transcript as lease_watch
+from stream_dp.services.releaser.transcript import Lease, LeaseWatch
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 
 

@@ -14,8 +14,14 @@ from stream_dp.services.process.heartbeats import new_heartbeat
 from stream_dp.services.releaser.board import JobBoard
 from stream_dp.services.releaser.job_records import Job, SnapshotFile, job_id, job_record
 from stream_dp.services.releaser.journal_heads import JobHead
-from stream_dp.services.releaser.leases import LEASE, Lease, lease_record
-from stream_dp.services.releaser.transcript import LeaseLost, LogTranscript, recorded_rounds
+from stream_dp.services.releaser.transcript import (
+    LEASE,
+    Lease,
+    LeaseLost,
+    LogTranscript,
+    lease_record,
+    recorded_rounds,
+)
 from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS
 
 
