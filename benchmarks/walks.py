@@ -24,6 +24,7 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main as command
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.releaser.releaser_facts import Context
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.studyfile import load_study
@@ -117,7 +118,8 @@ def walks(folder: Path) -> dict[str, set[str]]:
     with closing(setting.log()) as log, closing(setting.public()) as public:
 
         def run() -> None:
-            releaser = Releaser(plan, log, public, setting.snapshots, file=str(file))
+            context = Context.of(study, file=str(file))
+            releaser = Releaser(plan, log, public, setting.snapshots, context)
             releaser.run(until_idle=True)
 
         run()
