@@ -34,8 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.studies import STEPS, attribute, small_study
 
-from stream_dp.answers.tables.regression import Regression
-from stream_dp.answers.tables.regression_fit import regress
+from stream_dp.answers.tables.regression import Regression, regress
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.people.people_plan import PeoplePlan, people_plan
 from stream_dp.batch.people.people_synthesizer import Unlearnt, fit_people, fit_plan

@@ -14,11 +14,9 @@ from typing import TypeVar, cast
 import pyarrow as pa
 
 from stream_dp.answers.answer import LEVEL, Answer, Region, ReleaseQuery
-from stream_dp.answers.answering import ANSWERING, Answering
-from stream_dp.answers.from_releases import published_tables, tables_by_period
+from stream_dp.answers.answering import ANSWERING, Answering, published_tables, tables_by_period
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.panel_answer import panel_events
-from stream_dp.answers.panel_counts import PanelCounts, PanelTally
 from stream_dp.answers.tables.regression import Regression
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.answers.weighted import answered_by_cells, is_weighted
@@ -26,7 +24,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
-from stream_dp.panel import Panel
+from stream_dp.panel import Panel, PanelCounts, PanelTally
 from stream_dp.release.overview import html_overview, release_rows
 from stream_dp.release.panel_growth import checked_growth, joined_panel
 from stream_dp.release.public_reader import (
@@ -78,7 +76,7 @@ class PublicLog:
     log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
-    cache: a folder for what takes long to compute, None for none (`answers/factor_cache.py`)
+    cache: a folder for what takes long to compute, None for none (`answers/system.py`)
     count_panels: whether panels are counted while they are read, so that estimates need no panel
         in memory, and many of them take little time
 

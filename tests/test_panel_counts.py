@@ -8,10 +8,9 @@ from hypothesis.extra.numpy import arrays
 from kit.hostile import drafts, drafts_and, sealed, sound
 from kit.public_logs import TopicInMemory
 
-from stream_dp.answers.panel_counts import PanelTally
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent
-from stream_dp.panel import Panel
+from stream_dp.panel import Panel, PanelTally
 from stream_dp.release.public_reader import keep_none
 
 

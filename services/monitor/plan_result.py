@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from stream_dp.answers.examples import example_queries
+from stream_dp.answers.query import example_queries
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.planning.alternatives import Alternative, alternatives

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from stream_dp.answers.examples import value_of_interest
+from stream_dp.answers.query import value_of_interest
 from stream_dp.errors import UserError
 from stream_dp.study import Release, Study
 

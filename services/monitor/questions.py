@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from stream_dp.answers.examples import value_of_interest
+from stream_dp.answers.query import value_of_interest
 from stream_dp.study import (
     CumulativeRelease,
     JointRelease,

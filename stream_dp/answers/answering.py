@@ -1,14 +1,12 @@
 """The answers of every family of releases, for `PublicLog.answer`.
 
 `ANSWERING` is the only table of families that decides how a query is answered.
-
-The interface of a public log for answers about its releases.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -17,31 +15,78 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.errors import UserError
-from stream_dp.panel import Panel
+from stream_dp.panel import Panel, PanelCounts
 from stream_dp.release.public_reader import PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
-from stream_dp.release.published_tables import DataSet
+from stream_dp.release.published_tables import DataSet, binned
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
+from stream_dp.study.scale import Numbers
 
 from .answer import Answer, Region, ReleaseQuery
 from .estimator import StreamEstimator, StreamMeasurements
-from .examples import example_queries, survey_examples
-from .factor_cache import FactorCache
-from .from_releases import published_tables, stream_measurements
 from .joint_answers import JointAnswers, joined
-from .measured_rows import ReleaseMeasurements
+from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
-from .panel_counts import PanelCounts
-from .query import TotalQuery, query_words
+from .query import TotalQuery, example_queries, query_words, survey_examples
 from .size_answers import EXAMPLES
+from .system import FactorCache
 from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
-from .tables.regression import Regression
-from .tables.regression_fit import regress
+from .tables.regression import Regression, regress
 from .tables.table_answer import answering, joint_table_answers, table_answers
 from .tables.table_facts import PublishedTables, Weights
 from .tidy_rows import panel_answers
+
+
+def stream_measurements(
+    study: Study, stream: str, releases: Iterable[PublishedRelease], cache: FactorCache | None
+) -> StreamMeasurements:
+    """The measurements of the releases of a stream. Raises Inconsistent.
+
+    releases: all, in the order of publication for every name
+    cache: of the stream's factor
+    """
+    messages: dict[str, list[PeriodMeasurements]] = {}
+    for release in releases:
+        certificate, table = release.certificate, release.measurements
+        values, errors = (
+            table[column].to_numpy().astype(float) for column in ("value", "standard_error")
+        )
+        answers = PeriodMeasurements(certificate.number, values, errors**2)
+        messages.setdefault(certificate.release, []).append(answers)
+    return StreamMeasurements(tuple(releases_of_stream(study, messages, stream)), cache)
+
+
+def published_tables(study: Study, data_set: DataSet) -> PublishedTables:
+    """A checked data set with numbers in bins. Raises Inconsistent."""
+    certificate = data_set.certificate
+    declared = study.batch(certificate.release)
+    assert declared is not None
+    exact = data_set.check()
+    columns, tables = binned(certificate.columns, exact)
+    columns_of_people, order = certificate.columns["people"], exact["people"].column_names
+    values = {name: columns_of_people[name] for name in order if name in columns_of_people}
+    numbers = {name: scale for name, scale in values.items() if isinstance(scale, Numbers)}
+    return PublishedTables(
+        study=study,
+        declared=declared,
+        period=certificate.period,
+        columns=columns,
+        tables=tables,
+        measurements=data_set.measurements,
+        numbers=numbers,
+        fused_with=tuple(sorted(certificate.ancestors, key=study.periods.labels.index)),
+        number_codes={n: exact["people"][n].to_numpy().astype(np.int64) for n in numbers},
+    )
+
+
+def tables_by_period(tables: list[tuple[str, pa.Table]]) -> pa.Table:
+    """Stacks tables, with their periods in the first column."""
+    return pa.concat_tables(
+        table.add_column(0, "period", pa.array([period] * table.num_rows, pa.string()))
+        for period, table in tables
+    )
 
 
 class PublishedLog(Protocol):

@@ -7,7 +7,7 @@ measurements, equal for every analyst.
 
 The true counts are assumed to satisfy the equalities, and the noise to be independent and to have
 the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
-counts are normal ones. Shares are ratios (`shares.py`).
+counts are normal ones. Shares are ratios (`joint_answers.py`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ import numpy as np
 import scipy
 
 from .blocks import Block, Floats, Ints
-from .factor_cache import FactorCache
 from .measured_rows import ReleaseMeasurements
-from .system import Answers, System
-from .total_unknowns import Bonds, EntryUnknowns, Key, counter_blocks, key_of, on_unknowns
-from .window_unknowns import WindowUnknowns
+from .system import Answers, FactorCache, System
+from .unknowns import Bonds, EntryUnknowns, Key, WindowUnknowns, counter_blocks, key_of, on_unknowns
 
 
 class Question(NamedTuple):

@@ -21,7 +21,7 @@ from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
 from .answer import LEVEL, QUANTILE, Answer
-from .from_releases import published_tables
+from .answering import published_tables
 from .size_answers import EXAMPLES
 from .tables.table_answer import answering
 

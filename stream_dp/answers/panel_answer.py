@@ -15,15 +15,14 @@ from functools import cached_property
 import numpy as np
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.panel import Panel
+from stream_dp.panel import Panel, PanelCounts
 from stream_dp.study import Release, Study
 
 from .answer import Answer
 from .blocks import Floats
 from .estimator import Question, StreamEstimator
-from .joint_answers import JointAnswers, with_error
+from .joint_answers import UNCLEAR, JointAnswers, Ratios, sampled_shares, with_error
 from .measured_rows import ReleaseMeasurements
-from .panel_counts import PanelCounts
 from .query import (
     RESPONDENTS,
     Query,
@@ -33,7 +32,6 @@ from .query import (
     parse_query,
     query_words,
 )
-from .shares import UNCLEAR, Ratios, sampled_shares
 
 METHOD = "best linear unbiased"
 NO_PEOPLE = "share: the number of people is private and not measured; ask for --count"

@@ -25,9 +25,9 @@ from .estimator import (
     StreamEstimator,
     StreamMeasurements,
 )
+from .joint_answers import Ratios
 from .measured_rows import ReleaseMeasurements
 from .query import WindowQuery, parse_query
-from .shares import Ratios
 from .system import Answers
 
 MOST_PATTERNS = 4096

@@ -24,9 +24,8 @@ from stream_dp.study.survey_design import Sampling, WeightingCells
 from .answer import Answer, Interval, ReleaseQuery, Sampled
 from .answering import Answering
 from .blocks import Floats
-from .joint_answers import JointAnswers, joined
+from .joint_answers import JointAnswers, Ratios, joined, sampled_shares
 from .query import RESPONDENTS, query_words
-from .shares import Ratios, sampled_shares
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
-from stream_dp.answers.examples import telling_queries
+from stream_dp.answers.query import telling_queries
 from stream_dp.json_object import Json
 from stream_dp.study import DataSetRelease, Family, Release, Study
 

@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.answers.examples import example_queries
 from stream_dp.answers.panel_answer import panel_events
-from stream_dp.answers.query import Query, TotalQuery, parse_query
+from stream_dp.answers.query import Query, TotalQuery, example_queries, parse_query
 from stream_dp.continual.base import Mechanism, Step
 from stream_dp.continual.joint.joint import Joint
 from stream_dp.continual.mechanisms import AnyMechanism, patterns_part, totals_part

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain, islice, zip_longest
 from statistics import NormalDist
 
-from stream_dp.answers.examples import telling_queries
+from stream_dp.answers.query import telling_queries
 from stream_dp.continual.panel_error import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words

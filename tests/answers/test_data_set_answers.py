@@ -14,7 +14,7 @@ from stream_dp.answers.tables.conjunction import (
     matching_rows,
     parse_conjunction,
 )
-from stream_dp.answers.tables.residual_weights import residual_weights
+from stream_dp.answers.tables.people_counts import residual_weights
 from stream_dp.answers.tables.table_answer import (
     BOUNDED,
     NO_ERROR,

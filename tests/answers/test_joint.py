@@ -10,8 +10,7 @@ from scipy.stats import norm
 
 from stream_dp.answers.answer import Answer
 from stream_dp.answers.estimator import StreamMeasurements
-from stream_dp.answers.joint_answers import JointAnswers, simultaneous_quantiles, with_error
-from stream_dp.answers.shares import Ratios
+from stream_dp.answers.joint_answers import JointAnswers, Ratios, simultaneous_quantiles, with_error
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 

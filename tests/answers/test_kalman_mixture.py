@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_dp.answers.kalman_mixture import (
+from stream_dp.answers.month_filters import (
     EVEN,
     FILTERS,
     GUARD,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from kit.data_sets import every_pair, groups_table, people_table, published
 from kit.studies import attribute, small_study
 
-from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction
+from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction, reduced
 from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, answering, joint_table_answers
-from stream_dp.answers.tables.threshold_query import reduced
 from stream_dp.batch.people.compress.projections import (
     declared_projections,
     linear_residuals,

@@ -14,7 +14,7 @@ from kit.histories import study_of, totals, window
 from kit.quiet import quiet
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
-from stream_dp.answers.factor_cache import FactorCache
+from stream_dp.answers.system import FactorCache
 
 THREE = [window(3), totals(), totals((0,))]
 AT_LEAST_ONE = 1 - np.eye(8)[0]

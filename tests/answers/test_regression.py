@@ -10,8 +10,8 @@ from kit.data_sets import PEOPLE_TEXT, declared, every_pair, groups_table, peopl
 from stream_dp.answers.tables.conjunction import parse_conjunction
 from stream_dp.answers.tables.joint_sums import JointTable, NotMeasured
 from stream_dp.answers.tables.model_formula import parse_formula
-from stream_dp.answers.tables.regression_fit import regress
-from stream_dp.answers.tables.residual_weights import residual_weights
+from stream_dp.answers.tables.people_counts import residual_weights
+from stream_dp.answers.tables.regression import regress
 from stream_dp.batch.people.measure.residual_counts import all_residuals, residual
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.errors import UserError

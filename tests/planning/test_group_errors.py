@@ -10,7 +10,7 @@ from kit import strata
 from kit.kinds_of_releases import published, study_of
 from kit.studies import small_study, window
 
-from stream_dp.answers.examples import telling_queries
+from stream_dp.answers.query import telling_queries
 from stream_dp.client import PublicLog
 from stream_dp.planning.group_errors import (
     GROUP_SIZES,

@@ -14,7 +14,7 @@ from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
 from stream_dp.answers.answer import LEVEL
 from stream_dp.answers.answer import QUANTILE as REACH
-from stream_dp.answers.shares import fieller_share
+from stream_dp.answers.joint_answers import fieller_share
 from stream_dp.privacy.noise import SeededNoise
 
 REPETITIONS = 2_000

@@ -11,7 +11,7 @@ from kit.data_sets import people_table
 
 from stream_dp.answers.tables.estimating_equations import LinearEquations, LogisticEquations
 from stream_dp.answers.tables.model_formula import Term, parse_formula
-from stream_dp.answers.tables.regression_fit import regress
+from stream_dp.answers.tables.regression import regress
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.people.measure.residual_counts import residual
 from stream_dp.batch.people.people_table import People

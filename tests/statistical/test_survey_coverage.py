@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stream_dp.answers.blocks import Floats
-from stream_dp.answers.shares import Ratios
+from stream_dp.answers.joint_answers import Ratios
 from stream_dp.answers.weighted import recovered
 from stream_dp.study.survey_design import Sampling
 

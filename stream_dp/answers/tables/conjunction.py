@@ -5,31 +5,215 @@ work=none|some                       either value
 households: region=north & size=2    groups (the study's own word, or `groups`)
 households: work=full                groups with at least one such member
 people: region=north                 people, by columns of their groups too
-income-12*rent <= 0 & sex=f          people on one side of a sum of numbers (threshold_query.py)
+income-12*rent <= 0 & sex=f          people on one side of a sum of numbers (see below)
 trips: mode=bus & age=30-39          events (the study's own word, or `events`), also by columns of
                                      their people; `people: mode=bus` counts who has such an event
 
 Without `people:` or the groups' word a query is about people, or about groups where it names
 columns of groups alone. Where people have events it is about events, or about people where it names
 columns of people alone.
+
+Linear thresholds in words: a sum of numbers with whole weights, compared with a whole number.
+
+age <= 39, income-12*rent > 0, 2*age-3*income <= -100. Whoever is absent in one of the numbers is
+neither at or below the bound nor above it.
+
+Sums are integers base + unit * k, so every threshold is one k of the sum whose weights have no
+common divisor and begin with a positive one: -2*rent <= -1500 asks for rent > 749, and so does
+rent >= 750. A histogram that is measured, of a projection or of a number's bins, answers where one
+of its thresholds is the same k; its cells on one side are the answer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.scale import Numbers
+from stream_dp.study.thresholds import MOST_SUM
 
 from ..query import RESPONDENTS, QueryWords, nearest
 from .table_facts import PublishedTables, Value
-from .threshold_query import LinearThreshold, example_threshold, parse_threshold
+
+_COMPARED = re.compile(r"([^=<>]*?)\s*(<=|>=|<|>)\s*([^=<>]*)")
+_WHOLE = re.compile(r"-?[0-9]{1,16}")
+
+
+@dataclass(frozen=True)
+class LinearThreshold:
+    """A sum's side of a bound.
+
+    weights: by number, without a common divisor; the first is positive.
+    bound: a possible value of the sum.
+    exceeds: whether the sum must be above the bound, or else at most the bound.
+    """
+
+    weights: tuple[tuple[str, int], ...]
+    bound: int
+    exceeds: bool
+
+    @property
+    def text(self) -> str:
+        return f"{_sum_text(self.weights)} {'>' if self.exceeds else '<='} {self.bound}"
+
+    def rows(self, published: PublishedTables) -> NDArray[np.bool_]:
+        """Whether the synthetic people are on this side, (people,)."""
+        present = np.ones(published.tables["people"].num_rows, np.bool_)
+        total = np.zeros(present.size, np.int64)
+        for name, weight in self.weights:
+            points = published.numbers[name].scale.points
+            codes = published.number_codes[name]
+            present &= codes < len(points)
+            total += weight * (points.start + points.step * codes)
+        side = total > self.bound if self.exceeds else total <= self.bound
+        matching: NDArray[np.bool_] = present & side
+        return matching
+
+    def measurable(self, published: PublishedTables) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The columns with a measured histogram that may answer, and the answering cells."""
+        for column, (weights, thresholds) in _histograms(published).items():
+            for position, threshold in enumerate(thresholds):
+                same = reduced(weights, threshold, published.numbers)
+                if (same.weights, same.bound) == (self.weights, self.bound):
+                    upper = same.exceeds != self.exceeds
+                    cells = range(len(thresholds) + 1)
+                    yield column, tuple(cells[position + 1 :] if upper else cells[: position + 1])
+
+
+def parse_threshold(text: str, term: str, published: PublishedTables) -> LinearThreshold | None:
+    """Parses a term of a query; None for a term without a comparison.
+
+    text: the whole query, for the errors. Raises UserError.
+    """
+    compared = _COMPARED.fullmatch(term)
+    if compared is None:
+        return None
+    sum_text, sign, bound = compared.groups()
+    weights = _weights(text, sum_text, published)
+    if not _WHOLE.fullmatch(bound):
+        raise UserError(f"query '{text}': write a whole number after {sign}, not '{bound}'")
+    ends = [
+        sorted((w * points[0], w * points[-1]))
+        for w, points in ((w, published.numbers[name].scale.points) for name, w in weights.items())
+    ]
+    minimum, maximum = (sum(end) for end in zip(*ends, strict=True))
+    if max(-minimum, maximum) > MOST_SUM:
+        raise UserError(f"query '{text}': the sum may be over {MOST_SUM:,}; take smaller weights")
+    at_most = int(bound) - (sign in ("<", ">="))
+    if not minimum <= at_most < maximum:
+        raise UserError(
+            f"query '{text}': '{sum_text}' is from {minimum} to {maximum};"
+            " compare it with what is between"
+        )
+    threshold = reduced(weights, at_most, published.numbers)
+    exceeds = threshold.exceeds != (sign in (">", ">="))
+    return LinearThreshold(threshold.weights, threshold.bound, exceeds)
+
+
+def example_threshold(published: PublishedTables) -> str | None:
+    """A measured threshold, rather of a projection than of a number; None without any."""
+    for weights, thresholds in reversed(_histograms(published).values()):
+        if thresholds:
+            middle = thresholds[len(thresholds) // 2]
+            return reduced(weights, middle, published.numbers).text
+    return None
+
+
+def reduced(
+    weights: Mapping[str, int], at_most: int, numbers: Mapping[str, Numbers]
+) -> LinearThreshold:
+    """The sum at or below a number, in the canonical form of equal thresholds."""
+    divisor = gcd(*weights.values())
+    order = [name for name in numbers if name in weights]
+    if weights[order[0]] < 0:
+        divisor = -divisor
+    coprime = tuple((name, weights[name] // divisor) for name in order)
+    scales = [(w, numbers[name].scale.points) for name, w in coprime]
+    base = sum(w * points.start for w, points in scales)
+    unit = gcd(*(w * points.step for w, points in scales))
+    if divisor > 0:
+        return LinearThreshold(coprime, base + unit * ((at_most // divisor - base) // unit), False)
+    # The reduced sum is at least at_most / divisor, so above the largest sum below that.
+    minimum = -(at_most // -divisor)
+    return LinearThreshold(coprime, base + unit * (-((base - minimum) // unit) - 1), True)
+
+
+def _histograms(
+    published: PublishedTables,
+) -> dict[str, tuple[dict[str, int], tuple[int, ...]]]:
+    """By column of numbers or projections, the weights and the bounds of the cells."""
+    histograms: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {}
+    for name, numbers in published.numbers.items():
+        points = numbers.scale.points
+        histograms[name] = {name: 1}, tuple(points[start - 1] for start in numbers.starts[1:-1])
+    for column, cells in published.projections.items():
+        ends = [cell.partition("..")[2] for cell in cells if cell != ABSENT]
+        histograms[column] = _measured_weights(column), tuple(int(end) for end in ends[:-1])
+    return histograms
+
+
+def _measured_weights(column: str) -> dict[str, int]:
+    """The weights of a projection by its name, 2*age-3*income. Names may have signs, not a *."""
+    first, *pieces = column.split("*")
+    weights, weight = dict[str, int](), int(first)
+    for piece in pieces[:-1]:
+        sign = max(piece.rfind("+"), piece.rfind("-"))
+        weights[piece[:sign]], weight = weight, int(piece[sign:])
+    return {**weights, pieces[-1]: weight}
+
+
+def _sum_text(weights: tuple[tuple[str, int], ...]) -> str:
+    terms = (f"{'-' if w < 0 else '+'}{'' if abs(w) == 1 else f'{abs(w)}*'}{n}" for n, w in weights)
+    return "".join(terms).removeprefix("+")
+
+
+def _weights(text: str, text_of_sum: str, published: PublishedTables) -> dict[str, int]:
+    """The weights by number. Raises UserError if `text_of_sum` is no sum of numbers."""
+    if not published.numbers:
+        raise UserError(f"query '{text}': only numbers are compared, and no column is a number")
+    term = _term(published.numbers)
+    weights, position = dict[str, int](), 0
+    while position < len(text_of_sum) or not weights:
+        match = term.match(text_of_sum, position)
+        if match is None or (weights and not match[1]):
+            raise UserError(f"query '{text}': {_fault(text_of_sum[position:], published)}")
+        sign, digits, name = match.groups()
+        weight = int(sign + (digits or "1"))
+        if name in weights or not weight:
+            why = "stands twice in the sum" if name in weights else "has the weight 0; leave it out"
+            raise UserError(f"query '{text}': '{name}' {why}")
+        weights[name], position = weight, match.end()
+    return weights
+
+
+def _term(names: Iterable[str]) -> re.Pattern[str]:
+    """The pattern of a name with sign and weight, before the next term or the end."""
+    either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(rf"\s*([+-]?)\s*(?:([0-9]{{1,16}})\s*\*\s*)?({either})(?=\s*(?:[+-]|$))")
+
+
+def _fault(faulty: str, published: PublishedTables) -> str:
+    """The reason why `faulty` is no sum of numbers, and the text to write."""
+    numbers, columns = list(published.numbers), published.names["people"]
+    example = f"write a sum of numbers, such as 2*{numbers[0]}"
+    example += f"-{numbers[1]}" if len(numbers) > 1 else ""
+    term = _term(columns).match(faulty)
+    if term is not None and term[3] not in numbers:
+        return f"'{term[3]}' is no number; there are {', '.join(numbers)}"
+    named = re.match(r"\s*[+-]?\s*(?:[0-9]+\s*\*\s*)?([A-Za-z0-9][A-Za-z0-9._-]*)\s*$", faulty)
+    if named is None or named[1] in numbers:
+        return example
+    hint = nearest(named[1], columns)
+    return f"'{named[1]}' is no column; numbers are {', '.join(numbers)}{hint}"
+
 
 _MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
 

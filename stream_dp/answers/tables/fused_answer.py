@@ -26,8 +26,7 @@ from stream_dp.study.families import Measured as MeasuredForm
 
 from ..answer import Answer, Fused
 from ..month_filters import Measured, MonthFilters
-from .match_weights import value_texts
-from .residual_weights import people_weights, rows_of_cells
+from .people_counts import people_weights, rows_of_cells, value_texts
 from .table_facts import Floats, Ints, PublishedTables, Weights
 
 REACH = 2.5  # standard errors to each side

@@ -1,7 +1,7 @@
 """Sums over people of functions of several columns, with the weights of the measurements in each.
 
 The sum over people of f(x_A), a function of their values in columns A, is the sum over cells of
-f times the marginal of A. By residuals (`residual_weights.py`) it is the sum, over the subsets B of
+f times the marginal of A. By residuals (`people_counts.py`) it is the sum, over the subsets B of
 A, of v_B times the mean of f over the other columns' values, over prod_B n_i. The weights are
 projected to tables that sum to 0 along every column, as v_B does. So a subset for which they are 0
 need not be measured. Other strategies of measurement answer cell by cell.
@@ -21,7 +21,7 @@ import scipy
 from stream_dp.study.families import Measured
 
 from .conjunction import Conjunction
-from .residual_weights import people_count, people_weights, rows_of_cells
+from .people_counts import people_count, people_weights, rows_of_cells
 from .table_answer import answering
 from .table_facts import Floats, Ints, PublishedTables, Weights
 

@@ -31,9 +31,8 @@ from stream_dp.errors import UserError
 from stream_dp.study.families import Measured, Registry
 
 from ..answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
-from ..joint_answers import JointAnswers
+from ..joint_answers import JointAnswers, Ratios, fieller_ratio, sampled_shares
 from ..query import query_words
-from ..shares import Ratios, fieller_ratio, sampled_shares
 from ..tidy_rows import Row, answer_table
 from .conjunction import (
     Conjunction,
@@ -41,8 +40,7 @@ from .conjunction import (
     parse_among,
     small_conjunctions,
 )
-from .match_weights import match_weights
-from .residual_weights import people_weights, residual_weights
+from .people_counts import match_weights, people_weights, residual_weights
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
 _MOST_CELLS = 1 << 16

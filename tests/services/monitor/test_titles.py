@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dp.answers.examples import example_queries
+from stream_dp.answers.query import example_queries
 from stream_dp.errors import UserError
 from stream_dp.services.monitor.query_titles import query_title
 from stream_dp.services.monitor.questions import event_words, questions
