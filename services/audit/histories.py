@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.log.log import Stored
-from stream_dp.population.closed import ClosedPeriod
-from stream_dp.population.population import Population
+from stream_dp.population.population import ClosedPeriod, Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import Symbol

@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import TableSource
+from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study import Study
 
 from ..intake.known_reports import known_reports
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
-from ..intake.shown_texts import ShownTexts
 from ..intake.table_judging import (
     JudgedTable,
     JudgedTables,
     fault_advice,
     fault_table,
     judge_tables,
+    late_people,
+    repeated_cells,
+    table_notices,
 )
-from ..intake.table_notices import late_people, repeated_cells, table_notices
 from ..intake.table_topic import study_with_places
-from ..process.output import BAD_INPUT, Output
+from ..process.output import BAD_INPUT, Output, say, visible
 from ..storage.deployment import Deployment
 from .options import check_mapped_values, layout, study_file, table_columns
+
+_REASONS: tuple[Reason, ...] = ("period", "value", "range", "step")
+_MOST_TEXTS = 20  # of a column
+_MOST_KEPT = 10_000  # different ones of a column
+_LONGEST = 60  # characters
+
+
+class ShownTexts:
+    """Counts the texts that are no period and no declared value, by column. CONFIDENTIAL.
+
+    Ids are never among them. On any output but a terminal nothing is counted or shown.
+    """
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.shows = wanted and sys.stdout.isatty()
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, row: int, column: str, reason: Reason, text: str) -> None:
+        """Counts a faulty cell."""
+        counts, text = self._counts[column], text[:_LONGEST]
+        if self.shows and reason in _REASONS and (text in counts or len(counts) < _MOST_KEPT):
+            counts[text] += 1
+
+    def show(self) -> None:
+        """Prints the most frequent texts of each column with their numbers."""
+        for column, counts in self._counts.items():
+            for text, count in counts.most_common(_MOST_TEXTS):
+                say(f"{count:>9} cells  {visible(column)}: {visible(text)}")
+            if len(counts) > _MOST_TEXTS:
+                say(f"{'':>15}  {visible(column)}: {len(counts) - _MOST_TEXTS} texts more")
+
 
 _NOT_COMPARED = (
     "this user may not read the log, as senders may not: ids and closed periods were not compared"

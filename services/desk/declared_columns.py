@@ -1,10 +1,18 @@
-"""Columns of a table as attributes of a study: their public values, and the codes of cells."""
+"""The study behind a call in a notebook: its budget, and a table's columns as its attributes.
+
+The values of columns are declared, or come from a public table: never from the protected table. The
+faults of the study are those of the call's arguments.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -14,11 +22,133 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
+from stream_dp.population.arrow_tables import ArrowStream, arrow_table
 from stream_dp.population.celltext import cell_text
-from stream_dp.study import Attribute
+from stream_dp.privacy.zcdp import rho_within
+from stream_dp.study import Attribute, Study
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.call_arguments import Number, exact_delta, exact_rho
+from stream_dp.studyfile import parse_study
 
-from .public_domain import content_hash
+_REMEDY = (
+    "its values would be published exactly: declare the values, or give a table that is public"
+)
+
+
+def public_domain(
+    domain_from: ArrowStream, protected: pa.Table, ids: Collection[str] = ()
+) -> pa.Table:
+    """The public table of the argument `domain_from`.
+
+    protected: the table whose people are protected. Confidential.
+    ids: its columns that name people, and when they answer.
+
+    Raises UserError for the protected table itself: for equal rows in any order, in the columns
+    that both tables have; and for a row of a person of the protected table, where both tables have
+    all of `ids`.
+    """
+    public = arrow_table(domain_from, "domain_from")
+    shared = sorted({*public.column_names} & {*protected.column_names})
+    if not shared:
+        return public
+    ours, theirs = _rows(public, shared), _rows(protected, shared)
+    if len(ours) == len(theirs) and _sorted(ours).equals(_sorted(theirs)):
+        raise UserError(f"domain_from: has the rows of the protected table; {_REMEDY}")
+    if ids and {*ids} <= {*shared} and pc.any(pc.is_in(ours, theirs)).as_py():
+        raise UserError(f"domain_from: has rows of people of the protected table; {_REMEDY}")
+    return public
+
+
+def content_hash(table: pa.Table) -> str:
+    """The SHA-256 of a table's content, `sha256:...`, whatever the order of rows and columns.
+
+    It is taken of the columns' names, sorted, as a JSON list in UTF-8, and of the rows' texts,
+    sorted by their bytes. A row's text has for each cell, in the order of the names, the length of
+    its text in bytes, a colon and the text; of an empty cell a hyphen alone.
+    """
+    names = sorted(table.column_names)
+    digest = hashlib.sha256(json.dumps(names, ensure_ascii=False).encode())
+    for text in _sorted(_rows(table, names)).to_pylist():
+        digest.update(text)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _rows(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """The text of each row in these columns."""
+    cells = []
+    for name in names:
+        text = cell_text(table[name], f"domain_from: {name}", "\ufffd")
+        text = pc.cast(pc.cast(text, pa.large_string()), pa.large_binary())
+        length = pc.cast(pc.cast(pc.binary_length(text), pa.string()), pa.large_binary())
+        cell = pc.binary_join_element_wise(length, text, pa.scalar(b":", pa.large_binary()))
+        cells.append(pc.fill_null(cell, pa.scalar(b"-", pa.large_binary())))
+    rows = pc.binary_join_element_wise(*cells, pa.scalar(b"", pa.large_binary()))
+    return rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
+
+
+def _sorted(rows: pa.Array) -> pa.Array:
+    return rows.take(pc.sort_indices(rows))
+
+
+# By the beginning of a key of a study file, the argument of a call.
+_ARGUMENTS = (
+    (re.compile(r"^attributes\.([^:]+)\.missing\b"), r"missing['\1']"),
+    (re.compile(r"^attributes\.([^:]+)\.(number|bins)\b"), r"bins['\1']"),
+    (re.compile(r"^attributes\.([^:.]+)(\.values)?"), r"values['\1']"),
+    (re.compile(r"^releases\[\d+\]\.?"), ""),
+    (re.compile(r"^study\.(periods\.|population\.)?"), ""),
+)
+
+
+def budget(rho: Number | None, epsilon: Number | None, delta: Number) -> tuple[Fraction, Fraction]:
+    """rho, and delta. Raises UserError unless one of rho and epsilon is given, and sound."""
+    exact = exact_delta(delta)
+    if (rho is None) == (epsilon is None):
+        raise UserError("rho, epsilon: give one of the two")
+    if epsilon is None:
+        return exact_rho("rho", rho), exact
+    return rho_within(exact_rho("epsilon", epsilon), exact), exact
+
+
+def one_study(
+    attributes: Mapping[str, object],
+    releases: Sequence[Mapping[str, object]],
+    *,
+    unit: str,
+    neighbours: str,
+    rho: Fraction,
+    delta: Fraction,
+    size: int | None,
+    periods: Mapping[str, object],
+) -> Study:
+    """A study with these releases, which share rho equally. Raises UserError."""
+    head = {
+        "name": "notebook",
+        "unit": unit,
+        "neighbours": neighbours,
+        "rho": str(rho),
+        "delta": str(delta),
+        "periods": dict(periods),
+        "population": {} if size is None else {"size": size},
+    }
+    share = str(rho / max(1, len(releases)))
+    try:
+        return parse_study(
+            {
+                "study": head,
+                "attributes": dict(attributes),
+                "releases": [{**release, "rho": share} for release in releases],
+            }
+        )
+    except UserError as error:
+        raise UserError(map(_argument, error.lines)) from None
+
+
+def _argument(line: str) -> str:
+    for pattern, name in _ARGUMENTS:
+        line = pattern.sub(name, line)
+    return line
+
 
 Values = Sequence[Any] | range  # of a column; None among them allows empty cells
 MOST_LISTED = 64  # whole numbers that are values of their own; more are cut into bins

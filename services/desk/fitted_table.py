@@ -35,9 +35,14 @@ from stream_dp.study import PeopleRelease, Study
 from stream_dp.study.call_arguments import Number, checked_relation
 from stream_dp.study.families import Family, Kind, kinds_of
 
-from .declared_columns import DeclaredColumn, Values, declared_columns
-from .one_study import budget, one_study
-from .public_domain import public_domain
+from .declared_columns import (
+    DeclaredColumn,
+    Values,
+    budget,
+    declared_columns,
+    one_study,
+    public_domain,
+)
 
 
 @dataclass(frozen=True)

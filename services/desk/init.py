@@ -20,7 +20,7 @@ from stream_dp.errors import UserError
 from stream_dp.planning.needed import Goal, needed_budget
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.labelled_files import file_labels
-from stream_dp.population.tables.sheet_rows import SHEET_ROWS, UnknownSheet
+from stream_dp.population.tables.spreadsheets import SHEET_ROWS, UnknownSheet
 from stream_dp.population.tables.table_files import (
     has_rows_above_a_header,
     header_names,
@@ -37,10 +37,9 @@ from ..monitor.plan_request import PlanRequest
 from ..monitor.plan_result import planned
 from ..process.output import Output, printable
 from ..storage.atomic_files import write_new_file
+from .column_proposals import TableHeader, codebook_values, labelled_values, public_values
 from .interview import Interview, interview
 from .questions import Questions
-from .table_header import TableHeader
-from .value_lists import codebook_values, labelled_values, public_values
 
 _ROWS = 12  # in which a header is looked for
 _ENCODING = "cp1252"  # what Windows writes in Western Europe

@@ -18,9 +18,15 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.studyfile import parse_study
 
+from .column_proposals import (
+    MOST_VALUES,
+    PAIR,
+    TableHeader,
+    attribute_names,
+    period_length,
+    study_name,
+)
 from .questions import NONE, ONE, Questions, listed, whole_number
-from .table_header import PAIR, TableHeader, attribute_names, period_length, study_name
-from .value_lists import MOST_VALUES
 
 # By length of a period, a label.
 _EXAMPLES = {

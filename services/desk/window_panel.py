@@ -16,9 +16,14 @@ from stream_dp.study.call_arguments import Number, checked_relation
 from stream_dp.study.periods import period_text, unit_of_label
 
 from ..releaser.script import run_study
-from .declared_columns import DeclaredColumn, Values, declared_columns
-from .one_study import budget, one_study
-from .public_domain import public_domain
+from .declared_columns import (
+    DeclaredColumn,
+    Values,
+    budget,
+    declared_columns,
+    one_study,
+    public_domain,
+)
 
 # By unit of periods, the label of a date as `strftime` writes it.
 _LABELS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}

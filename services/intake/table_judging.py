@@ -1,8 +1,7 @@
-"""Judges tables before sending: the faults of columns, and the remedies.
+"""Judges tables before sending: the faults of columns, the remedies, and notices. CONFIDENTIAL.
 
-A faulty row is the sender's notice and the releaser's dead letter. It holds no other row back.
-
-The report of faulty cells, a file beside the sent table. CONFIDENTIAL.
+A faulty row is the sender's notice and the releaser's dead letter. It holds no other row back. The
+report of faulty cells is a file beside the sent table.
 """
 
 from __future__ import annotations
@@ -88,6 +87,7 @@ class FaultReport:
 
 _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
+_MOST_COLUMNS = 12  # that are named in one line
 _ROW = "(all of a row)"
 _DATES = {
     r"\d{1,2}\.\d{1,2}\.\d{4}": "--dates '%d.%m.%Y'",
@@ -304,3 +304,48 @@ def _period_advice(judgement: Judgement, study: Study) -> str:
         f"{labels[0]} to {labels[-1]}; dates in another order need --dates, such as"
         " --dates '%d.%m.%Y'"
     )
+
+
+def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
+    """Lines about strange ids, columns left out, repeated cells, late people and open quotes.
+
+    name: of the table.
+    """
+    lines, left_out = (
+        [f"{name}: {line}" for line in strange_ids(judgement)],
+        judgement.header.left_out,
+    )
+    if left_out:
+        ellipsis = ", ..." if len(left_out) > _MOST_COLUMNS else ""
+        lines.append(f"{name}: columns left out: {', '.join(left_out[:_MOST_COLUMNS])}{ellipsis}")
+    if repeated := repeated_cells(judgement):
+        first = min(repeats.first_row for repeats in judgement.repeated.values())
+        lines.append(
+            f"{name}: {repeated} cells repeat an earlier one of the same person and period, the"
+            f" first in row {first} below the header: the last one counts"
+        )
+    if (late := judgement.late_people) is not None and study.last_entry is not None:
+        last = study.periods.labels[study.last_entry - 1]
+        who = "all people have" if late.all_late else f"{late.people} people have"
+        lines.append(
+            f"{name}: {who} values after {last} alone, when the cohort closes, the first in row"
+            f" {late.first_row} below the header: they count if an earlier file has a value of"
+            f" theirs by {last}, and are refused for good otherwise"
+        )
+    if judgement.over_lines.cells:
+        lines.append(
+            f"{name}: {judgement.over_lines.cells} rows go over lines, the first is row"
+            f" {judgement.over_lines.first_row} below the header: if no cell should, look for a"
+            " quote that is left open"
+        )
+    return lines
+
+
+def repeated_cells(judgement: Judgement) -> int:
+    """The number of cells of a table that replace an earlier cell of the same table."""
+    return sum(repeats.cells for repeats in judgement.repeated.values())
+
+
+def late_people(judgement: Judgement) -> int:
+    """The number of people of a table who may come too late for a closed cohort."""
+    return 0 if judgement.late_people is None else judgement.late_people.people

@@ -15,8 +15,7 @@ from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people_events import with_events
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
-from stream_dp.population.people_codes import slots_by_hash, symbols_of
-from stream_dp.population.population import Population
+from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.release.published_tables import (
     Provenance,
     Tables,

@@ -12,8 +12,7 @@ from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.synthesizer import FitContext, release_domain
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.population.people_codes import symbols_of
-from stream_dp.population.population import Population
+from stream_dp.population.population import Population, symbols_of
 from stream_dp.release.published_tables import Provenance, Tables, coded_tables, column_values
 from stream_dp.study import BatchRelease, Study
 from stream_dp.study.group_releases import KEY_COLUMN

@@ -14,8 +14,7 @@ from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People, present_rows, study_people
 from stream_dp.batch.synthesizer import FitContext, chained_tables
 from stream_dp.errors import UserError
-from stream_dp.population.people_codes import slots_by_hash, symbols_of
-from stream_dp.population.population import Population
+from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.release.published_tables import (
     Provenance,
     Tables,

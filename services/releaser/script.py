@@ -28,8 +28,7 @@ from ..intake.rejections import Placing, read_rejections, rejections_text
 from ..intake.roster import Roster
 from ..intake.roster_files import RosterTables, read_roster
 from ..intake.sending import encoded_reports
-from ..intake.table_judging import fault_table, judge_tables
-from ..intake.table_notices import table_notices
+from ..intake.table_judging import fault_table, judge_tables, table_notices
 from ..intake.table_topic import commit_table
 from ..process.events import Event
 from ..storage.snapshots import Snapshots

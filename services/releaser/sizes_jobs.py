@@ -17,8 +17,7 @@ from stream_dp.batch.sizes.declared_sizes import declared_plan, fit_release, tit
 from stream_dp.batch.sizes.regions import Regions
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
-from stream_dp.population.people_codes import slots_by_hash, symbols_of
-from stream_dp.population.population import Population
+from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.release.arrow import NamedParts
 from stream_dp.release.published_sizes import SizesTables, read_sizes, sizes_certificate
 from stream_dp.release.published_tables import Provenance, Tables

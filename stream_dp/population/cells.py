@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .hash_order import last_rows
+from .index import last_rows
 
 CLEARED = -1  # the code of a cell that clears the answer
 _COMPACT = 1 << 20  # further cells of a partition after which repeated cells are looked for

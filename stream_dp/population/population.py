@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter as Tally
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import BinaryIO
 
 import msgspec
@@ -30,14 +32,33 @@ from stream_dp.study.table_releases import PastAnswer
 
 from .accounting import Accounting, CellCounts
 from .cells import CLEARED, Cells, WaitingCells, code_type, rows_by_kind
-from .closed import ClosedPeriod
-from .hash_order import distinct, sorted_rows
 from .histories import Columns, Counts, layers_of
-from .index import Index
+from .index import Index, distinct, sorted_rows
 from .rejection_reasons import Reason, RejectedRecord
 from .split import Part
 
-_SPARSE = 16  # a table of offsets has at most so many places for each cell
+
+@dataclass(frozen=True)
+class ClosedPeriod:
+    """A closed period, the input of its releases. Confidential.
+
+    symbols: by attribute, a code for every slot, of 8, 16 or 32 bits by its number of symbols; an
+        attribute with a history also has columns of its past (`study.table_releases.PastAnswer`).
+    refused: by reason, the cells of people who were not admitted, and cells that contradict a
+        fixed value.
+    count: computes the counts of a range of slots; it is called after the noise is drawn.
+    nobody: the number of leading slots that stand for nobody, and are not counted.
+    """
+
+    symbols: dict[str, NDArray[np.unsignedinteger]]
+    refused: dict[Reason, Cells]
+    count: Callable[[slice], dict[str, NDArray[np.int64]]]
+    nobody: int = 0
+
+    @cached_property
+    def counts(self) -> dict[str, NDArray[np.int64]]:
+        """The counts of each release's mechanism."""
+        return self.count(slice(self.nobody, None))
 
 
 @dataclass(frozen=True)
@@ -405,3 +426,31 @@ def cells_by_period(cells: Cells) -> dict[int, int]:
         return {number: len(cells)}  # usually
     counts = np.bincount(cells.period)
     return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}
+
+
+def symbols_of(population: Population) -> dict[str, NDArray[np.unsignedinteger]]:
+    """Returns, by attribute and by column of a history, a code for every slot.
+
+    Like `ClosedPeriod.symbols`, but also for a population that was read from its snapshot.
+    """
+    study, columns = population.study, population.columns
+    codes = {name: columns[f"last {name}"] for name in study.attributes}
+    for name, longest in study.past.items():
+        for ago in range(1, longest + 1):
+            column = PastAnswer(name, ago).column
+            codes[column] = columns[f"past {column}"]
+    return codes
+
+
+def slots_by_hash(population: Population) -> NDArray[np.int64]:
+    """Returns the slots of people in the order of the hashes of their ids, then unclaimed slots.
+
+    The parts of a population, concatenated, have the order of the whole population: a part is a
+    range of hashes. The slot that stands for nobody in a part is left out.
+    """
+    slots = min((len(column) for column in population.columns.values()), default=0)
+    unclaimed = np.arange(population.nobodies + len(population.index), slots)
+    return np.concatenate([population.index.slot.astype(np.int64), unclaimed])
+
+
+_SPARSE = 16  # a table of offsets has at most so many places for each cell

@@ -124,7 +124,7 @@ def test_a_file_of_a_few_bytes_asks_for_no_memory(read, tmp_path, monkeypatch):
     assert (tmp_path / "t.ods").stat().st_size < 2000
     table = [row(map(cell, HEAD)), row(map(cell, TABLE[1]), repeated=many)]
     assert "has over 1,048,576 rows" in refused(read, {"a": table})
-    monkeypatch.setattr("stream_dp.population.tables.sheet_rows._MOST_CELLS", 1 << 16)
+    monkeypatch.setattr("stream_dp.population.tables.spreadsheets._MOST_CELLS", 1 << 16)
     table = [row([*map(cell, HEAD), cell("x", repeated=many)]), row([cell("x", repeated=many)], 9)]
     assert "has over 65,536 cells; save it as CSV" in refused(read, {"a": table})
     table = [row(map(cell, HEAD)), row([cell("a"), cell("2021-01", repeated=10**10)])]

@@ -28,8 +28,18 @@ from ..report_decoding import (
     sized_records,
 )
 from ..report_judging import LONGEST_ID, plain_text
-from . import envelopes
-from .row_mapping import MappedReport, RowReader, Said, report_in_envelope
+from .row_mapping import (
+    MappedReport,
+    RowReader,
+    Said,
+    after_id,
+    change_reports,
+    event_data,
+    json_value,
+    payload,
+    report_in_envelope,
+    schema_id,
+)
 from .schemas import Schemas, SchemaSource
 
 
@@ -62,7 +72,7 @@ class ShapeReader:
             return [None]
         match self._packed:
             case "debezium":
-                return envelopes.change_reports(value, self._rows)
+                return change_reports(value, self._rows)
             case "flat":
                 return [self._rows.report(value)]
         return [report_in_envelope(value, self.names)]
@@ -76,16 +86,16 @@ class ShapeReader:
         """Returns the content of a record, from JSON or from Avro. Raises ValueError."""
         match self._format:
             case "connect":
-                return envelopes.payload(record.value)
+                return payload(record.value)
             case "cloudevents":
-                return envelopes.event_data(record)
+                return event_data(record)
             case "json-registry":
-                envelopes.schema_id(record.value)
-                return envelopes.json_value(envelopes.after_id(record.value or b""))
+                schema_id(record.value)
+                return json_value(after_id(record.value or b""))
             case "avro":
                 assert self.schemas is not None
                 return self.schemas.read(record)
-        return envelopes.json_value(record.value)
+        return json_value(record.value)
 
 
 class ShapedDecoder(Decoder):

@@ -19,8 +19,8 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 
 from ..report_decoding import SchemaUse
-from . import envelopes
 from .avro import AvroSchema
+from .row_mapping import after_id, schema_id
 
 KEPT = 10_000_000  # characters of the schemas in memory, at most
 _BESIDE = 1000  # characters that stand for what a schema takes beside its text
@@ -59,7 +59,7 @@ class Schemas:
         """The value of a record. Raises ValueError where it cannot be read, Unavailable,
         Inconsistent.
         """
-        number = envelopes.schema_id(record.value)
+        number = schema_id(record.value)
         self._batch_ends[record.partition] = record.offset + 1
         if self._repeated is not None:
             use = self._repeated.get(number)
@@ -68,7 +68,7 @@ class Schemas:
         schema = self._schema(number)
         if schema is None:
             raise ValueError("no schema of that id")
-        value = schema.read(envelopes.after_id(record.value or b""))
+        value = schema.read(after_id(record.value or b""))
         self._used[number] = schema.sha256
         return value
 

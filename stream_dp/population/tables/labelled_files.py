@@ -14,7 +14,7 @@ from stream_dp.errors import UserError, missing_extra
 
 from ..arrow_tables import TableSource
 from .row_batches import no_rows
-from .sheet_rows import number_text
+from .spreadsheets import number_text
 
 _CELLS = 1 << 21  # read at once
 _READERS = {

@@ -17,8 +17,14 @@ from xml.parsers import expat
 from stream_dp.errors import UserError
 
 from .row_batches import TableRows
-from .sheet_rows import SHEET_ROWS, chosen_sheet, number_text, sound_id, text_batches_of_sheet
-from .spreadsheets import check_unpacked
+from .spreadsheets import (
+    SHEET_ROWS,
+    check_unpacked,
+    chosen_sheet,
+    number_text,
+    sound_id,
+    text_batches_of_sheet,
+)
 
 _CHUNK = 1 << 16  # bytes of XML parsed at once
 _MOST_SILENCE = 256  # chunks without an element

@@ -19,8 +19,7 @@ from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, reada
 from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
-from .sheet_rows import SHEET_ROWS
-from .spreadsheets import sheet_batches
+from .spreadsheets import SHEET_ROWS, sheet_batches
 from .text_files import SEPARATORS, text_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")

@@ -134,7 +134,7 @@ def test_figures_have_words_and_ids_of_their_own(shown: Shown) -> None:
 
 
 def test_page_repeats_to_the_byte(shown: Shown) -> None:
-    from stream_dp.services.desk.demo_page import page
+    from stream_dp.services.desk.demo import page
 
     drawn = page(shown.public, shown.truth)
     assert drawn == (shown.out / "index.html").read_text("utf-8")

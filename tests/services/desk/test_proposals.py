@@ -8,10 +8,9 @@ import pytest
 
 from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
+from stream_dp.services.desk.column_proposals import TableHeader, codebook_values, labelled_values
 from stream_dp.services.desk.init import asked_form, form_options
 from stream_dp.services.desk.questions import Questions
-from stream_dp.services.desk.table_header import TableHeader
-from stream_dp.services.desk.value_lists import codebook_values, labelled_values
 
 
 def asked(path: Path, content: bytes, *answers: str) -> tuple[FileForm, list[str]]:

@@ -17,8 +17,7 @@ from kit.parts_of_tables import TEXTS, said
 from stream_dp.batch.people.people_table import present_rows
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored
-from stream_dp.population.people_codes import slots_by_hash, symbols_of
-from stream_dp.population.population import Population
+from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.intake.roster import Members
 from stream_dp.services.releaser import table_results as job_inputs
