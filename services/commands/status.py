@@ -64,21 +64,27 @@ def process_states(
     *,
     close_sent: bool,
 ) -> list[ProcessState]:
-    """The states of the study's kinds of processes.
+    """The states of the processes that the study needs, with advice for those that are missing.
 
+    A process is missing if it has work and does not live. The releaser has work on a schedule, or
+    once an operator has sent a close. The aggregator has work while the releaser waits for it, and
+    a worker while a job is open.
+
+    beats: the last heartbeat of each process; a process that never ran has none.
+    jobs: the batch jobs of the journal.
     close_sent: whether an operator has given the close of the open period.
     """
     releaser = beats.get("releaser")
     waits = None if releaser is None else releaser.beat.waits
-    ordered = waits is not None and waits.event == "aggregator-awaited"
-    work: dict[Process, bool] = {
+    awaits_aggregator = waits is not None and waits.event == "aggregator-awaited"
+    has_work: dict[Process, bool] = {
         "releaser": close_sent or deployment.study.periods.close != "marker"
     }
     if deployment.run.engine != "here":
-        work["aggregator"] = ordered
+        has_work["aggregator"] = awaits_aggregator
     if deployment.study.batches:
-        work["worker"] = any(job.state in _OPEN for job in jobs)
-    return [_state(deployment, name, beats.get(name), has) for name, has in work.items()]
+        has_work["worker"] = any(job.state in _OPEN for job in jobs)
+    return [_state(deployment, name, beats.get(name), needed) for name, needed in has_work.items()]
 
 
 def _state(

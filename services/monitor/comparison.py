@@ -70,7 +70,14 @@ class Comparison:
 def compared(
     public: PublicLog, first: ReleaseQuery, second: ReleaseQuery, *, count: bool | None
 ) -> Comparison:
-    """Compares two answers of any releases. Raises UserError."""
+    """Compares the public answers to two queries of any releases.
+
+    What both answers share becomes the common title; what differs becomes the title of each.
+
+    count: True for numbers, False for shares, None for what is usual of each release.
+
+    Raises UserError for the same query twice, or for a share against a number.
+    """
     if first == second:
         raise UserError("compare: both answers are the same; choose another period or question")
     joint = public.answers([first, second], count=count)
@@ -84,7 +91,7 @@ def compared(
     difference = joint.difference(0, 1)
     size, pair = public.study.size, (first, second)
     words = [_words(public, query) for query in pair]
-    facts = [
+    facts = [  # of each answer: the question, the release, the region and the period
         (word, query.release, _region(query), period_words(answer.period))
         for word, query, answer in zip(words, pair, joint.answers, strict=True)
     ]
@@ -93,6 +100,7 @@ def compared(
         fact for fact, other in zip(facts[0], differs, strict=True) if fact and not other
     )
     titles = [", ".join(itertools.compress(fact, differs)) for fact in facts]
+    only_period_differs = differs == [False, False, False, True]
     readings = [reading(w, for_people(a, size)) for w, a in zip(words, joint.answers, strict=True)]
     return Comparison(
         common=common,
@@ -101,9 +109,7 @@ def compared(
         difference=difference,
         ratio=ratio,
         chance=noise_alone(difference),
-        verdict=verdict(
-            for_people(difference, size), over_time=differs == [False, False, False, True]
-        ),
+        verdict=verdict(for_people(difference, size), over_time=only_period_differs),
         readings=(readings[0], readings[1]),
     )
 

@@ -100,11 +100,13 @@ def members_by_part(workplace: Workplace, order: Order) -> Sequence[MembersOfPar
 
     The first close admits the members, and closes that begin a data set of groups use them. For
     other closes the list has None for every part.
+
+    Confidential: a member is known by the hash of the id, in two halves of 64 bits.
     """
     needed = order.before is None or any(release.needs_members for release in due(workplace, order))
     if workplace.study.groups is None or not needed:
         return [None] * order.parts
-    hashes = workplace.members
+    hashes = workplace.members  # (members, 2)
     part_indices = part_of(hashes[:, 0], order.parts)
     by_part = np.argsort(part_indices, kind="stable")
     ends = np.cumsum(np.bincount(part_indices, minlength=order.parts)).tolist()

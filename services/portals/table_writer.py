@@ -65,6 +65,7 @@ TABLE_MEDIA = {
 }
 _MARK = "\ufeff".encode()
 _AT_ONCE = 65_536  # rows of a batch
+_OPENING = b"[\n"  # of a JSON array
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,18 @@ class _JsonWriter:
     """Writes an array with an object for each row."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._mark = file, b"[\n"
+        self._file, self._separator = file, _OPENING
 
     def __enter__(self) -> _JsonWriter:
         return self
 
     def write_table(self, table: pa.Table) -> None:
+        """Writes the rows, each after the opening bracket or the comma that precedes it."""
         for batch in table.to_batches(_AT_ONCE):
             for row in batch.to_pylist():
-                self._file.write(self._mark + json.dumps(row).encode())
-                self._mark = b",\n"
+                self._file.write(self._separator + json.dumps(row).encode())
+                self._separator = b",\n"
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._file.write(b"\n]\n" if self._mark != b"[\n" else b"[]\n")
+            self._file.write(b"\n]\n" if self._separator != _OPENING else b"[]\n")

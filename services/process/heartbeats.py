@@ -115,6 +115,8 @@ def _machine() -> str:
 def _start_ticks(pid: int) -> str:
     """The start of a process of this machine in the kernel's ticks; empty for an ended process."""
     with suppress(OSError):
+        # After the command's name come the fields of proc(5) from 3 on: fields[0] is the state, Z
+        # for a zombie, and fields[19] the start, which is field 22.
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         return "" if fields[0] == "Z" else fields[19]
     return ""

@@ -159,10 +159,11 @@ def interruption_record(job: str, attempt: int, reason: str) -> Record:
 
 
 def hold_record(kind: str, job: str, attempt: int, rounds: int) -> Record:
-    """A worker's own record: the worker begins a job or releases it.
+    """Builds the record in `results` that a worker begins a job, or releases it unfinished.
 
     kind: begun or released.
-    rounds: how many were decided when it began.
+    attempt: the number of the job's attempt.
+    rounds: the rounds of measurements in the job's transcript when the worker began.
     """
     value = canonical({"type": kind, "attempt": attempt, "rounds": rounds})
     return Record(RESULTS, value, job.encode(), ((PART, HOLD.encode()),), partition=0)

@@ -130,8 +130,13 @@ class _Source(io.RawIOBase):
         return self._offset
 
     def readinto(self, buffer: Any) -> int:
+        """Reads from one piece at most. Raises InvalidSeal.
+
+        The first call decrypts a piece even at the end, so that an empty file is authentic too.
+        """
         number, start = divmod(self._offset, _CHUNK_SIZE)
-        if self._offset >= self._length and self._number >= 0:
+        any_decrypted = self._number >= 0
+        if self._offset >= self._length and any_decrypted:
             return 0
         piece = self._opened(min(number, self._pieces - 1))[start : start + len(buffer)]
         buffer[: len(piece)] = piece

@@ -198,6 +198,7 @@ class Answer:
             "reason": self.reason or None,
         }
         if self.synthetic is not None:
+            # The key is "panel", "records" or "published".
             data[self.origin.value] = _number(self.synthetic)
         optional: Json = {
             "padding": self.padding,

@@ -360,7 +360,10 @@ class Bonds:
     known: Ints
 
     def equalities(self, starts: Ints) -> Equalities:
-        """starts: where each block's unknowns begin, and where the last end"""
+        """The equalities G u = f, with a sparse matrix of G's columns for each block.
+
+        starts: (blocks + 1,), where each block's unknowns begin, and where the last end
+        """
         equalities = list(self._all())
         count = len(equalities)
         rows = np.repeat(np.arange(count), [equality.columns.size for equality in equalities])
@@ -368,6 +371,7 @@ class Bonds:
             [np.zeros(0, np.int64), *(equality.columns for equality in equalities)]
         )
         values = np.concatenate([np.zeros(0), *(equality.values for equality in equalities)])
+        # In the order of the columns the entries of a block are one slice.
         order = np.argsort(columns, kind="stable")
         rows, columns, values = rows[order], columns[order], values[order]
         of_block = []

@@ -252,29 +252,39 @@ class SqliteLog:
             self._insert(records)
 
     def _insert(self, records: Iterable[Record]) -> None:
+        """Inserts records at the next offsets of their partitions, inside a transaction.
+
+        A record keeps its own time. A record without one, or of a topic in `timed`, gets the append
+        time, which never decreases in a partition. Times are in Unix milliseconds. Of the topics in
+        `latest` only the last record of a partition stays.
+        """
         if isinstance(records, RecordColumns) and self._is_plain(records):
             self._insert_columns(records)
             return
         append_time = round(self._clock() * 1000)
-        ends: dict[tuple[str, int], list[int]] = {}
+        last: dict[tuple[str, int], tuple[int, int]] = {}  # offset and time, by partition
         rows = []
         for record in records:
-            partition = self._partition(record)
-            end = ends.get((record.topic, partition))
-            if end is None:
-                end = ends[record.topic, partition] = self._last_record(record.topic, partition)
+            topic, partition = record.topic, self._partition(record)
+            offset, time = last.get((topic, partition)) or self._last_record(topic, partition)
             if (length := payload_bytes(record)) > MAX_RECORD:
                 raise LogError(f"{self._path}: a record of {length} bytes is over {MAX_RECORD}")
-            end[0] += 1
-            if record.time is None or record.topic in self._timed:
-                end[1] = max(append_time, end[1])
+            offset += 1
+            if record.time is None or topic in self._timed:
+                time = max(append_time, time)
             else:
-                end[1] = record.time
-            rows.append((record.topic, partition, *end, *self._contents(record, partition, *end)))
+                time = record.time
+            last[topic, partition] = offset, time
+            contents = self._contents(record, partition, offset, time)
+            rows.append((topic, partition, offset, time, *contents))
         self._db.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-        ends_of_latest = [(*key, end[0]) for key, end in ends.items() if key[0] in self._latest]
+        kept = [
+            (topic, partition, offset)
+            for (topic, partition), (offset, _) in last.items()
+            if topic in self._latest
+        ]
         self._db.executemany(
-            "DELETE FROM records WHERE topic = ? AND partition = ? AND offset < ?", ends_of_latest
+            "DELETE FROM records WHERE topic = ? AND partition = ? AND offset < ?", kept
         )
 
     def _is_plain(self, records: RecordColumns) -> bool:

@@ -133,7 +133,11 @@ def group_errors(study: Study, counts: Mapping[Family, Count]) -> tuple[GroupErr
 def group_error(
     study: Study, release: Release | DataSetRelease, query: str, error: float
 ) -> GroupError:
-    """The row of a count with this standard error."""
+    """The row of a release's count.
+
+    query: what is counted, in words.
+    error: the standard error of the count, in people.
+    """
     most = study.size if release.most_people is None else release.most_people
     half_width = NormalDist().inv_cdf((1 + LEVEL) / 2) * error
     words = stratum_words(study, release)

@@ -185,11 +185,12 @@ def _estimate(mechanism: AnyMechanism, step: Step, query: Query) -> float:
 
 
 def _variance(mechanism: AnyMechanism, step: Step, t: int, query: Query) -> float:
-    """The variance of the release's own estimate; NaN before the query's first period."""
+    """The variance of the release's own estimate at t; 0 for a total without an estimate at t."""
     window = patterns_part(mechanism)
     if not isinstance(query, TotalQuery):
         assert window is not None
-        return window.functional(t, query.over(window.bins).astype(float))[1]
+        _, variance = window.functional(t, query.over(window.bins).astype(float))
+        return variance
     place = _place(window, query)
     return float(step.estimates.errors[place] ** 2) if place < step.estimates.errors.size else 0.0
 

@@ -332,6 +332,11 @@ def _planned(study: Study, release: Release, stored: StoredDesign) -> PlannedPan
 
 
 def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
+    """The facts of a panel in a plan, by key; all follow from the study's declarations.
+
+    chosen: the mechanism with its design. A mechanism has patterns, totals, or both. With both,
+    `window_share` is the part of the release's rho that the patterns get.
+    """
     facts: Facts = {
         "mechanism": chosen.title,
         "noise_standard_deviation": math.sqrt(chosen.worst_variance),
@@ -350,10 +355,11 @@ def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
     if window is not None and totals is not None:
         facts["window_share"] = f"{float(window.rho / release.rho):g}"
     if study.admits_late_entry(release):
-        once = " and is not in the number that a share is of" * (window is None)
+        not_in_shares = " and is not in the number that a share is of" if window is None else ""
         facts["late_entry"] = (
             f"a {study.unit} that first reports after the first release is counted, but adds no"
-            f" row to the panel{once}; where many enter late, declare missing = 'absent' and rows"
+            f" row to the panel{not_in_shares}; where many enter late, declare"
+            " missing = 'absent' and rows"
         )
     return facts
 

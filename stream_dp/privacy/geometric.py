@@ -59,7 +59,10 @@ def geometric_rho(decay: Fraction, changes: Iterable[int]) -> Fraction:
 
 
 def _mean_gain(change: int, q: Fraction) -> Fraction:
-    """Computes E(|X - k| - |X|)."""
+    """Computes E(|X - k| - |X|) = k - 2 (q + ... + q^k) / (1 + q), exactly.
+
+    change: k >= 0. q: the ratio in P(X = x) = c q^|x|.
+    """
     powers = sum((q**j for j in range(1, change + 1)), Fraction(0))
     return change - 2 * powers / (1 + q)
 

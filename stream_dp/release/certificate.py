@@ -169,7 +169,11 @@ class Certificate(BaseModel):
 
 
 def gaussian_words(demand: Iterable[tuple[Fraction, int]]) -> str:
-    """The noise of a release with the samplers that draw it. demand: variances, with numbers."""
+    """Describes the noise of a release and its sampler, for the certificate.
+
+    demand: by draw, the variance and how many numbers are drawn at once. If one sampler draws all
+    of them, the text names this sampler; otherwise the text names both.
+    """
     samplers = {draws_from_table(variance, size) for variance, size in demand if size}
     if len(samplers) != 1:
         return SYSTEM_NOISE

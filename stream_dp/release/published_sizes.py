@@ -167,16 +167,21 @@ def _require_consistent(tables: SizesTables, depth: int) -> None:
 
 
 def _parents(regions: pa.Table, level: Int64Array) -> Int64Array:
-    """The rows of the regions' parents, -1 for the top. Raises ValueError without a parent."""
+    """(regions,) the row of each region's parent, -1 for the top.
+
+    regions: the level, a column of names for each level below the top, and the number of places. A
+        region of level n has n names, and "" after them.
+    level: (regions,), 0 for the top.
+
+    Raises ValueError if a region is there twice, has too few or too many names, or has no parent.
+    """
     columns = [regions[name].to_pylist() for name in regions.column_names[1:-1]]
-    paths = [path[:n] for path, n in zip(zip(*columns, strict=True), level.tolist(), strict=True)]
+    names = list(zip(*columns, strict=True))
+    paths = [row[:n] for row, n in zip(names, level.tolist(), strict=True)]
     rows = {path: i for i, path in enumerate(paths)}
     if len(rows) < len(paths) or any(not all(path) for path in paths):
         raise ValueError
-    if any(
-        path[len(named) :] != ("",) * (len(columns) - len(named))
-        for path, named in zip(zip(*columns, strict=True), paths, strict=True)
-    ):
+    if any(name != "" for row, path in zip(names, paths, strict=True) for name in row[len(path) :]):
         raise ValueError
     try:
         return np.array([rows[path[:-1]] if path else -1 for path in paths], np.int64)

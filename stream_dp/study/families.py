@@ -359,7 +359,7 @@ class Kind(StrEnum):
 
     @property
     def declaration(self) -> type[DeclaredRelease]:
-        """The model of its tables in a study file."""
+        """The class that reads and checks a release of this kind in a study file."""
         model: type[DeclaredRelease] = loaded(__package__, self.declared.declaration)
         return model
 

@@ -55,7 +55,11 @@ class PeriodGate:
 
 
 def period_gate(study: Study) -> PeriodGate | None:
-    """The gate of a study's periods, or None."""
+    """The gate of a study's periods, or None for a study without a gate.
+
+    The smallest count is a declared part of the expected people, rounded up. Each period gets the
+    same part of the gate's rho.
+    """
     gate = study.gate
     if gate is None:
         return None

@@ -188,7 +188,11 @@ class _Parser:
         raise self._fault(f"'{word}' is no value of {name}; they are {shown}{hint}")
 
     def _terms(self, factors: Sequence[_Factor], joined: str) -> Iterator[Term]:
-        """The terms of factors that stand together."""
+        """Yields the terms of one summand of the formula: a, a:b or a*b.
+
+        joined: the sign between the factors. With ":" the terms are the products of the factors;
+            with "*" the factors themselves come first.
+        """
         for first, second in pairwise([factor.name for factor in factors]):
             if first == second:
                 raise self._fault(f"'{first}' stands twice in a term")

@@ -14,12 +14,15 @@ _LOWEST, _HIGHEST = -(1 << 62), 1 << 62  # stand for a number that nobody has
 
 
 def numbers_by_code(domain: Domain, column: int) -> tuple[int | None, ...] | None:
-    """By code of a person column its number, None for 'absent'; None for a column of texts."""
+    """The number of every code of a person column, None for the code of 'absent'.
+
+    None instead of the tuple for a column of texts.
+    """
     return read_numbers(domain.person[column].values)
 
 
 def column_numbers(domain: Domain, column: int) -> tuple[int | None, ...]:
-    """By code of a person column its number, None for 'absent'."""
+    """The number of every code of a person column, None for the code of 'absent'."""
     numbers = numbers_by_code(domain, column)
     assert numbers is not None, "rules are about whole numbers"
     return numbers

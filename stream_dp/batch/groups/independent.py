@@ -55,6 +55,11 @@ class Independent:
 
     @property
     def notes(self) -> Mapping[str, int | float | str]:
+        """What is published beside the data.
+
+        charge: whether the charged cost is the exact maximum over all neighbours.
+        negative_counts: how many of the noisy counts are below 0.
+        """
         return {
             "charge": CHARGES[attains_all(self.domain)],
             "negative_counts": int(sum((c < 0).sum() for c in self.counts)),

@@ -41,13 +41,23 @@ def least_squares(noisy: Int64Array) -> NDArray[np.float64]:
 
 
 def _fit_sorted(noisy: Int64Array, total: int, largest: int) -> Estimate:
+    """Estimates the sizes of `total` groups from their noisy sizes in increasing order (total,).
+
+    Section 4.2: the nearest increasing sequence in 0..largest. Values are rounded to multiples of
+    1 / FRACTIONS, and equal values are counted together.
+    """
     values = np.clip(least_squares(noisy), 0, largest)
     lattice = np.rint(values * FRACTIONS)
-    ends = np.flatnonzero(np.diff(lattice, append=np.inf))
+    ends = np.flatnonzero(np.diff(lattice, append=np.inf))  # the last index of each value
     return Estimate(lattice[ends] / FRACTIONS, np.diff(ends, prepend=-1))
 
 
 def _fit_cumulative_squares(noisy: Int64Array, total: int, largest: int) -> Estimate:
+    """Estimates the sizes of `total` groups from noisy cumulative counts (largest,).
+
+    Section 4.3: entry s counts the groups of size s or less, for s from 0 to largest - 1; the
+    nearest increasing sequence in 0..total.
+    """
     counts = np.concatenate([[0], np.clip(least_squares(noisy), 0, total), [total]])
     # In between two sizes the counts are interpolated: at s - 1 + k / FRACTIONS for each k.
     steps = np.arange((largest + 1) * FRACTIONS + 1) / FRACTIONS

@@ -98,7 +98,13 @@ class _Level:
         return _encoded(self.level.method, False, runs)
 
     def _noisy(self, true: Sequence[Sizes]) -> Iterator[Int64Array]:
-        """The regions' noisy values. Noise is drawn before the counts are computed."""
+        """Yields the noisy values of each region: int64 (n,) with n as in `_entries`.
+
+        The noise of a region is drawn before its exact values are computed. A region without
+        groups has no values.
+
+        true: the confidential sizes of the level's regions.
+        """
         exact = METHODS[self.level.method].exact
         for sizes, noise in zip(true, self._noise(), strict=True):
             yield noise + exact(sizes, self.plan.largest) if sizes.total else noise

@@ -142,19 +142,24 @@ Projection = Callable[[Floats], Floats]
 
 
 def projection_of(sums: Floats, bins: int, absences: Absences | None) -> Projection:
-    """The nearest possible histogram, from cells (q^k,).
+    """The function that projects a histogram (q^k,) onto the possible histograms, Euclidean.
 
-    sums: (z,) of z equal parts of the cells; the part of k absences without them
+    A histogram is possible if its cells are at or above 0 and its z equal parts, in the order of
+    the codes, have the sums `sums`. With absences, the part with the pattern of k absences has the
+    sum `absences.others` instead, and the projection puts 0 in the cell of this pattern.
+
+    sums: (z,).
+    bins: q^k.
     """
     if absences is None:
         return lambda cells: nearest_on_simplex(cells.reshape(len(sums), -1), sums).ravel()
-    own = sums.copy()
-    own[absences.pattern * len(sums) // bins] = absences.others
+    part_sums = sums.copy()
+    part_sums[absences.pattern * len(sums) // bins] = absences.others
 
     def projected(cells: Floats) -> Floats:
         known = cells.copy()
-        known[absences.pattern] = -np.inf
-        return nearest_on_simplex(known.reshape(len(sums), -1), own).ravel()
+        known[absences.pattern] = -np.inf  # the nearest value at or above 0 is 0
+        return nearest_on_simplex(known.reshape(len(sums), -1), part_sums).ravel()
 
     return projected
 

@@ -204,19 +204,23 @@ class Presence:
     def solved(self, t: int, before: Floats, answers: Counts) -> Floats:
         """The estimates of u for the sets with a greatest period among the last k at t.
 
+        The rows of C~ that are measured for period i are [E | D]: E acts on the sets of earlier
+        periods, and D, lower triangular, on the sets of i. Forward substitution solves
+        D u_i = answers_i - E u_earlier.
+
         before: the same at t - 1; nothing at t = k
-        answers: the noisy C~ u of the sets measured at t
+        answers: (n,) the noisy C~ u of the sets measured at t, as `measure` orders them
+
+        Returns (n,) estimates, of the sets in `seen(t)`, in people.
         """
-        solved, at = before, 0
+        solved, start = before, 0
         for i in self.measured_periods(t):
-            matrix = self.matrix(i)
-            size = self.size(i)
-            solved = solved[len(solved) - (matrix.shape[1] - size) :]
-            right_side = answers[at : at + size] - product(
-                matrix[:, : matrix.shape[1] - size], solved
-            )
-            new = solved_below(matrix[:, matrix.shape[1] - size :], right_side)
-            solved, at = np.concatenate([solved, new]), at + size
+            matrix, end = self.matrix(i), start + self.size(i)
+            earlier_sets = matrix.shape[1] - self.size(i)
+            solved = solved[len(solved) - earlier_sets :]
+            right_side = answers[start:end] - product(matrix[:, :earlier_sets], solved)
+            new = solved_below(matrix[:, earlier_sets:], right_side)
+            solved, start = np.concatenate([solved, new]), end
         return solved
 
     def patterns(self, t: int, solved: Floats) -> Floats:

@@ -251,7 +251,10 @@ def _said(value: object) -> Said:
 
 
 def _mapped(value: object, mapped: dict[str, int | str]) -> Said:
-    """Returns the declared value of a column's value."""
+    """Returns the study's value for a column's value, or the value itself if it is not mapped.
+
+    mapped: the study's values by the text of the column's values; Booleans are true and false.
+    """
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str | int | float):

@@ -322,9 +322,15 @@ class _Judge:
 
     @staticmethod
     def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:
-        """Yields the index of a row once for every report of the row that is too large."""
-        several = large.values() if columns.periods is None else list(large.values())[:1]
-        for mask in several:
+        """Yields the index of a row once for every report of the row that is too large.
+
+        A row of a wide table has a report in each column. A row of a long table is one report, so
+        the masks of its columns are equal, and the first mask alone is read.
+
+        large: by column, (rows,) whether the report of the cell is too large.
+        """
+        masks = list(large.values())
+        for mask in masks if columns.periods is None else masks[:1]:
             yield from np.flatnonzero(mask).tolist()
 
     def _note_row(self, row: int, text: str) -> None:

@@ -130,7 +130,7 @@ def read_header(
         sources = {n: ("", a) for n, a in renamed.items() if a in study.attributes}
         if layout.event is not None:
             slots = _slots(renamed, study, layout.event)
-            problems += _without_event(path, names, study, layout.event, slots)
+            problems += _event_faults(path, names, study, layout.event, slots)
             problems += [
                 f"{path}: columns '{column}' and '{own}' both have {meant}; leave one out with"
                 f" --columns '{own}='"
@@ -174,10 +174,15 @@ def _slots(renamed: Mapping[str, str], study: Study, event: str) -> dict[str, tu
     return slots
 
 
-def _without_event(
+def _event_faults(
     path: TableSource, names: Sequence[str], study: Study, event: str, slots: Collection[str]
 ) -> list[str]:
-    """Describes a missing column of event numbers, or a table without a column of events."""
+    """Describes why `--event` does not fit a table; empty if it does.
+
+    names: the table's columns.
+    event: the column that `--event` names, with the number of the event in each row.
+    slots: what `_slots` found, the columns with the values of events.
+    """
     if event not in names:
         return [f"{path}: no column '{event}'; name the numbers of events with --event"]
     if slots:

@@ -98,15 +98,20 @@ def adam(
     transform = optax.scale_by_adam(eps=_SMALL / rows)
 
     def update(c: _Carry) -> _Carry:
+        """Evaluates the parameters p, keeps them if they are the best, and moves them.
+
+        p <- p - rate (m / (sqrt(v) + epsilon) + decay d p), with Adam's corrected moments m and v
+        and the layout's factor d of the decay (AdamW, Algorithm 2).
+        """
         value, gradient = loss_and_gradient(layout, c.params, chunks, supports)
         finite = jnp.isfinite(value)
         for array in c.params.values():
             finite = finite & jnp.isfinite(array).all()
         better = finite & (value < c.best_error)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
-        along, moments = transform.update(gradient, c.moments)
+        direction, moments = transform.update(gradient, c.moments)
         updated = {
-            name: p - rate * (along[name] + decay * layout.decay_parts.get(name, 1) * p)
+            name: p - rate * (direction[name] + decay * layout.decay_parts.get(name, 1) * p)
             for name, p in c.params.items()
         }
         return _Carry(

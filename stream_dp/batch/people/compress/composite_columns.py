@@ -77,9 +77,11 @@ class Encoding:
     def public_groups(self, column: int) -> NDArray[np.int64]:
         """(values,) the group of every value of a measured column, from 0, by coarser bins.
 
-        Without coarser bins each value is a group of its own.
+        Values whose sources fall in the same declared coarser bins are one group. Without coarser
+        bins each value is a group of its own.
         """
         groups = np.zeros(1, np.int64)
+        # A group's number has a digit for each source: the number of the source's coarser bin.
         for c in self.parts[column]:
             coarse = self.coarse.get(c, np.arange(self.source.sizes[c]))
             groups = (groups[:, None] * (int(coarse.max()) + 1) + coarse).reshape(-1)

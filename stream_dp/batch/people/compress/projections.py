@@ -109,7 +109,10 @@ def linear_residuals(domain: PeopleDomain, release: PeopleRelease) -> Residuals:
 
 
 def widened_domain(domain: PeopleDomain, projections: tuple[Projection, ...]) -> PeopleDomain:
-    """The columns, and a column for every projection."""
+    """The domain of what is measured: the table's columns, then a column for every projection.
+
+    It has no `numbers`: people are drawn in `domain`, never in the widened one.
+    """
     columns = (p.column(domain) for p in projections)
     return replace(domain, columns=(*domain.columns, *columns), numbers={})
 

@@ -38,18 +38,24 @@ class Month(NamedTuple):
 
 
 def past_months(months: Sequence[Month], columns: Sequence[Column], number: int) -> Past | None:
-    """What earlier months say of month `number` and its columns; None if they say nothing.
+    """The filters of earlier months' interactions, moved on to month `number`, or None.
 
-    months: in order.
+    An interaction goes on if each of its columns is in `columns` with the same name and values.
+
+    months: the earlier months, in order.
+    columns: of the table of month `number`.
     """
     past = Past(months[0].number if months else number)
-    place = {column: c for c, column in enumerate(columns)}
+    position = {column: c for c, column in enumerate(columns)}
     for month in months:
-        same = {c: place[column] for c, column in enumerate(month.columns) if column in place}
+        # By a column's position in the earlier table, its position in this one.
+        moved = {
+            c: position[column] for c, column in enumerate(month.columns) if column in position
+        }
         interactions = {
-            tuple(same[c] for c in a): interaction
-            for a, interaction in month.interactions.items()
-            if all(c in same for c in a)
+            tuple(moved[c] for c in column_set): interaction
+            for column_set, interaction in month.interactions.items()
+            if all(c in moved for c in column_set)
         }
         past = past.at(month.number).learnt(interactions)
     return past.at(number) if past.filters else None

@@ -149,12 +149,16 @@ class LinearMixture:
         return People(people.domain, people.codes[rows], numbers)
 
     def _histogram(self, wide: NDArray[np.int64], columns: Columns) -> Histogram:
-        """The measured shares of a column, or of a projection with a label."""
+        """The people's cells in a measured table, with the noisy shares of the cells.
+
+        wide: (N, columns) codes of synthetic people; the projections are the last columns.
+        columns: a single column, or the column of a label and that of a projection.
+        """
         targets = self.targets
         assert targets is not None
         sizes = [targets.sizes[c] for c in columns]
         cells = np.ravel_multi_index([wide[:, c] for c in columns], sizes)
         shares = targets.one_ways[columns[0]] if len(columns) == 1 else targets.pair(columns)
-        finest = (_FINEST / targets.people) ** 2
+        finest = (_FINEST / targets.people) ** 2  # a variance below it is taken as this one
         variance = max(targets.interactions[columns].variance, finest)
         return Histogram(cells, shares.reshape(-1), variance)
