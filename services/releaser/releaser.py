@@ -49,7 +49,7 @@ from . import decision, journal, journal_checks, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
 from .child import Child
-from .closing import Ending, OpenPeriod
+from .closing import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .decision import ChainEnd
 from .job_records import Job, Result
 from .journal import Entry, gates, open_gate
@@ -59,7 +59,6 @@ from .log_guard import ASK, LogGuard
 from .manifests import newest_files
 from .ordered_parts import Aggregation, OrderedParts
 from .ownership import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
-from .period_reading import POLL, SOON, PeriodReading, Recovered
 from .publishing import Publisher
 from .recovery import released_panels
 from .releaser_facts import Context
