@@ -15,7 +15,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from result_file import record
 
 PRODUCT = "stream-dp"
-EXTRAS = ("batch", "monitor", "tables", "avro", "trust", "plot", "s3", "spark")
+EXTRAS = ("batch", "monitor", "tables", "avro", "trust", "s3", "spark")
 
 
 def required(package: Distribution, extra: str) -> set[str]:

@@ -29,6 +29,13 @@ class Inconsistent(UserError):
     """The logs or the study contradict themselves: the service stops for an operator to decide."""
 
 
+def visible(text: str) -> str:
+    """Escapes control characters, ends of lines and marks of writing direction in a text."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
 def missing_extra(fault: str, extra: str) -> UserError:
     """The error for a package that is not installed. fault: what lacks it. extra: that has it."""
     return UserError(f"{fault}; in a clone of stream-dp: pip install '.[{extra}]'")

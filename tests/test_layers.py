@@ -105,6 +105,7 @@ FOLDERS = {
     "compiled": ([], False),
     "privacy": (["privacy"], False),
     "panel": (["notebook_html"], False),
+    "figures": (["figures", "errors"], False),
     "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
@@ -138,7 +139,8 @@ FOLDERS = {
     "planning": (
         [
             *("planning", "release", "answers", "study", "continual", "panel", "privacy"),
-            *("batch.kinds", "batch.planned_phases", "errors", "json_object", "notebook_html"),
+            *("batch.kinds", "batch.planned_phases", "errors", "figures", "json_object"),
+            "notebook_html",
         ],
         False,
     ),
@@ -247,7 +249,7 @@ def test_the_client_needs_nothing_confidential():
     loaded = reached("stream_dp.client")
     assert not {n for n in loaded for c in CONFIDENTIAL if n == c or n.startswith(f"{c}.")}
     for name in loaded:
-        assert not foreign(name) & {"jax", "optax", "matplotlib"}, name
+        assert not foreign(name) & {"jax", "optax", "resvg_py"}, name
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("stream_dp.study.")])
@@ -257,12 +259,7 @@ def test_only_the_study_reads_the_declared_values_of_an_attribute(name):
 
 
 EXTRAS = {
-    "matplotlib": (
-        "stream_dp.services.evaluate.drawing",
-        "stream_dp.services.evaluate.panel_figures",
-        "stream_dp.services.evaluate.table_figures",
-        "stream_dp.services",
-    ),
+    "matplotlib": (),
     "confluent_kafka": (
         "stream_dp.log.compiled_kafka_reader",
         "stream_dp.log.kafka",
@@ -285,6 +282,7 @@ EXTRAS = {
         "stream_dp.services.storage.sealed_files",
     ),
     "fastavro": ("stream_dp.population.shapes.avro",),
+    "resvg_py": ("stream_dp.figures.pictures",),
     "fastapi": ("stream_dp.services.monitor",),
     "starlette": ("stream_dp.services.monitor",),
     "uvicorn": ("stream_dp.services.monitor",),
@@ -308,7 +306,7 @@ def test_the_library_and_its_command_work_without_the_extras():
 import sys, importlib
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        extras = "matplotlib jax optax confluent_kafka fastavro openpyxl fastapi uvicorn starlette"
+        extras = "resvg_py jax optax confluent_kafka fastavro openpyxl fastapi uvicorn starlette"
         extras += " cryptography pyreadstat"
         if name.split(".")[0] in extras.split():
             raise ImportError(f"{name} is not installed")
@@ -345,10 +343,10 @@ def test_the_command_does_not_load_plotting():
 CORE = {"commands", "contract", "intake", "process", "releaser", "storage"}
 # Rooms at the rim, and who imports them besides themselves.
 RIM = {
-    "audit": {"commands", "monitor"},
+    "audit": set(),
     "desk": set(),
     "evaluate": {"desk"},
-    "monitor": {"commands", "desk", "evaluate", "portals"},
+    "monitor": {"desk", "evaluate"},
     "parts": set(),
     "portals": {"commands", "monitor"},
 }

@@ -106,7 +106,7 @@ def test_metadata_are_valid_and_complete(wheel):
     metadata = Metadata.from_email(data, validate=True)
     assert metadata.description_content_type == "text/markdown"
     assert metadata.description == (ROOT / "README.md").read_text("utf-8")
-    assert metadata.license_expression == "MIT"
+    assert metadata.license_expression == "MIT AND Bitstream-Vera"
     assert metadata.keywords
     assert "Typing :: Typed" in (metadata.classifiers or [])
     assert not metadata.project_urls

@@ -16,8 +16,7 @@ from variants import Variant, variants
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
 from stream_dp.services.evaluate.panel_report import QueryErrors, ReleaseErrors, root_mean_square
-from stream_dp.services.evaluate.repeat import release_errors
-from stream_dp.services.evaluate.repetitions import SeededPlan, run_repetitions
+from stream_dp.services.evaluate.repeat import SeededPlan, release_errors, run_repetitions
 from stream_dp.services.evaluate.trial import Floats
 from stream_dp.services.evaluate.trial_plans import PanelJudge, TrialPlan, Truth, count_people
 from stream_dp.study import Release, Study

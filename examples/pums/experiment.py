@@ -5,8 +5,8 @@
 Makes the tables of tables.py in the folder OUT, then fits HPD-Fixed at eps .1, .25, .5 and 1
 (delta = 1 / N^2) with simulated noise, and prints the largest and mean errors of all queries about
 three attributes, among households, people and relatives, beside independent attributes and every
-query measured. Figures, a table and JSON are in OUT/errors. Needs JAX and Matplotlib: pip install
-'../..[batch,plot]'. CONFIDENTIAL like the files: errors follow from true answers.
+query measured. Figures, a table and JSON are in OUT/errors. Needs JAX: pip install
+'../..[batch]'. CONFIDENTIAL like the files: errors follow from true answers.
 README.md says how long it takes, and how to try it without the files.
 """
 
@@ -52,8 +52,8 @@ def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> i
     """Makes the tables and judges the release on them; the exit code."""
     if not (repetitions.isdecimal() and int(repetitions)):
         refuse(f"REPETITIONS is '{repetitions}': give a whole number from 1 on")
-    if lacking := [name for name in ("jax", "optax", "matplotlib") if find_spec(name) is None]:
-        refuse(f"not installed: {', '.join(lacking)}; pip install '../..[batch,plot]'")
+    if lacking := [name for name in ("jax", "optax") if find_spec(name) is None]:
+        refuse(f"not installed: {', '.join(lacking)}; pip install '../..[batch]'")
     folder = Path(out)
     tables = [sys.executable, str(Path(__file__).with_name("tables.py")), housing, people, out]
     if code := subprocess.run(tables, check=False).returncode:

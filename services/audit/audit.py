@@ -1,43 +1,94 @@
-"""The audit of a release: the worst pair, repeated runs in both worlds, and the bounds on rho.
+"""`stream-dp audit`: a lower bound on what a release costs, from runs on simulated people.
 
-Runs of a data set of groups on simulated groups and members.
+The audit has the worst pair, repeated runs in both worlds, and the bounds on rho. No log is opened:
+the noise of an audit hides nobody, and no data is read.
 
-Runs of a release of sizes on simulated places.
-
-A person moves from a place in one region to a place in another. Several people alike move from one
+A data set of groups runs on simulated groups and members, a release of sizes on simulated places. A
+person moves from a place in one region to a place in another. Several people alike move from one
 place, which changes sorted sizes most, or each from a place of its own, which changes cumulative
 counts most.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from tqdm import tqdm
 
 from stream_dp import __version__
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
-from stream_dp.privacy.noise import NoiseSource
-from stream_dp.services.audit.audit_statement import AuditStatement
+from stream_dp.privacy.noise import NoiseSource, SystemNoise
+from stream_dp.release.audit_statement import AuditStatement
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import Groups
 
+from ..commands.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
+from ..process.output import VIOLATION, Output
+from ..storage.atomic_files import write_new_file
+from ..storage.deployment import Deployment
 from .data_set_runs import DataSetRuns
-from .histories import Cell, History, WorstPair, random_people, simulated_people
+from .histories import (
+    AuditedRelease,
+    Cell,
+    History,
+    Progress,
+    WorstPair,
+    random_people,
+    simulated_people,
+)
 from .panel_runs import PanelRuns
 from .rho_bounds import TwoScores, counted_bound, gaussian_bound
-from .scored_runs import AuditedRelease, Progress
 from .watched_fits import repeated_fit, watched_fit
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    study_file(parser)
+    parser.add_argument("release", metavar="RELEASE", help="a release that the study declares")
+    help_text = f"runs in each of the two worlds, at least {LEAST_RUNS}; {RUNS} by default"
+    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=help_text)
+    help_text = "write the result as a statement that the key of [run.signing] signs"
+    parser.add_argument("--statement", type=Path, metavar="FILE", help=help_text)
+
+
+def run(options: argparse.Namespace) -> Output:
+    deployment, file = Deployment.load(options.study), options.statement
+    study, signer = deployment.study, None
+    if file is not None:
+        signer = deployment.signing_key("signing")
+        if signer is None:
+            raise UserError(f"--statement {file}: name the study's key as [run.signing]")
+        if file.exists():
+            raise UserError(f"--statement {file}: is there already; name a new file")
+        if not file.parent.is_dir():
+            raise UserError(f"--statement {file}: its folder does not exist; make it first")
+    release = study.declared(options.release)
+    if release is None:
+        names = ", ".join(r.name for r in (*study.releases, *(study.batches or ())))
+        raise UserError(f"release '{options.release}': the study declares {names}")
+    with tqdm(desc=release.name, total=options.runs, disable=None, leave=False) as bar:
+
+        def progress() -> None:
+            bar.update()
+
+        result = audit(study, release, SystemNoise(), runs=options.runs, progress=progress)
+    if signer is not None:
+        statement = signer.attest(result.statement.payload(study))
+        write_new_file(file, statement + "\n", public=True)
+    return Output(result.as_dict(), result.text(), VIOLATION if result.violation else 0)
+
 
 _PLACES = 60  # in each of two regions
 _LEAVING, _JOINING = (0,), (1,)  # histories: in a place of the first region, or of the second

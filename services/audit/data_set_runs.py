@@ -27,6 +27,7 @@ from ..releaser.job_families import JOB_FAMILIES, everybodys_tables
 from .histories import (
     Cell,
     History,
+    Progress,
     WorstPair,
     cells_of,
     random_people,
@@ -34,7 +35,6 @@ from .histories import (
     worst_pair,
 )
 from .rho_bounds import TwoScores
-from .scored_runs import Progress
 from .watched_fits import (
     Fit,
     WatchedRound,

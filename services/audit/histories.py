@@ -1,7 +1,8 @@
 """Simulated people: their histories, their reports as users send them, and their population.
 
 The people are invented here, by rules that look at the declaration alone. Their reports are JSON,
-and the decoder and the population that a releaser has read them.
+and the decoder and the population that a releaser has read them. An `AuditedRelease` runs on them
+repeatedly in two neighbouring worlds, and scores each run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +19,38 @@ from numpy.typing import NDArray
 from stream_dp.log.log import Stored
 from stream_dp.population.population import ClosedPeriod, Population
 from stream_dp.population.report_decoding import Decoder
+from stream_dp.privacy.noise import NoiseSource
 from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import Symbol
+
+from .rho_bounds import TwoScores
+
+Progress = Callable[[], None]  # called after each run
+
+
+class AuditedRelease(Protocol):
+    """A declared release on simulated people.
+
+    subject: what is audited, in words.
+    rho: its declared cost.
+    most: the people whom both worlds may differ by, at most.
+    """
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def rho(self) -> Fraction: ...
+    @property
+    def most(self) -> int: ...
+
+    def worst_pair(self) -> WorstPair:
+        """The neighbours that the release tells apart best, without any noise."""
+
+    def scores(
+        self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
+    ) -> TwoScores:
+        """The scores of `runs` runs in each world. size: the people in which the worlds differ."""
+
 
 _KEY = bytes(32)  # of the hashes of simulated ids
 _MOST_OPTIONS = 24  # answers of a cell that the search tries

@@ -24,6 +24,7 @@ from stream_dp.study.declared_population import DeclaredPopulation
 
 from .histories import (
     History,
+    Progress,
     WorstPair,
     cells_of,
     random_people,
@@ -31,7 +32,6 @@ from .histories import (
     worst_pair,
 )
 from .rho_bounds import TwoScores
-from .scored_runs import Progress
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -87,7 +87,7 @@ COMMANDS = {
 # Where the module of a command is: in `commands` under its name, or in the room that it opens.
 _ROOMS = {
     "aggregate": "parts.aggregate",
-    "audit": "audit.audit_commands",
+    "audit": "audit.audit",
     "demo": "desk.demo",
     "evaluate": "evaluate.evaluate",
     "init": "desk.init",

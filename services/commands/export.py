@@ -17,11 +17,17 @@ from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from ..portals.covariances import COVARIANCE, covariance_table
 from ..portals.description import DescribedFile, describe
 from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
-from ..portals.series import SERIES, SERIES_MEDIA, has_series, series_table
+from ..portals.series import (
+    COVARIANCE,
+    SERIES,
+    SERIES_MEDIA,
+    covariance_table,
+    has_series,
+    series_table,
+)
 from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder

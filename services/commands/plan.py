@@ -6,10 +6,9 @@ import argparse
 from pathlib import Path
 
 from stream_dp.errors import UserError
+from stream_dp.planning.plan_picture import plan_picture
+from stream_dp.planning.plan_result import PlanRequest, planned
 
-from ..monitor.plan_figures import picture
-from ..monitor.plan_request import PlanRequest
-from ..monitor.plan_result import planned
 from ..process.output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment
@@ -60,6 +59,6 @@ def run(options: argparse.Namespace) -> Output:
     result = planned(Deployment.load(options.study).study, request)
     data, text = result.as_dict(), result.text()
     if out is not None:
-        write_text_file(out, picture(data), public=True)
+        write_text_file(out, plan_picture(data).svg(), public=True)
         text += f"\n\n{out} written"
     return Output(data, text)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, visible
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study import Study
@@ -27,7 +27,7 @@ from ..intake.table_judging import (
     table_notices,
 )
 from ..intake.table_topic import study_with_places
-from ..process.output import BAD_INPUT, Output, say, visible
+from ..process.output import BAD_INPUT, Output, say
 from ..storage.deployment import Deployment
 from .options import check_mapped_values, layout, study_file, table_columns
 

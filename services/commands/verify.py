@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Damaged
+from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import keep_none
-from stream_dp.services.audit.audit_statement import read_audit_statement
 from stream_dp.study.topics import REPORTS
 
 from ..process.output import INCONSISTENT, Output, failure

@@ -34,7 +34,7 @@ from ..intake.markers import send_close_markers
 from ..intake.sending import send_table
 from ..monitor import record_rows
 from ..monitor.curves import Line, Look, Point, curves, extent
-from ..monitor.fan import pointwise
+from ..monitor.feasible import pointwise
 from ..monitor.questions import Question
 from ..monitor.release_figures import SMALL, Figure, answers, lines_figure, look_of, numbers_of
 from ..monitor.render import power, render, resource

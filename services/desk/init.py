@@ -18,6 +18,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 from stream_dp.planning.needed import Goal, needed_budget
+from stream_dp.planning.plan_result import PlanRequest, planned
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.labelled_files import file_labels
 from stream_dp.population.tables.spreadsheets import SHEET_ROWS, UnknownSheet
@@ -33,8 +34,6 @@ from stream_dp.study import Study
 from stream_dp.study.study_text import study_text
 
 from ..commands.options import file_form, file_form_options
-from ..monitor.plan_request import PlanRequest
-from ..monitor.plan_result import planned
 from ..process.output import Output, printable
 from ..storage.atomic_files import write_new_file
 from .column_proposals import TableHeader, codebook_values, labelled_values, public_values

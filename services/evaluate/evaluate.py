@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from stream_dp.batch.sizes.declared_sizes import declared_plan
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.region_tables import counted_regions
 from stream_dp.batch.sizes.sizes_plan import SizesPlan
-from stream_dp.errors import UserError, missing_extra
+from stream_dp.errors import UserError
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
@@ -253,8 +252,6 @@ def _evaluated(
     options: argparse.Namespace,
 ) -> dict[str, Report]:
     """The reports by name. Raises UserError."""
-    if options.out is not None and find_spec("matplotlib") is None:
-        raise missing_extra("--out: figures need matplotlib", "plot")
     members: Members | None = None
     kinds.require_available(batch.kind for batch in study.batches or ())
     if study.groups is not None:

@@ -5,46 +5,40 @@ CONFIDENTIAL: they show true values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from stream_dp.figures.pictures import Picture
 
-from .drawing import (
+from .panel_report import Evaluation, QueryErrors, ReleaseErrors, Sweep
+from .plots import (
     BLUE,
     GREEN,
     INK,
     ORANGE,
     PURPLE,
-    axes_grid,
-    caption,
-    legend,
-    logarithmic,
-    save_all,
-    styled,
+    Line,
+    Panel,
+    budget_names,
+    period_names,
+    plotted,
+    write_pictures,
 )
-from .panel_report import Evaluation, QueryErrors, ReleaseErrors, Sweep
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Colours of queries narrower and wider than the window, in turn.
-NARROW, WIDE = (BLUE, GREEN), (ORANGE, PURPLE)
+_NARROW, _WIDE = (BLUE, GREEN), (ORANGE, PURPLE)
 # Standard deviations on each side of a mean that hold 95% of a normal law.
-BAND = 1.96
+_BAND = 1.96
+_MOST_PERIODS = 12  # of a figure of shares
+_RMSE = "root mean square error, people"
 
 
 def write_panel_figures(result: Evaluation | Sweep, folder: Path) -> list[Path]:
     """Saves every figure to `folder`; creates the folder."""
-    with styled():
-        return save_all(draw_panel_figures(result), folder)
+    return write_pictures(draw_panel_figures(result), folder)
 
 
-def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
+def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Picture]:
     """Draws every figure with data in the result. Returns the figures by name."""
     if isinstance(result, Sweep):
         return {"error-by-rho": error_by_rho(result)}
@@ -58,204 +52,161 @@ def draw_panel_figures(result: Evaluation | Sweep) -> dict[str, Figure]:
     return figures
 
 
-def share_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
+def share_figure(result: Evaluation, errors: ReleaseErrors) -> Picture:
     """Draws named queries every k periods: true, debiased and undebiased shares.
 
     After Bun et al. 2024, Figures 1 to 4.
     """
-    with styled():
-        named = errors.of_kind("named", "panel")
-        columns = min(2, len(named))
-        figure, grid = axes_grid(-(-len(named) // columns), columns, 3.9, 2.5)
-        for axes, line in zip(grid, named, strict=False):
-            rows = [i for i, t in enumerate(line.periods) if t % (errors.width or 1) == 0]
-            rows = rows[:: -(-len(rows) // 12)]  # at most 12 of them
-            x = np.arange(len(rows))
-            true = [100 * line.truth[i] / result.people for i in rows]
-            axes.hlines(true, x - 0.32, x + 0.32, color=INK, lw=1.6, label="true")
-            looks = [(_Look("o", BLUE, "panel, debiased"), -0.12, line)]
-            plain = errors.line(line.query, "undebiased")
-            if plain is not None:
-                looks.append((_Look("s", ORANGE, "panel, undebiased"), 0.12, plain))
-            for look, shift, answer in looks:
-                points = _SharePoints(x + shift, rows, result.people)
-                _draw_shares(axes, points, answer, look)
-            axes.set_title(line.query)
-            axes.set_ylabel("share of people, %")
-            axes.set_xlim(-0.6, len(rows) - 0.4)
-            _ticks(axes, x, [result.periods[line.periods[i] - 1] for i in rows])
-        for axes in grid[len(named) :]:
-            axes.set_visible(False)
-        legend(figure, grid[0])
-        _caption(figure, result, errors, "Bars: mean and 95% of repetitions.")
-        return figure
+    named = errors.of_kind("named", "panel")
+    return plotted(
+        f"{errors.release}: shares of named queries",
+        [_shares(result, errors, line) for line in named],
+        _caption(result, errors, "Bars: mean and 95% of repetitions."),
+        columns=min(2, len(named)),
+        size=(374, 250),
+    )
 
 
-def count_figure(result: Evaluation, errors: ReleaseErrors) -> Figure:
+def _shares(result: Evaluation, errors: ReleaseErrors, query: QueryErrors) -> Panel:
+    rows = [i for i, t in enumerate(query.periods) if t % (errors.width or 1) == 0]
+    rows = rows[:: -(-len(rows) // _MOST_PERIODS)]
+    percent = 100 / result.people
+    x = [float(i) for i in range(len(rows))]
+    true = [percent * query.truth[i] for i in rows]
+    lines = [Line("true", x, true, INK, dashes="", marker="dash")]
+    looks = [("panel, debiased", BLUE, "dot", -0.12, query)]
+    plain = errors.line(query.query, "undebiased")
+    if plain is not None:
+        looks.append(("panel, undebiased", ORANGE, "box", 0.12, plain))
+    for label, colour, marker, shift, answer in looks:
+        lines.append(
+            Line(
+                label,
+                [position + shift for position in x],
+                [percent * answer.mean[i] for i in rows],
+                colour,
+                dashes="",
+                marker=marker,
+                reach=[percent * _BAND * answer.deviation[i] for i in rows],
+            )
+        )
+    names = period_names(x, [result.periods[query.periods[i] - 1] for i in rows])
+    span = (-0.6, len(rows) - 0.4)
+    return Panel(query.query, "share of people, %", lines, "period", names, span)
+
+
+def count_figure(result: Evaluation, errors: ReleaseErrors) -> Picture:
     """Draws people with at least b events so far, true and released, and the error.
 
     After Bun et al. 2024, Figures 5 to 8.
     """
-    with styled():
-        threshold = min(3, len(result.periods))
-        panel = errors.line(f"total at-least {threshold}", "panel")
-        raw = errors.line(f"total at-least {threshold}", "raw")
-        assert panel is not None
-        assert raw is not None
-        assert raw.theory is not None
-        figure, (count_axes, error_axes) = axes_grid(1, 2, 3.9, 3.1)
-        x = np.array(panel.periods)
-        mean, reach = np.array(panel.mean), BAND * np.array(panel.deviation)
-        count_axes.fill_between(x, mean - reach, mean + reach, color=BLUE, alpha=0.22, lw=0)
-        count_axes.plot(x, mean, "-o", color=BLUE, label="panel, mean and 95% band")
-        count_axes.plot(x, panel.truth, "--", color=INK, label="true")
-        count_axes.set_title(f"at least {threshold} periods of the event so far")
-        count_axes.set_ylabel("people")
-        count_axes.yaxis.set_major_formatter("{x:,.0f}")
-        count_axes.legend(loc="lower right")
-        error_axes.plot(raw.periods, raw.theory, "--", color=INK, label="raw, theory")
-        error_axes.plot(raw.periods, raw.rmse, "^", color=GREEN, label="raw, measured")
-        error_axes.plot(x, panel.rmse, "-o", color=BLUE, label="panel")
-        error_axes.set_title("root mean square error of the same count")
-        error_axes.set_ylabel("people")
-        error_axes.set_ylim(bottom=0)
-        error_axes.legend(loc="lower right")
-        for axes in (count_axes, error_axes):
-            _ticks(axes, x, [result.periods[t - 1] for t in panel.periods])
-        _caption(figure, result, errors, "Panel: sums made monotone.")
-        return figure
+    threshold = min(3, len(result.periods))
+    panel = errors.line(f"total at-least {threshold}", "panel")
+    raw = errors.line(f"total at-least {threshold}", "raw")
+    assert panel is not None
+    assert raw is not None
+    assert raw.theory is not None
+    x, raw_x = list(map(float, panel.periods)), list(map(float, raw.periods))
+    names = period_names(x, [result.periods[t - 1] for t in panel.periods])
+    span = (x[0] - 0.5, x[-1] + 0.5)
+    reach = [_BAND * deviation for deviation in panel.deviation]
+    label = "panel, mean and 95% band"
+    counts = [
+        Line(label, x, panel.mean, BLUE, marker="dot", reach=reach, band=True),
+        Line("true", x, panel.truth, INK, "dashed"),
+    ]
+    root_mean_squares = [
+        Line("raw, theory", raw_x, raw.theory, INK, "dotted"),
+        Line("raw, measured", raw_x, raw.rmse, GREEN, "", "triangle"),
+        Line("panel", x, panel.rmse, BLUE, marker="dot"),
+    ]
+    title = f"at least {threshold} periods of the event so far"
+    panels = [
+        Panel(title, "people", counts, "period", names, span),
+        Panel(
+            "error of the same count",
+            _RMSE,
+            root_mean_squares,
+            "period",
+            names,
+            span,
+            from_zero=True,
+        ),
+    ]
+    caption = _caption(result, errors, "Panel: sums made monotone.")
+    return plotted(f"{errors.release}: counts", panels, caption, columns=2, size=(374, 310))
 
 
-def error_by_width(result: Evaluation, errors: ReleaseErrors) -> Figure:
+def error_by_width(result: Evaluation, errors: ReleaseErrors) -> Picture:
     """Draws the error through time of queries of the window's width, narrower and wider."""
-    with styled():
-        width = errors.width or 1
-        lines = [x for x in errors.lines if x.answer == "panel" and x.kind != "bin"]
-        all_of = [x for x in lines if x.query.startswith(f"at-least {x.width} of last {x.width} ")]
-        once = [x for x in lines if x.query.startswith("at-least 1 of ") and x.width >= width]
-        figure, grid = axes_grid(1, 2, 3.9, 3.4)
-        first, last = width, len(result.periods)
-        titles = ("all of the last w periods", "at least 1 of the last w periods")
-        for axes, queries, title in zip(grid, (all_of, once), titles, strict=True):
-            ends = []
-            for line in sorted(queries, key=lambda x: x.width):
-                colour, style = _width_style(line.width, width)
-                axes.plot(line.periods, line.rmse, style, color=colour)
-                if line.theory is not None:
-                    axes.plot(line.periods, line.theory, ":", color=colour, lw=1)
-                ends.append((line.rmse[-1], f"w = {line.width}", colour))
-            axes.set_title(title)
-            axes.set_ylim(bottom=0)
-            axes.set_xlim(first - 0.3, last + 0.22 * max(last - first, 1))
-            _end_labels(axes, last + 0.03 * max(last - first, 1), ends)
-            labels = [result.periods[t - 1] for t in range(first, last + 1)]
-            _ticks(axes, np.arange(first, last + 1), labels)
-            axes.set_ylabel("root mean square error, people")
-        note = f"Window k = {width}. Dots: theory for w up to k; wider queries have none."
-        _caption(figure, result, errors, note)
-        return figure
-
-
-def error_by_rho(sweep: Sweep) -> Figure:
-    """Draws the error over all cells against each release's rho, on logarithmic axes."""
-    with styled():
-        base = sweep.evaluations[0]
-        columns = min(2, len(base.releases))
-        figure, grid = axes_grid(-(-len(base.releases) // columns), columns, 3.9, 3.2)
-        looks = {
-            "raw": _Look("^", GREEN, "raw"),
-            "panel": _Look("-o", BLUE, "panel"),
-            "undebiased": _Look("-s", ORANGE, "panel, undebiased"),
-        }
-        for index, axes in enumerate(grid):
-            axes.set_visible(index < len(base.releases))
-            if index >= len(base.releases):
-                continue
-            by_rho = sorted(
-                (evaluation.releases[index] for evaluation in sweep.evaluations),
-                key=lambda errors: Fraction(errors.rho),
-            )
-            rhos = [float(Fraction(errors.rho)) for errors in by_rho]
-            theory = [errors.cells[0].theory for errors in by_rho]
-            axes.plot(rhos, theory, "--", color=INK, label="raw, theory")
-            for i, cells in enumerate(by_rho[0].cells):
-                look, rmse = looks[cells.answer], [errors.cells[i].rmse for errors in by_rho]
-                axes.plot(rhos, rmse, look.style, color=look.colour, label=look.label)
-            logarithmic(axes, rhos)
-            axes.set_title(by_rho[0].release)
-            axes.set_xlabel("rho of the release (zCDP)")
-            axes.set_ylabel("root mean square error, people")
-        legend(figure, max(grid, key=lambda axes: len(axes.lines)))
-        _caption(figure, base, None, "Over all cells and periods.")
-        return figure
-
-
-@dataclass(frozen=True)
-class _Look:
-    """The look of an answer: matplotlib's format of its marker and line, colour and label."""
-
-    style: str
-    colour: str
-    label: str
-
-
-@dataclass(frozen=True, eq=False)
-class _SharePoints:
-    """The points of shares.
-
-    x: horizontal positions.
-    rows: the indices of their periods in a `QueryErrors`.
-    people: the number of people that shares refer to.
-    """
-
-    x: Any
-    rows: Sequence[int]
-    people: int
-
-
-def _draw_shares(axes: Axes, points: _SharePoints, line: QueryErrors, look: _Look) -> None:
-    """Draws mean shares with bars of 95% of the repetitions."""
-    mean = [100 * line.mean[i] / points.people for i in points.rows]
-    reach = [100 * BAND * line.deviation[i] / points.people for i in points.rows]
-    axes.errorbar(
-        points.x,
-        mean,
-        reach,
-        fmt=look.style,
-        color=look.colour,
-        elinewidth=1.6,
-        label=look.label,
+    width = errors.width or 1
+    lines = [x for x in errors.lines if x.answer == "panel" and x.kind != "bin"]
+    all_of = [x for x in lines if x.query.startswith(f"at-least {x.width} of last {x.width} ")]
+    once = [x for x in lines if x.query.startswith("at-least 1 of ") and x.width >= width]
+    first, last = width, len(result.periods)
+    names = period_names(
+        [float(t) for t in range(first, last + 1)],
+        [result.periods[t - 1] for t in range(first, last + 1)],
     )
+    span = (first - 0.3, last + 0.22 * max(last - first, 1))
+    titles = ("all of the last w periods", "at least 1 of the last w periods")
+    panels = []
+    for queries, title in zip((all_of, once), titles, strict=True):
+        drawn = []
+        for query in sorted(queries, key=lambda x: x.width):
+            x, (colour, marker) = list(map(float, query.periods)), _width_look(query.width, width)
+            end = f"w = {query.width}"
+            drawn.append(Line("", x, query.rmse, colour, marker=marker, end=end))
+            if query.theory is not None:
+                drawn.append(Line("", x, query.theory, colour, "dotted"))
+        panels.append(Panel(title, _RMSE, drawn, "period", names, span, from_zero=True))
+    note = f"Window k = {width}. Dots: theory for w up to k; wider queries have none."
+    caption = _caption(result, errors, note)
+    return plotted(f"{errors.release}: error by width", panels, caption, columns=2, size=(374, 330))
 
 
-def _width_style(w: int, k: int) -> tuple[str, str]:
-    """Returns the colour and the line style of a query of width w for a window of width k."""
+def error_by_rho(sweep: Sweep) -> Picture:
+    """Draws the error over all cells against each release's rho, on logarithmic axes."""
+    base = sweep.evaluations[0]
+    looks = {
+        "raw": (GREEN, "", "triangle", "raw"),
+        "panel": (BLUE, "solid", "dot", "panel"),
+        "undebiased": (ORANGE, "solid", "box", "panel, undebiased"),
+    }
+    panels = []
+    for index, release in enumerate(base.releases):
+        by_rho = sorted(
+            (evaluation.releases[index] for evaluation in sweep.evaluations),
+            key=lambda errors: Fraction(errors.rho),
+        )
+        rhos = [float(Fraction(errors.rho)) for errors in by_rho]
+        theory = [errors.cells[0].theory for errors in by_rho]
+        lines = [Line("raw, theory", rhos, theory, INK, "dashed")]
+        for i, cells in enumerate(by_rho[0].cells):
+            colour, dashes, marker, label = looks[cells.answer]
+            rmse = [errors.cells[i].rmse for errors in by_rho]
+            lines.append(Line(label, rhos, rmse, colour, dashes, marker))
+        below, span = "rho of the release (zCDP)", (rhos[0], rhos[-1])
+        names = budget_names(rhos)
+        panels.append(
+            Panel(release.release, _RMSE, lines, below, names, span, log_x=True, log_y=True)
+        )
+    caption = _caption(base, None, "Over all cells and periods.")
+    columns = min(2, len(panels))
+    return plotted("error by rho", panels, caption, columns=columns, size=(374, 310))
+
+
+def _width_look(w: int, k: int) -> tuple[int, str]:
+    """Returns the colour and the marker of a query of width w for a window of width k."""
     if w == k:
-        return INK, "-o"
-    pair = NARROW if w < k else WIDE
-    return pair[abs(w - k) % 2 == 0], "-" if w < k else "-s"
+        return INK, "dot"
+    pair = _NARROW if w < k else _WIDE
+    return pair[abs(w - k) % 2 == 0], "" if w < k else "box"
 
 
-def _end_labels(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Puts a label at the end of each line, moved up if two would touch."""
-    gap = 0.055 * axes.get_ylim()[1]
-    low = -np.inf
-    for height, text, colour in sorted(ends):
-        low = max(height, low + gap)
-        axes.annotate(text, (x, low), color=colour, va="center", fontsize=8)
-
-
-def _ticks(axes: Axes, x: Any, labels: Sequence[str]) -> None:
-    """Labels at most 5 periods, evenly spaced."""
-    step = -(-len(labels) // 5)
-    axes.set_xticks(x[::step], labels[::step])
-    axes.set_xlabel("period")
-
-
-def _caption(figure: Figure, result: Evaluation, errors: ReleaseErrors | None, note: str) -> None:
+def _caption(result: Evaluation, errors: ReleaseErrors | None, note: str) -> str:
     rho = "" if errors is None else f", {errors.release}: rho {float(Fraction(errors.rho)):g}"
-    text = (
+    return (
         f"CONFIDENTIAL: shows true values. {result.repetitions} repetitions with simulated noise, "
         f"{result.people:,} people{rho}, {result.neighbours}.\n{note}"
     )
-    caption(figure, text)

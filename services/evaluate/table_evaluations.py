@@ -164,7 +164,7 @@ def _judge_people(
     rhos: Sequence[Fraction],
     progress: FitProgress,
 ) -> Judged:
-    from stream_dp.services.evaluate.people_trials import evaluate_people
+    from stream_dp.services.evaluate.groups_trials import evaluate_people
 
     study = trials.study
     people = people_table(study, release, known=trials.known, number=number)

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from stream_dp.errors import UserError
+from stream_dp.errors import UserError, visible
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
@@ -24,7 +24,6 @@ from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 from stream_dp.study.formulas import is_formula
 
-from ..process.output import visible
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
 from .sending import record_overhead

@@ -1,20 +1,48 @@
 """Limits of computed answers, shared by all studies of a monitor.
 
-The memory of the monitor's control group, and the number of answers that it has room for.
+The memory of the monitor's control group, and slots for as many answers as it has room for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from pathlib import Path
 
 from .forks import MEMORY, Work
-from .live import MOST_STREAMS
-from .request_slots import RequestSlots
+
+
+class Full(Exception):
+    """Too many requests wait for a slot."""
+
+
+class RequestSlots:
+    """Slots for concurrent requests, with a bound on waiting requests.
+
+    number: requests served at once.
+    limit: requests served or waiting.
+    """
+
+    def __init__(self, number: int, limit: int) -> None:
+        self._free, self._taken, self._limit = asyncio.Semaphore(number), 0, limit
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Waits for a slot. Raises Full."""
+        if self._taken >= self._limit:
+            raise Full
+        self._taken += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self._taken -= 1
+
 
 _OWN = 1 << 29  # bytes of the process that holds the connections and of the first study's
 _STUDY = 48 << 20  # bytes of the process of each further study
@@ -52,6 +80,7 @@ def answers_at_once(limit: int | None, studies: int = 1) -> int:
     return max(1, min(processors, (limit - own) // MEMORY - 1))
 
 
+MOST_STREAMS = 256  # viewers of events
 MOST_BYTES = 64 << 20  # of answers that are kept
 MOST_WAITING = 128  # requests whose answers are being computed or wait for it
 MOST_DOWNLOADS = 32  # that are written, wait for it or are on their way
@@ -94,7 +123,6 @@ class AnswerLimits:
     computed, written, sent: slots for answers, and for downloads that are written and sent.
     viewed: slots for streams of events.
     cache: of answers.
-    forms: the paths of forms that are being answered.
     """
 
     studies: InitVar[int] = 1
@@ -103,7 +131,6 @@ class AnswerLimits:
     sent: RequestSlots = field(default_factory=partial(RequestSlots, *[MOST_DOWNLOADS] * 2))
     viewed: RequestSlots = field(default_factory=partial(RequestSlots, *[MOST_STREAMS] * 2))
     cache: AnswerCache = field(default_factory=AnswerCache)
-    forms: set[str] = field(default_factory=set)
 
     def __post_init__(self, studies: int) -> None:
         at_once = answers_at_once(memory_limit(), studies)

@@ -9,17 +9,15 @@ from urllib.parse import quote, urlencode
 
 from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import Chart
 from stream_dp.release.public_reader import nothing_published
 
 from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart
 from .feasible import for_people
-from .figure_links import FigureLinks, figure_citation
-from .marks import Chart
 from .public_api import region_path
 from .public_state import State
-from .query_forms import Asked, address, builder, comparable, siblings
-from .query_titles import query_title
-from .questions import Question
+from .query_forms import Asked, FigureLinks, address, builder, comparable, figure_citation, siblings
+from .questions import Question, query_title
 from .reading import reading
 from .release_figures import about_release, side_by_side
 from .views import rendered

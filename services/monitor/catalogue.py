@@ -17,11 +17,10 @@ from stream_dp.json_object import Json
 from .answer_limits import AnswerLimits
 from .follower import Follower
 from .front import READY, public_monitor
-from .limits import Application, Limited, Message, Receive, Send
+from .limits import Application, Limited, Message, Receive, Send, refusal
 from .live import Live
-from .refusals import refusal
+from .public_sources import StudyAddresses, study_url
 from .render import ASSETS, render, resource
-from .study_addresses import StudyAddresses, study_url
 
 _HTML = "text/html; charset=utf-8"
 _LONGEST_SEARCH = 200  # characters

@@ -12,9 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_dp.client import Answer
-
-from .axes import number_axis, period_ticks
-from .marks import Box, Chart, Frame, Mark, Path, Text, px
+from stream_dp.figures.marks import (
+    Box,
+    Chart,
+    Frame,
+    Mark,
+    Path,
+    Text,
+    number_axis,
+    period_ticks,
+    px,
+)
 
 
 def budget(

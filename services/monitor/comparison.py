@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from stream_dp.answers.answer import Answer, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import (
+    Chart,
+    Dot,
+    Mark,
+    Path,
+    Text,
+    number_axis,
+    number_text,
+    period_words,
+    px,
+)
 
-from .axes import number_axis, number_text, period_words
-from .fan import LEVELS, FanEnds, feasible_fan, pointwise
-from .feasible import feasible_range, for_people
-from .marks import Chart, Dot, Mark, Path, Text, px
-from .query_titles import query_title
+from .feasible import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
+from .questions import query_title
 from .reading import interval_words, noise_alone, number_words, reading, verdict
 from .release_figures import Numbers
 

@@ -7,11 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from stream_dp.client import Answer
+from stream_dp.figures.marks import (
+    Box,
+    Chart,
+    Dot,
+    Frame,
+    Mark,
+    Path,
+    Text,
+    number_axis,
+    number_text,
+    period_ticks,
+    px,
+)
 
-from .axes import number_axis, number_text, period_ticks
-from .fan import LEVELS, FanEnds, feasible_fan
-from .feasible import feasible_range, for_people
-from .marks import Box, Chart, Dot, Frame, Mark, Path, Text, px
+from .feasible import LEVELS, FanEnds, feasible_fan, feasible_range, for_people
 
 _DENSE = 16  # periods from which estimates are small dots
 _LABEL = 13.0  # units of a line of text

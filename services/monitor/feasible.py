@@ -1,17 +1,58 @@
-"""Answers for people: values and intervals inside of the range of what can be.
+"""Intervals for people: fans of three levels, inside of the range of what can be.
 
 Noise carries estimates beyond what can be, such as a share below 0. Programs get the unbiased
 numbers, because a mean of clipped numbers is biased. People get the feasible part of an interval,
 which contains the truth exactly as often as the whole interval does. An interval without a feasible
 part becomes half of its width from the nearest end of the range, so that it is never a point.
+
+A pointwise fan contains the truth of each single period at its level. A simultaneous fan contains
+the truths of all periods together at its level, so it is wider.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
-from stream_dp.answers.answer import Answer, Interval
+from stream_dp.answers.answer import QUANTILE, Answer, Interval
+from stream_dp.answers.joint_answers import JointAnswers
+
+LEVELS = (0.5, 0.8, 0.95)
+FanEnds = tuple[Interval, ...]
+_FACTORS = tuple(NormalDist().inv_cdf((1 + level) / 2) / QUANTILE for level in LEVELS)
+
+
+def pointwise(answer: Answer) -> FanEnds:
+    """The intervals of `LEVELS` around an answer; none for an answer without an interval.
+
+    The narrower intervals are the interval of 95 %, shrunk towards the value in the ratio of the
+    normal quantiles. This is exact for linear answers, and of first order for ratios.
+    """
+    if answer.interval is None:
+        return ()
+    below, above = answer.value - answer.interval[0], answer.interval[1] - answer.value
+    return tuple((answer.value - f * below, answer.value + f * above) for f in _FACTORS)
+
+
+def simultaneous(joint: JointAnswers) -> list[FanEnds]:
+    """By answer, the intervals that contain all true answers together.
+
+    Raises UserError for an answer without a standard error.
+    """
+    by_level = [zip(low, high, strict=True) for low, high in joint.bands(LEVELS)]
+    return [
+        tuple((float(low), float(high)) for low, high in ends)
+        for ends in zip(*by_level, strict=True)
+    ]
+
+
+def feasible_fan(fan: FanEnds, feasible: Interval) -> FanEnds:
+    """The feasible parts of a fan's intervals, of which the widest is never a point."""
+    if not fan:
+        return ()
+    return (*(clip(ends, feasible) for ends in fan[:-1]), feasible_interval(fan[-1], feasible))
+
 
 _RANGES: dict[str, Interval] = {
     "share": (0.0, 1.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,21 +12,20 @@ import pyarrow as pa
 import pyarrow.csv
 
 from stream_dp.answers.answer import Answer
+from stream_dp.answers.query import event_words
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import Chart, Text
+from stream_dp.figures.pictures import Picture, Placed
 from stream_dp.release.public_reader import nothing_published
 
 from .answer_views import CompareForm, comparison_of
 from .comparison import comparison_chart
 from .curves import Line, curves
-from .fan import LEVELS
-from .figure_links import FigureLinks
-from .figure_picture import Draw, picture
+from .feasible import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
-from .query_forms import Asked, comparable
-from .query_titles import heading, query_title
-from .questions import Question, event_words
-from .raster import png
+from .query_forms import Asked, FigureLinks, comparable
+from .questions import Question, heading, query_title
 from .reading import reading
 from .region_map import QUERY, region_map
 from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
@@ -39,6 +39,11 @@ FIGURE_FORMATS = {
     "csv": "text/csv; charset=utf-8",
 }
 Fields = Mapping[str, Any]
+Draw = Callable[[tuple[float, float]], Chart]
+# Of a picture, in units: twice as many pixels in PNG, as previews of links take them.
+_WIDTH, _HEIGHT, _MARGIN = 600.0, 315.0, 20.0
+_TITLE_LINE, _TITLE_LETTERS, _TITLE_LINES = 21.0, 58, 2
+_CAPTION_LINE, _CAPTION_LETTERS, _CAPTION_LINES = 14.0, 98, 3
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,34 @@ class FigureFile:
             out = io.BytesIO()
             pa.csv.write_csv(self.rows, out)
             return out.getvalue()
-        made = picture(self.title, self.reading, source, self.draw)
-        return png(made) if form == "png" else made.svg().encode()
+        made = figure_picture(self.title, self.reading, source, self.draw)
+        return made.png() if form == "png" else made.svg().encode()
+
+
+def figure_picture(title: str, reading: str, source: str, draw: Draw) -> Picture:
+    """Lays a picture out. draw: draws the chart in a size.
+
+    reading: the sentence below the chart.
+    source: the last line.
+    """
+    titles = _wrapped(title, _TITLE_LETTERS, _TITLE_LINES)
+    captions = _wrapped(reading, _CAPTION_LETTERS, _CAPTION_LINES)
+    captions.append(_wrapped(source, _CAPTION_LETTERS, 1)[0])
+    texts = [Text("title", _MARGIN, 32 + _TITLE_LINE * i, line) for i, line in enumerate(titles)]
+    top = 32 + _TITLE_LINE * len(titles) - 6
+    bottom = _HEIGHT - 14 - _CAPTION_LINE * (len(captions) - 1)
+    texts += [
+        Text("caption", _MARGIN, bottom + _CAPTION_LINE * i, line)
+        for i, line in enumerate(captions)
+    ]
+    chart = draw((_WIDTH - 2 * _MARGIN, bottom - _CAPTION_LINE - 6 - top))
+    parts = (Placed(0.0, 0.0, texts), Placed(_MARGIN, top, chart.marks))
+    return Picture(title, reading, _WIDTH, _HEIGHT, parts)
+
+
+def _wrapped(text: str, letters: int, lines: int) -> list[str]:
+    """A text in lines of so many letters; the last of so many lines ends in an ellipsis."""
+    return textwrap.wrap(text, letters, max_lines=lines, placeholder=" …") or [""]
 
 
 def source_line(state: State) -> str:

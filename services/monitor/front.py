@@ -15,15 +15,23 @@ from starlette.responses import Response
 
 from stream_dp.json_object import Json
 
-from .answer_limits import AnswerLimits
+from .answer_limits import AnswerLimits, Full
 from .follower import Follower, Served
 from .forked_workers import Failed, Gone
 from .forks import Work
-from .limits import DEADLINE, DOWNLOAD_DEADLINE, Application, Limited, Message, Receive, Send
+from .limits import (
+    DEADLINE,
+    DOWNLOAD_DEADLINE,
+    TOO_MUCH,
+    Application,
+    Limited,
+    Message,
+    Receive,
+    Send,
+    refusal,
+)
 from .live import Live
-from .refusals import TOO_MUCH, refusal
 from .render import ASSETS, resource
-from .request_slots import Full
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
 _CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
@@ -43,10 +51,7 @@ def public_monitor(
     return Limited(
         front,
         {"GET", "HEAD"},
-        forms={"/plan"},
         endless={"/events"},
-        single={"/plan"},
-        taken=limits.forms,
         cross_origin=("/api/", "/download/", "/metadata", "/openapi.json"),
         framed=("/embed/",),
         pictures=("/figure/",),
@@ -131,8 +136,6 @@ class _Front:
         if path.startswith("/download/"):
             async with self._limits.written.slot():
                 return await self._served().ask(question, DOWNLOAD_DEADLINE)
-        if question.data["method"] == "POST":  # one at a time, which `Limited` sees to
-            return await self._served().ask(question, DEADLINE)
         return await self._share(question)
 
     def _served(self) -> Served:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream_dp.client import PublicLog
+from stream_dp.figures.marks import Box, Chart, Mark, Text, px
 from stream_dp.planning.group_errors import (
     GROUP_SIZES,
     Count,
@@ -21,7 +22,6 @@ from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
 from .charts import wide_and_narrow
-from .marks import Box, Chart, Mark, Text, px
 from .release_figures import Numbers
 
 _MOST_ROWS = 12

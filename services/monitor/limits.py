@@ -1,4 +1,4 @@
-"""Limits on slow, broken or hostile clients, around any application.
+"""Limits on slow, broken or hostile clients, around any application, and how requests are refused.
 
 Requests are short and few methods are allowed, answers have a deadline, connections that do not
 ask within a few seconds are closed, and every answer carries the headers that confine a page.
@@ -7,11 +7,36 @@ ask within a few seconds are closed, and every answer carries the headers that c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from typing import Any
 
 import h11
+from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .render import render
+
+TOO_MUCH = "this needs more time or memory than it gets here; ask less of it"
+
+
+def refusal(
+    path: str,
+    status: int,
+    title: str,
+    lines: Sequence[str],
+    root: str = "",
+    base: str = "site.html",
+) -> Response:
+    """A refusal of a request to a path, which quotes nothing else of the request.
+
+    root: the path that the page's links begin with; `path` is without it.
+    base: the template that the page extends.
+    """
+    if path.startswith(("/api/", "/download/", "/figure/", "/metadata", "/openapi")):
+        return JSONResponse({"error": title, "lines": list(lines)}, status_code=status)
+    text = render("problem.html", root=root, base=base, title=title, lines=lines, head="")
+    return Response(text, status_code=status, media_type="text/html; charset=utf-8")
+
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -55,11 +80,8 @@ class Limited:
     """An application with limits.
 
     methods: the allowed methods.
-    forms: paths that also allow POST.
     deadline: seconds for an answer, except for downloads.
     endless: paths of streams, without a deadline.
-    single: paths whose forms are answered one at a time.
-    taken: those paths of which a form is being answered, shared by several applications.
     cross_origin: beginnings of the paths whose answers and refusals any page may read.
     framed: beginnings of the paths that any page may frame.
     pictures: beginnings of the paths of figures, which any page may show.
@@ -70,18 +92,14 @@ class Limited:
         application: Application,
         methods: Collection[str],
         *,
-        forms: Collection[str] = (),
         deadline: float = DEADLINE,
         endless: Collection[str] = (),
-        single: Collection[str] = (),
-        taken: set[str] | None = None,
         cross_origin: tuple[str, ...] = (),
         framed: tuple[str, ...] = (),
         pictures: tuple[str, ...] = (),
     ) -> None:
         self._application, self._methods = application, methods
-        self._forms, self._endless, self._deadline = forms, endless, deadline
-        self._single, self._taken = single, set() if taken is None else taken
+        self._endless, self._deadline = endless, deadline
         self._cross_origin, self._framed = cross_origin, framed
         self._pictures = pictures
 
@@ -96,7 +114,11 @@ class Limited:
                 message["headers"] = [*message.get("headers", []), *headers]
             await send(message)
 
-        await self._admitted(scope, receive, confined)
+        status = self._refusal(scope)
+        if status is not None:
+            await _plain(confined, *status)
+        else:
+            await self._answered(scope, receive, confined)
 
     def _headers(self, path: str) -> list[tuple[bytes, bytes]]:
         """The headers that confine an answer of a path."""
@@ -109,24 +131,6 @@ class Limited:
         elif path.startswith(self._cross_origin):
             headers |= _EVERYWHERE | dict(CROSS_ORIGIN)
         return [*headers.items()]
-
-    async def _admitted(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Refuses a request beyond the limits; answers any other."""
-        status = self._refusal(scope)
-        if status is not None:
-            await _plain(send, *status)
-            return
-        path = scope["path"]
-        if scope["method"] != "POST" or path not in self._single:
-            await self._answered(scope, receive, send)
-        elif path in self._taken:
-            await _plain(send, 503, "another of these forms is being answered; try again")
-        else:
-            self._taken.add(path)
-            try:
-                await self._answered(scope, receive, send)
-            finally:
-                self._taken.remove(path)
 
     async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answers before the deadline, or with status 503."""
@@ -151,8 +155,7 @@ class Limited:
                 raise
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
-        is_form = scope["method"] == "POST" and scope["path"] in self._forms
-        if scope["method"] not in self._methods and not is_form:
+        if scope["method"] not in self._methods:
             return 405, "this method is not allowed"
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_TARGET:
             return 414, "this address is too long"

@@ -11,9 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from stream_dp.json_object import Json
 
-from .request_slots import Full, RequestSlots
+from .answer_limits import MOST_STREAMS, Full, RequestSlots
 
-MOST_STREAMS = 256
 _HEARTBEAT = 15.0  # seconds between two comments that keep a connection open
 
 

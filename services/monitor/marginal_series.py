@@ -14,10 +14,10 @@ from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables, Value
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.figures.marks import Chart
 
 from .curves import Line, Look, Point, curves
-from .fan import pointwise
-from .marks import Chart
+from .feasible import pointwise
 from .release_figures import SMALL, Figure, numbers_of
 
 _MOST_VALUES = 8  # of a column

@@ -119,10 +119,9 @@ def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application,
     from .catalogue import public_catalogue
     from .follower import Follower
     from .front import public_monitor
-    from .public_sources import is_folder, public_sources
+    from .public_sources import is_folder, public_sources, study_url
     from .region_map import read_outlines
     from .serving import PublicProcess, public_zygote
-    from .study_addresses import study_url
 
     sources = public_sources(options.sources)
     several = len(options.sources) > 1 or is_folder(options.sources[0])

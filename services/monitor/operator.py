@@ -1,4 +1,8 @@
-"""The operator's monitor: the state of a study, and the acts of an operator. Confidential."""
+"""The operator's monitor: who is let in, the state of a study, and the acts of an operator.
+
+Every page is confidential but the few that `OperatorEntry` gives to a stranger: no route of an
+application is reached by a stranger.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
+from urllib.parse import parse_qsl, quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
@@ -20,31 +24,113 @@ from stream_dp.json_object import Json
 
 from ..process.access import Access
 from ..process.events import head
-from ..storage.deployment import Deployment
-from .limits import Application, Limited
+from .limits import Application, Limited, Message, Receive, Send
 from .live import Live
-from .operator_commands import COMMAND_TIMEOUT, CommandResult, command
-from .operator_entry import HTML, OperatorEntry, confidential_page, problem_page, user_of
-from .operator_facts import Watch
-from .planner_form import form_fields, plan_page
+from .operator_facts import COMMAND_TIMEOUT, CommandResult, Watch, command
+from .render import ASSETS, render, resource
+
+HTML = "text/html; charset=utf-8"
+OPEN = ("/healthz", "/login", *ASSETS)
+_MOST_FIELDS = 20
+
+
+def form_fields(body: bytes) -> dict[str, str]:
+    """Parses the fields of a form. Raises UserError."""
+    try:
+        return dict(parse_qsl(body.decode("utf-8"), max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        raise UserError("this form is not understood") from None
+
+
+def confidential_page(
+    template: str, status: int = 200, *, root: str = "", head: str = "", **values: object
+) -> Response:
+    text = render(template, root=root, head=head, **values)
+    headers = {"Cache-Control": "no-store"}
+    return Response(text, status_code=status, media_type=HTML, headers=headers)
+
+
+def problem_page(root: str, status: int, title: str, *lines: str) -> Response:
+    return confidential_page("operator_problem.html", status, root=root, title=title, lines=lines)
+
+
+def user_of(request: Request) -> str:
+    """The user whose request was let in."""
+    return cast(str, request.scope["operator"])
+
+
+class OperatorEntry:
+    """Gives an application the requests of users that are let in, and answers all others.
+
+    root: the path of a study among several. There nothing is open, so that a stranger does not
+        learn which studies there are; the login is at the front.
+    """
+
+    def __init__(self, application: Application, access: Access, root: str) -> None:
+        self._application, self._access, self._root = application, access, root
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        request, path = Request(scope, receive), scope["path"]
+        at_front = not self._root
+        if at_front and path in OPEN:
+            response = await self._open(request, path)
+        elif at_front and path == "/" and self._takes_link(request):
+            response = self._begun()
+        else:
+            user = self._access.user(request.headers, request.cookies)
+            if user is not None:
+                await self._application({**scope, "operator": user}, receive, send)
+                return
+            response = self._refused()
+        await response(scope, receive, send)
+
+    def _takes_link(self, request: Request) -> bool:
+        return self._access.takes(request.query_params.get("token", ""))
+
+    async def _open(self, request: Request, path: str) -> Response:
+        """The answer of a page that a stranger sees."""
+        if path == "/healthz":
+            return Response("ok\n", media_type="text/plain")
+        if path in ASSETS:
+            return Response(resource(path.removeprefix("/")), media_type=ASSETS[path])
+        if self._access.is_behind_proxy:
+            return self._refused()
+        if request.method != "POST":
+            return self._login(200)
+        try:
+            token = form_fields(await request.body()).get("token", "")
+        except UserError as error:
+            return problem_page("", 400, "This cannot be done", *error.lines)
+        return self._begun() if self._access.takes(token) else self._login(403)
+
+    def _login(self, status: int) -> Response:
+        failed = status == 403
+        return confidential_page("login.html", status, failed=failed, once=self._access.once)
+
+    def _begun(self) -> Response:
+        """Begins a session."""
+        headers = {"Set-Cookie": self._access.set_cookie, "Cache-Control": "no-store"}
+        return RedirectResponse("/", 303, headers)
+
+    def _refused(self) -> Response:
+        if self._access.is_behind_proxy:
+            return problem_page("", 403, "This cannot be done", "you are not let in")
+        return RedirectResponse("/login", 303)
+
 
 _FIRST_FACTS_TIMEOUT = 5.0  # seconds until a page says that the first facts are being gathered
 _ACTS = {"retry": "try the job again", "abandon": "give the job up; its charge stands"}
 
 
-def operator_monitor(
-    study: Path, access: Access, watch: Watch, *, root: str = "", forms: set[str] | None = None
-) -> Application:
+def operator_monitor(study: Path, access: Access, watch: Watch, *, root: str = "") -> Application:
     """The operator's application, with limits.
 
     study: the study file.
     root: the path that all links begin with; requests come without it.
-    forms: see `Limited.taken`, shared with other studies.
     """
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handle_faults(application, root)
     _shown(application, watch, root)
-    _planner(application, access, study, root)
     _close(application, access, watch, study, root)
     _jobs(application, access, watch, study, root)
     return Limited(
@@ -52,8 +138,6 @@ def operator_monitor(
         {"GET", "HEAD", "POST"},
         deadline=COMMAND_TIMEOUT + 30,  # an act is one command, and what the page shows of it
         endless={"/events"},
-        single={"/plan"},
-        taken=forms,
     )
 
 
@@ -103,24 +187,6 @@ def _shown(application: FastAPI, watch: Watch, root: str) -> None:
     @application.get("/events")
     async def events() -> Response:
         return live.viewer()
-
-
-def _planner(application: FastAPI, access: Access, study: Path, root: str) -> None:
-    def page(user: str, fields: dict[str, str] | None = None) -> Response:
-        declared, key = Deployment.load(study).study, access.form_key(user)
-        text, sound = plan_page(declared, "operator_base.html", fields, root=root, key=key)
-        status = 200 if sound else 400
-        return Response(text, status, media_type=HTML, headers={"Cache-Control": "no-store"})
-
-    @application.get("/plan")
-    def form(request: Request) -> Response:
-        return page(user_of(request))
-
-    @application.post("/plan")
-    async def plan(request: Request) -> Response:
-        user = user_of(request)
-        fields = await _valid_form(request, access, user)
-        return await run_in_threadpool(page, user, fields)
 
 
 def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:

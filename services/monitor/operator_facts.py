@@ -1,9 +1,14 @@
-"""The facts on an operator's page, gathered while somebody views the page. Confidential."""
+"""The facts on an operator's page, gathered while somebody views the page. Confidential.
+
+Acts and facts come from commands in child processes, with the checks of a terminal.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import closing, suppress
@@ -22,7 +27,54 @@ from stream_dp.study.period_gate import GATE, period_gate
 
 from ..releaser import journal, journal_checks
 from ..storage.deployment import Deployment
-from .operator_commands import command
+
+COMMAND_TIMEOUT = 300.0  # seconds
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """The result of a command. lines: the reasons of a failure; empty after a success."""
+
+    data: Json
+    lines: tuple[str, ...]
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.lines
+
+
+def command(name: str, study: Path, *arguments: str) -> CommandResult:
+    """Runs `stream-dp NAME STUDY ARGUMENTS --json`."""
+    # -P: modules are never imported from the current folder.
+    # `=` and `--` keep arguments from being options.
+    program = [sys.executable, "-P", "-m", "stream_dp.services.commands.cli"]
+    try:
+        finished = subprocess.run(
+            [*program, name, "--json", str(study), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        return CommandResult({}, (f"{name}: no end within {COMMAND_TIMEOUT:.0f} seconds",))
+    try:
+        data = json.loads(finished.stdout) if finished.stdout else {}
+    except ValueError:
+        data = {}
+    if finished.returncode == 0:
+        return CommandResult(data, ())
+    return CommandResult(data, _lines(name, finished.stderr, finished.returncode))
+
+
+def _lines(name: str, stderr: str, code: int) -> tuple[str, ...]:
+    for line in reversed(stderr.splitlines()):
+        try:
+            return tuple(json.loads(line)["lines"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return (f"{name}: ended with exit code {code}",)
+
 
 _INTERVAL = 10.0  # seconds between two looks
 _UNWATCHED = 120.0  # seconds after which nobody looks any more

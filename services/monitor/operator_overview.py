@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from ..releaser.job_records import duration
-from .operator_commands import CommandResult, command
+from .operator_facts import CommandResult, command
 
 _AT_ONCE = 4  # studies that are looked at together
 _INTERVAL = 30.0  # seconds between two looks at all studies

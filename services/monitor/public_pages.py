@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Annotated, Any
@@ -19,7 +18,6 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from stream_dp import __version__
@@ -28,12 +26,9 @@ from stream_dp.log.log import Log, LogError
 
 from ..portals.series import SERIES_MEDIA, series_table
 from . import answer_views, views
-from .downloads import FORMATS, write_download, write_log
+from .downloads import FORMATS, add_metadata, write_download, write_log
 from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
-from .figure_links import FigureLinks
-from .limits import Application
-from .metadata_routes import add_metadata
-from .planner_form import form_fields, plan_page
+from .limits import TOO_MUCH, Application, refusal
 from .public_api import (
     Band,
     Measure,
@@ -45,8 +40,7 @@ from .public_api import (
     state_response,
 )
 from .public_state import State
-from .query_forms import LONGEST_QUERY, Asked, query_of_form, within_length
-from .refusals import TOO_MUCH, refusal
+from .query_forms import LONGEST_QUERY, Asked, FigureLinks, query_of_form, within_length
 from .render import render
 
 _HTML = "text/html; charset=utf-8"
@@ -78,7 +72,6 @@ def public_pages(state: State, open_log: Callable[[], Log]) -> Application:
     _faults(application, state.root)
     _pages(application, state)
     _figures(application, state)
-    _planner(application, state)
     add_api(application, state)
     add_metadata(application, state)
     _files(application, state, open_log)
@@ -213,21 +206,6 @@ def _figures(application: FastAPI, state: State) -> None:
         made = figure_file(state, kind, name, fields_of(request))
         links = FigureLinks(kind, name, request.url.query)
         return _page(state, embed_page(state, made, links))
-
-
-def _planner(application: FastAPI, state: State) -> None:
-    @application.get("/plan", include_in_schema=False)
-    def form(request: Request) -> Response:
-        text, _ = plan_page(state.public.study, "site.html", root=state.root)
-        return Response(text, media_type=_HTML)
-
-    @application.post("/plan", include_in_schema=False)
-    async def plan(request: Request) -> Response:
-        study, fields = state.public.study, form_fields(await request.body())
-        shown = partial(plan_page, study, "site.html", fields, root=state.root)
-        text, sound = await run_in_threadpool(shown)
-        status = 200 if sound else 400
-        return Response(text, status, media_type=_HTML, headers={"Cache-Control": "no-store"})
 
 
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:

@@ -1,15 +1,43 @@
-"""The public logs of a monitor's command line, and the name of each study's address."""
+"""The public logs of a monitor's command line, and the addresses of their studies' pages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from stream_dp.errors import UserError
 from stream_dp.log import address
 from stream_dp.study.field_types import NAME_PATTERN
+
+from .limits import Application, Message, Receive, Send
+from .render import STUDIES
+
+
+def study_url(url: str, name: str) -> str:
+    """The address that a study's pages begin with. url: the monitor's, or empty."""
+    return f"{url}{STUDIES}{name}"
+
+
+class StudyAddresses:
+    """An application that gives each study's requests to the application of the study.
+
+    front: answers all other requests.
+    studies: applications by name; they see paths without the prefix.
+    """
+
+    def __init__(self, front: Application, studies: Mapping[str, Application]) -> None:
+        self._front, self._studies = front, dict(studies)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        path = str(scope.get("path", ""))
+        name, slash, rest = path.removeprefix(STUDIES).partition("/")
+        if path.startswith(STUDIES) and name in self._studies:
+            await self._studies[name]({**scope, "path": slash + rest or "/"}, receive, send)
+        else:
+            await self._front(scope, receive, send)
+
 
 Source = TypeVar("Source", str, Path)
 MOST_STUDIES = 100  # of one monitor: each takes a process

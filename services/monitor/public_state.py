@@ -11,14 +11,15 @@ from urllib.parse import urlsplit
 from stream_dp.client import PublicLog
 from stream_dp.log.log import Batch, Log, Positions, TopicInfo
 from stream_dp.planning.group_errors import GroupError
+from stream_dp.release.audit_statement import AuditStatement, read_audit_statement
 from stream_dp.release.public_reader import AnyCertificate
-from stream_dp.services.audit.audit_statement import AuditStatement, read_audit_statement
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
+from ..portals.description import published_facts
 from .follower import End, sha256
 from .group_chart import published_group_errors
-from .privacy_label import Label, privacy_label, published_facts
+from .record_rows import Label, privacy_label
 from .region_map import Outlines, read_outlines
 from .release_figures import ReleaseFigures, release_figures
 

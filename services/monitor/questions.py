@@ -1,18 +1,86 @@
-"""The default questions of a release's page."""
+"""The default questions of a release's page, and titles of queries in words from labels."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
 
-from stream_dp.answers.query import value_of_interest
+from stream_dp.answers.query import event_words, known_values, value_of_interest, value_title
 from stream_dp.study import (
-    CumulativeRelease,
-    JointRelease,
     Release,
     Study,
 )
-from stream_dp.study.alphabet import ABSENT
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+
+
+def query_title(study: Study, declared: Release, query: str) -> str:
+    """A query to a release as a heading; the query itself where it has no shorter words.
+
+    The query has been understood: this function judges nothing.
+    """
+    return heading(_words(study, declared, shlex.split(query)) or query)
+
+
+def heading(text: str) -> str:
+    """A text with a capital letter, unless it begins with the name of an attribute."""
+    return text if "=" in text.split(" ")[0] else text[:1].upper() + text[1:]
+
+
+def _words(study: Study, declared: Release, tokens: list[str]) -> str:
+    period_unit = study.periods.every
+    match tokens:
+        case ["total", "at-least", need] if declared.totals is not None:
+            return f"{event_words(study, declared.totals)} in {_at_least(need, period_unit)} so far"
+        case ["at-least" | "consecutive" as form, need, "of", "last", width, event]:
+            value = _value(study, declared, event)
+            if int(width) == 1:
+                return f"{value} in the {period_unit}"
+            last = f"the last {counted(int(width), period_unit)}"
+            if form == "consecutive" and int(need) > 1:
+                return f"{value} at least {need} {period_unit}s in a row in {last}"
+            if int(need) == int(width):
+                return f"{value} in all of {last}"
+            return f"{value} in at least {need} of {last}"
+        case ["pattern", *values]:
+            return _pattern(study, declared, values)
+        case [event]:
+            return f"{_value(study, declared, event)} in the {period_unit}"
+    return ""
+
+
+def _at_least(need: str, period_unit: str) -> str:
+    """'at least 1 month'."""
+    return f"at least {counted(int(need), period_unit)}"
+
+
+def _value(study: Study, declared: Release, event: str) -> str:
+    """An event, 'A=1' or '1', or several joined by '|', in words."""
+    name = study.alphabet(declared).name
+    values = event.removeprefix(f"{name}=").split("|") if "&" not in name else [event]
+    return " or ".join(value_title(study, declared, value) for value in values)
+
+
+def _pattern(study: Study, declared: Release, values: list[str]) -> str:
+    period_unit, width = study.periods.every, len(values)
+    if {*values} == {"?"} or width > len(_ORDINALS):
+        return ""
+    if width == 1:
+        return f"{_value(study, declared, values[0])} in the {period_unit}"
+    if len({*values}) == 1:
+        return (
+            f"{_value(study, declared, values[0])} in all of the last {counted(width, period_unit)}"
+        )
+    by_value: dict[str, list[str]] = {}
+    for ordinal, value in zip(_ORDINALS, values, strict=False):
+        by_value.setdefault(value, []).append(ordinal)
+    by_value.pop("?", None)
+    clauses = [
+        f"{_value(study, declared, value)} in the {' and '.join(ordinals)}"
+        for value, ordinals in by_value.items()
+    ]
+    return f"{', '.join(clauses)} of the last {width} {period_unit}s"
+
 
 _MOST_VALUES = 6  # of an attribute, that get a chart each
 _TIMES = (1, 3, 6, 12, 24, 60)
@@ -36,12 +104,6 @@ def questions(study: Study, declared: Release) -> list[Question]:
     if declared.totals is not None:
         shown_questions += totals(study, declared)
     return shown_questions
-
-
-def known_values(study: Study, declared: Release) -> list[str]:
-    """The values of a release's attribute, without values of absence."""
-    values = [str(value) for value in study.alphabet(declared).values]
-    return [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
 
 
 def counted(count: int, noun: str) -> str:
@@ -88,23 +150,3 @@ def totals(study: Study, declared: Release) -> list[Question]:
         )
         for b in dict.fromkeys(times)
     ]
-
-
-def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str:
-    """The event that a release counts: 'poverty=1', or the value's label."""
-    return " or ".join(value_title(study, declared, str(value)) for value in declared.event)
-
-
-def value_title(study: Study, declared: Release, value: str) -> str:
-    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'.
-
-    The other one of two values is 'not' and the label.
-    """
-    if len(declared.attributes) > 1:
-        return value
-    attribute = study.attributes[declared.attributes[0]]
-    if attribute.label and value == value_of_interest(study, declared):
-        return attribute.label
-    if attribute.label and len(known_values(study, declared)) == 2:
-        return f"not {attribute.label}"
-    return f"{declared.attributes[0]}={value}"

@@ -1,12 +1,19 @@
-"""Published records as rows of a page: facts, certificates, the budget and its chart."""
+"""Published records as rows of a page: facts, certificates, the budget and its chart, the label.
+
+The privacy label in plain words has the headings of NIST SP 800-226 (2025): the unit of privacy,
+the parameters, the protection and its limits, and trust.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from stream_dp.client import PublicLog
-from stream_dp.release.certificate import Certificate
+from stream_dp.figures.marks import Chart
+from stream_dp.release.audit_statement import AuditStatement
+from stream_dp.release.certificate import Certificate, guess_words
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.release.published_panels import PanelCertificate
 from stream_dp.release.published_tables import BatchCertificate
@@ -15,10 +22,60 @@ from stream_dp.study import Family
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, period_gate
 
+from ..portals.description import published_facts
 from .charts import budget, wide_and_narrow
-from .marks import Chart
 from .questions import counted
 from .render import power
+
+
+@dataclass(frozen=True)
+class Label:
+    """The guarantee of a study in plain words.
+
+    rows: headings with a sentence or two each.
+    unprotected: the limits of the guarantee.
+    """
+
+    simulated: bool
+    rows: tuple[tuple[str, str], ...]
+    unprotected: tuple[str, ...]
+
+
+def privacy_label(public: PublicLog, audits: Sequence[AuditStatement] = ()) -> Label:
+    """The label of all releases of a study, published and planned.
+
+    audits: signed statements about its releases, checked.
+    """
+    study, facts = public.study, published_facts(public)
+    delta = power(facts.delta)
+    rows = (
+        (
+            "Who is protected",
+            f"One {study.unit} at a time, with everything it reports in all periods.",
+        ),
+        ("Against what", facts.guarantee),
+        (
+            "How much, so far",
+            f"rho {float(facts.rho_spent):.6g} of zero-concentrated differential privacy, which is"
+            f" eps {float(facts.epsilon_spent):.3f} at delta {delta}.",
+        ),
+        (
+            "How much, in the end",
+            f"At most rho {float(facts.rho_total):.6g}, eps {float(facts.epsilon_total):.3f} at"
+            f" delta {delta}, fixed before the first report.",
+        ),
+        ("What that means for one " + study.unit, guess_words(study, facts.rho_spent)),
+        ("Invariants, not protected", f"{facts.invariants}."),
+        (
+            "Whom to trust",
+            "Those who hold the reports see all of them; the noise is added there, before anything "
+            "is published. Whoever has only what is published, whatever else they know and however "
+            "they compute, is inside the guarantee.",
+        ),
+        *(("Audited", audit.words) for audit in audits),
+    )
+    return Label(facts.simulated, rows, facts.not_protected)
+
 
 _PARAMETERS = {"failure": "the stated error bound fails with probability at most"}
 HASHES = ("Its hash", "The one before")
@@ -196,15 +253,4 @@ def budget_table(public: PublicLog) -> tuple[tuple[str, ...], ...]:
             f"{float(certificate.epsilon_spent):.3f}",
         )
         for certificate in (release.certificate for release in public.published)
-    )
-
-
-def citation(public: PublicLog) -> str:
-    """A sentence to cite the study, with the head of the public log."""
-    study, last = public.study, public.published[-1].certificate if public.published else None
-    about = f" ({' '.join(study.description.split())})" if study.description.strip() else ""
-    state = f", releases up to {last.period}" if last is not None else ""
-    return (
-        f"{study.name}{about}{state}; published with stream-dp under differential privacy;"
-        f" head of the public log {public.head}"
     )

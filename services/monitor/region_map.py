@@ -18,9 +18,9 @@ from typing import Any
 from stream_dp.answers.answer import Answer, Interval, Region
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import Box, Chart, Mark, Path, Text, px
 
 from .feasible import for_people
-from .marks import Box, Chart, Mark, Path, Text, px
 from .reading import interval_words, number_words
 from .two_way import FEWER, MORE
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stream_dp.answers.answer import ReleaseQuery
+from stream_dp.answers.query import event_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
+from stream_dp.figures.marks import Chart
 from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import Release
 
 from .charts import wide_and_narrow
 from .curves import Line, Look, Point, curves, extent, figure
-from .fan import pointwise, simultaneous
-from .marks import Chart
-from .query_titles import heading
-from .questions import Question, event_words, questions, totals
+from .feasible import pointwise, simultaneous
+from .questions import Question, heading, questions, totals
 
 SMALL = (360.0, 236.0)
 _PERCENT = 100.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from fractions import Fraction
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..process.output import visible
+from stream_dp.errors import visible
+from stream_dp.figures.pictures import mark_rules
 
 STUDIES = "/studies/"  # what the paths of a study begin with, on a monitor of several
 
@@ -38,8 +38,9 @@ ASSETS = {
 
 
 def resource(name: str) -> str:
-    """The text of a file in the folder `pages`, such as the style sheet."""
-    return resources.files("stream_dp.services.monitor").joinpath(name).read_text("utf-8")
+    """The text of a file of this folder; that of the style sheet begins with the rules of marks."""
+    text = resources.files("stream_dp.services.monitor").joinpath(name).read_text("utf-8")
+    return mark_rules() + text if name == "style.css" else text
 
 
 def offline_policy(style: str, script: str) -> str:
@@ -63,10 +64,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["power"] = power
     environment.filters["rho"] = lambda value: f"{float(value):.6g}"
-    environment.filters["decimal"] = lambda text: float(Fraction(text))
-    environment.filters["lines"] = lambda text: Markup("\n").join(map(visible, text.split("\n")))
     environment.filters["commas"] = lambda value: f"{value:,}"
     environment.filters["code"] = _code
     return environment

@@ -24,12 +24,10 @@ from .follower import FAILED, End, Fault
 from .forked_workers import Workers
 from .limits import REQUEST_TIMEOUT, Application, Limited, Message, PatientProtocol, Receive, Send
 from .live import Live
-from .operator import handle_faults, operator_monitor
-from .operator_entry import OperatorEntry, confidential_page
+from .operator import OperatorEntry, confidential_page, handle_faults, operator_monitor
 from .operator_facts import Watch
 from .operator_overview import Overview
-from .public_sources import named_once
-from .study_addresses import StudyAddresses, study_url
+from .public_sources import StudyAddresses, named_once, study_url
 from .zygote import Lost, Zygote
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
@@ -148,13 +146,12 @@ def operator_studies(
 
     A study whose state cannot be read is listed with the reason.
     """
-    forms: set[str] = set()
     applications: dict[str, Application] = {}
     for name, study in studies.items():
         watch = Watch(study)
         watch.start()
         root = study_url("", name)
-        applications[name] = operator_monitor(study, access, watch, root=root, forms=forms)
+        applications[name] = operator_monitor(study, access, watch, root=root)
     entry = OperatorEntry(_front(overview), access, "")
     front = Limited(entry, {"GET", "HEAD", "POST"}, endless={"/events"})
     return StudyAddresses(front, applications)

@@ -10,14 +10,13 @@ from stream_dp.planning.group_errors import group_table
 from stream_dp.study import Family
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 
+from ..portals.description import citation
 from .group_chart import group_figure, published_group_errors
-from .groups_figures import DataSetFigures, data_set_figures
+from .groups_figures import DataSetFigures, data_set_figures, sizes_figures
 from .marginal_series import MarginalSeries, series_of_columns
-from .privacy_label import privacy_label
-from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
+from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts, privacy_label
 from .release_figures import release_figures
 from .render import offline_policy, render, resource
-from .sizes_figures import sizes_figures
 
 _MOST_SERIES = 12  # columns of a data set, over time
 

@@ -14,11 +14,11 @@ from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import Box, Chart, Mark, Text, px
 from stream_dp.study.group_releases import KEY_COLUMN
 
 from .feasible import for_people
 from .groups_figures import estimated_shares
-from .marks import Box, Chart, Mark, Text, px
 
 _MOST_CELLS = 400
 MORE, FEWER = "▲", "▼"

@@ -12,19 +12,18 @@ from stream_dp.planning.group_errors import group_table
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 
+from ..portals.description import citation
 from ..portals.release_tables import tables_of
 from .charts import wide_and_narrow
-from .downloads import FORMATS
+from .downloads import FORMATS, metadata_links
 from .feasible import for_people
-from .figure_links import FigureLinks, figure_citation
 from .group_chart import group_figure
 from .groups_figures import Marginal
 from .marginal_series import series_of_columns
-from .metadata_routes import metadata_links
 from .public_api import releases_data
 from .public_state import State
-from .query_forms import Asked, address, builder
-from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, citation, facts
+from .query_forms import Asked, FigureLinks, address, builder, figure_citation
+from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
 from .render import render

@@ -10,12 +10,10 @@ from datetime import UTC, date, datetime
 from stream_dp import __version__
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
-from stream_dp.release.privacy_facts import PrivacyFacts
+from stream_dp.release.privacy_facts import PrivacyFacts, privacy_facts
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Study
 
-from ..monitor.privacy_label import published_facts
-from ..monitor.record_rows import citation
 from .described_columns import DescribedColumn
 
 
@@ -200,3 +198,19 @@ def json_bytes(document: Json) -> bytes:
 
 
 SOFTWARE = f"stream-dp {__version__}"
+
+
+def published_facts(public: PublicLog) -> PrivacyFacts:
+    """The guarantee of a public log as values."""
+    return privacy_facts(public.study, [release.certificate for release in public.published])
+
+
+def citation(public: PublicLog) -> str:
+    """A sentence to cite the study, with the head of the public log."""
+    study, last = public.study, public.published[-1].certificate if public.published else None
+    about = f" ({' '.join(study.description.split())})" if study.description.strip() else ""
+    state = f", releases up to {last.period}" if last is not None else ""
+    return (
+        f"{study.name}{about}{state}; published with stream-dp under differential privacy;"
+        f" head of the public log {public.head}"
+    )

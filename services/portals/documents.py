@@ -12,14 +12,13 @@ from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 
 from .codebook import codebook
-from .covariances import COVARIANCE, COVARIANCE_COLUMNS
 from .croissant import croissant
 from .dcat import dcat
 from .described_columns import DescribedColumn, described_columns
 from .description import DescribedFile, DescribedTable, Description, json_bytes, privacy_fields
 from .registry_entry import registry_entry
 from .release_tables import listed_values, table_sample, tables_of
-from .series import series_columns
+from .series import COVARIANCE, COVARIANCE_COLUMNS, series_columns
 
 
 def datapackage(description: Description) -> bytes:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stream_dp.errors import Inconsistent, UserError, is_lasting
+from stream_dp.errors import Inconsistent, UserError, is_lasting, visible
 from stream_dp.log.log import (
     Damaged,
     Fenced,
@@ -63,13 +63,6 @@ def failure(error: BaseException) -> tuple[int, Sequence[str]]:
     if arrow is not None and isinstance(error, arrow.ArrowException):
         return BAD_INPUT, [f"a table cannot be read or written: {type(error).__name__}"]
     raise error
-
-
-def visible(text: str) -> str:
-    """Escapes control characters, ends of lines and marks of writing direction in a text."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
 
 
 def printable(text: str) -> str:

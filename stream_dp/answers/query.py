@@ -30,19 +30,43 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.panel import window_symbols
-from stream_dp.study import Release, Study
+from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
 from stream_dp.study.alphabet import ABSENT, matching_codes
 
 
 def value_of_interest(study: Study, declared: Release) -> str:
     """The value in examples for a release."""
-    values = [str(v) for v in study.alphabet(declared).values]
-    reported = [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
     if len(declared.attributes) == 1:
         interest = study.attributes[declared.attributes[0]].interest
         if interest is not None:
             return str(interest)
-    return reported[-1]
+    return known_values(study, declared)[-1]
+
+
+def known_values(study: Study, declared: Release) -> list[str]:
+    """The values of a release's attribute, without values of absence."""
+    values = [str(value) for value in study.alphabet(declared).values]
+    return [v for v in values if ABSENT not in v.replace("=", "&").split("&")]
+
+
+def event_words(study: Study, declared: CumulativeRelease | JointRelease) -> str:
+    """The event that a release counts: 'poverty=1', or the value's label."""
+    return " or ".join(value_title(study, declared, str(value)) for value in declared.event)
+
+
+def value_title(study: Study, declared: Release, value: str) -> str:
+    """A value of a release's attribute in words: the label of the value of interest, or 'a=1'.
+
+    The other one of two values is 'not' and the label.
+    """
+    if len(declared.attributes) > 1:
+        return value
+    attribute = study.attributes[declared.attributes[0]]
+    if attribute.label and value == value_of_interest(study, declared):
+        return attribute.label
+    if attribute.label and len(known_values(study, declared)) == 2:
+        return f"not {attribute.label}"
+    return f"{declared.attributes[0]}={value}"
 
 
 def example_queries(study: Study, declared: Release) -> list[str]:

@@ -288,7 +288,7 @@ def test_the_image_installs_what_the_locks_name(tmp_path: Path) -> None:
     script = commands.replace("/opt/stream-dp/bin/pip", str(pip))
     environment = {"EXTRAS": "batch,s3", "PACKAGES": "jax[cuda12] more", "PATH": os.environ["PATH"]}
     subprocess.run(["sh", "-efc", script], cwd=tmp_path, env=environment, check=True)
-    locked = " ".join(f"--requirement requirements/{e}.lock" for e in ("plot", "batch", "s3"))
+    locked = " ".join(f"--requirement requirements/{e}.lock" for e in ("monitor", "batch", "s3"))
     assert (tmp_path / "calls").read_text().splitlines() == [
         f"install --no-cache-dir --require-hashes --no-build-isolation {locked}",
         "install --no-cache-dir --no-deps --no-build-isolation .",

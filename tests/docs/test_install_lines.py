@@ -112,8 +112,8 @@ def test_no_page_or_message_installs_stream_dp_from_an_index() -> None:
     "line",
     [
         "pip install stream-dp",
-        "pip install 'stream-dp[batch,plot]'",
-        "needs JAX: pip install\n'stream-dp[plot]'.",
+        "pip install 'stream-dp[batch,s3]'",
+        "needs JAX: pip install\n'stream-dp[batch]'.",
         "python -m pip install -U stream-dp==1.0.0",
         "uv pip install stream_dp",
         "uv add stream-dp",

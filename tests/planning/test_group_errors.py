@@ -12,6 +12,7 @@ from kit.studies import small_study, window
 
 from stream_dp.answers.query import telling_queries
 from stream_dp.client import PublicLog
+from stream_dp.figures.marks import Box, Text
 from stream_dp.planning.group_errors import (
     GROUP_SIZES,
     USABLE,
@@ -23,7 +24,6 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.planning.table_summary import planned_group_errors
 from stream_dp.services.monitor.group_chart import group_figure, published_group_errors
-from stream_dp.services.monitor.marks import Box, Text
 from stream_dp.study.families import PANEL_FAMILIES, Family, Kind
 from stream_dp.studyfile import parse_study
 

@@ -13,7 +13,7 @@ from kit.audited_studies import ONE_WINDOW
 from kit.commands import json_output, refusal
 from kit.monitors import monitor
 
-from stream_dp.services.audit import audit_commands as command
+from stream_dp.services.audit import audit as command
 from stream_dp.services.process.output import INCONSISTENT
 
 SIGNED = (

@@ -17,7 +17,7 @@ from kit.weak_noise import WeakNoise
 import stream_dp
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
-from stream_dp.services.audit import audit_commands as command
+from stream_dp.services.audit import audit as command
 from stream_dp.services.audit.audit import RUNS, PreparedAudit
 from stream_dp.services.commands.cli import main
 from stream_dp.study.families import Kind

@@ -23,7 +23,6 @@ from tqdm import tqdm
 
 from stream_dp.services.commands.cli import COMMANDS, main
 from stream_dp.services.desk import demo
-from stream_dp.services.evaluate import drawing
 
 PRIVATE, PUBLIC = {"file": 0o600, "folder": 0o700}, {"file": 0o644, "folder": 0o755}
 SOURCE = "sqlite:homes-public.db"
@@ -74,7 +73,6 @@ CALLS: Sequence[tuple[str, str]] = (
 ANSWERS = "\n\n\nwork\n\n2021-01\n2\n\nyes\n100\n0,1\n0\n2\n1\n5\n"
 
 pytest.importorskip("fastapi")
-pytest.importorskip("matplotlib")
 pytest.importorskip("cryptography")
 
 
@@ -101,7 +99,6 @@ def test_no_umask_opens_a_confidential_file(
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     given = set(folder.rglob("*"))
     monkeypatch.setattr(demo, "tqdm", lambda months, **_: tqdm(months[:1], disable=True))
-    monkeypatch.setattr(drawing, "save", lambda figure, target: target.write_text("a picture"))
     monkeypatch.setattr(demo, "page", lambda public, months: "a page")
     for name, words in CALLS:
         if name == "restore":

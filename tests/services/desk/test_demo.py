@@ -169,7 +169,7 @@ def test_json_without_extras(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything works, the page too, where no extra is installed."""
-    for extra in ("matplotlib", "confluent_kafka", "fastapi", "uvicorn"):
+    for extra in ("resvg_py", "confluent_kafka", "fastapi", "uvicorn"):
         monkeypatch.setitem(sys.modules, extra, None)
     assert cli.main(["demo", "--out", str(tmp_path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

@@ -17,8 +17,15 @@ from kit.killed import in_memory
 from stream_dp.batch import kinds
 from stream_dp.population.tables import TableLayout
 from stream_dp.services.commands import cli
-from stream_dp.services.evaluate import drawing, groups_trials, repetitions, table_evaluations
 from stream_dp.services.evaluate import evaluate as evaluating
+from stream_dp.services.evaluate import (
+    groups_trials,
+    table_evaluations,
+    table_figures,
+)
+from stream_dp.services.evaluate import (
+    repeat as repetitions,
+)
 from stream_dp.services.evaluate.table_report import Quality
 from stream_dp.services.intake.true_panel import true_panel_and_members
 
@@ -213,14 +220,14 @@ def test_a_crash_leaves_no_report_that_looks_finished(
     """While figures are drawn: no folder, or the report that was there before."""
     judged(monkeypatch)
     words = ("homes.toml", "--out", "out")
-    save = drawing.save
+    write = table_figures.write_pictures
 
-    def crash(figure: Any, target: Path) -> None:
-        save(figure, target)
+    def crash(figures: Any, folder: Path) -> None:
+        write(figures, folder)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crashing:
-        crashing.setattr(drawing, "save", crash)
+        crashing.setattr(table_figures, "write_pictures", crash)
         evaluate(*words, code=130)
         assert not (folder / "out").exists()
     evaluate(*words)
@@ -228,7 +235,7 @@ def test_a_crash_leaves_no_report_that_looks_finished(
     assert {path.name for path in (folder / "out").iterdir()} == names
     before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
     with monkeypatch.context() as crashing:
-        crashing.setattr(drawing, "save", crash)
+        crashing.setattr(table_figures, "write_pictures", crash)
         evaluate(*words, "--seed", "1", code=130)
     assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
     evaluate(*words, "--seed", "1")
@@ -322,11 +329,3 @@ def test_a_kind_that_needs_what_is_not_there(
     err = evaluate("homes.toml", code=2)
     assert "kind 'hpd-fixed' needs JAX; in a clone of stream-dp: pip install '.[batch]'" in err
     assert len(err.splitlines()) == 1
-
-
-def test_figures_need_matplotlib_before_anything_runs(
-    evaluate: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluating, "find_spec", lambda name: None)
-    assert "pip install '.[plot]'" in evaluate("homes.toml", "--out", "out", code=2)
-    assert not (folder / "out").exists()

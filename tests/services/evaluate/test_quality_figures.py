@@ -49,23 +49,22 @@ def report(budgets: tuple[str, ...] = ("1/100", "1/10", "1")) -> DataSetReport:
 @pytest.mark.parametrize("budgets", [("1/100", "1/10", "1"), ("1/10",)])
 def test_a_panel_a_class_and_a_line_a_method(budgets: tuple[str, ...]) -> None:
     figure = quality_figures.draw_quality_figure(report(budgets))
-    assert figure.get_supxlabel().startswith("CONFIDENTIAL")
-    panels = figure.get_axes()
-    assert [axes.get_title(loc="left") for axes in panels] == [
+    assert figure.description.startswith("CONFIDENTIAL")
+    panels = quality_figures.quality_panels(report(budgets))
+    assert [panel.title for panel in panels] == [
         f"{name}, {error} error"
         for error in ("largest", "mean")
         for name in ("groups", "people", "relations")
     ]
-    for axes in panels:
-        assert [line.get_label() for line in axes.lines] == [
+    for panel in panels:
+        assert [line.label for line in panel.lines] == [
             "mwem: data set",
             "mwem: model",
             "mwem: measurements",
             "independent: data set",
         ]
-        assert all(len(line.get_xdata()) == len(budgets) for line in axes.lines)
-    first = panels[0].lines[0].get_ydata()
-    assert first == pytest.approx([30 / (i + 1) for i in range(len(budgets))])
+        assert all(len(line.x) == len(budgets) for line in panel.lines)
+    assert panels[0].lines[0].y == pytest.approx([30 / (i + 1) for i in range(len(budgets))])
 
 
 def test_figures_are_the_same_again(tmp_path: Path) -> None:
@@ -89,7 +88,6 @@ def test_an_error_of_nothing_is_drawn() -> None:
         )
         for q in ordinary.qualities
     )
-    figure = quality_figures.draw_quality_figure(
-        DataSetReport(**{**vars(ordinary), "qualities": none})
-    )
-    assert {axes.get_yscale() for axes in figure.get_axes()} == {"linear"}
+    nothing = DataSetReport(**{**vars(ordinary), "qualities": none})
+    assert not any(panel.log_y for panel in quality_figures.quality_panels(nothing))
+    assert quality_figures.draw_quality_figure(nothing).svg().count('class="line') > 12

@@ -39,7 +39,6 @@ PAGES = (
     "/privacy",
     "/verify",
     "/downloads",
-    "/plan",
     "/certificate/1",
     "/api",
     "/none",
@@ -182,35 +181,6 @@ def test_the_builder_gives_an_address_that_can_be_shared(served: Monitor, browse
         assert page.locator(".answer").text_content() == answer
 
 
-def test_a_draft_is_planned_and_changed(served: Monitor, browser: Any, axe: str) -> None:
-    with Seen(browser) as seen:
-        page = seen.page
-        page.goto(served.url + "/plan")
-        page.locator("[name=query]").fill("pattern full ?")
-        page.locator("[name=error]").fill("0.2")
-        page.locator("[name=alternatives]").check()
-        planned = "h1:has-text('Plan of')"
-
-        def asked() -> bool:
-            """Asks; a loaded machine may give a draft too little of its time, and says so."""
-            page.locator("main button").click()
-            page.wait_for_selector(
-                f"{planned}, main :text-matches('another draft|on a machine of your own')"
-            )
-            return bool(page.locator(planned).count())
-
-        wait_until(asked)
-        assert page.locator(".grid figure svg[role=img]").count() == 2
-        assert page.locator("svg[role=img] .unusable").count()
-        for width in SIZES:
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert violations(page, axe) == []
-        assert page.locator("[name=query]").input_value() == "pattern full ?"
-        assert "\\r" not in page.locator("[name=draft]").input_value()
-        assert [text for text in seen.said if "400" not in text and "503" not in text] == []
-
-
 def test_a_release_appears_by_itself(tmp_path: Path, browser: Any) -> None:
     messages, path = sound(), tmp_path / "growing.db"
     publish(path, messages[:-4])
@@ -325,7 +295,6 @@ def test_the_operators_pages_fit_and_can_be_read_by_everybody(
             ("/login", "light", "dark"),
             ("/", "light", "dark"),
             ("/close", "light"),
-            ("/plan", "light"),
         ):
             with Seen(browser) as seen:
                 seen.page.context.add_cookies(cookies)

@@ -19,13 +19,11 @@ from test_many_clients import Slow, asked_at_once
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor import live
-from stream_dp.services.monitor.answer_limits import MOST_WAITING
+from stream_dp.services.monitor.answer_limits import MOST_STREAMS, MOST_WAITING
 from stream_dp.services.monitor.catalogue import public_catalogue
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.limits import Application
-from stream_dp.services.monitor.public_sources import MOST_STUDIES, public_sources
-from stream_dp.services.monitor.study_addresses import study_url
+from stream_dp.services.monitor.public_sources import MOST_STUDIES, public_sources, study_url
 
 RECORDS = sealed(drafts(sound()))
 URL = "https://statistics.example"
@@ -40,7 +38,6 @@ PAGES = (
     "/privacy",
     "/verify",
     "/downloads",
-    "/plan",
     "/certificate/2",
     "/api",
     "/embed/release/pairs?q=pattern+full",
@@ -157,7 +154,7 @@ def test_policies_and_limits_hold_below_the_address() -> None:
     assert "frame-ancestors 'none'" in get("/").headers["content-security-policy"]
     etag = get(f"{ROOT}/").headers["etag"]
     assert get(f"{ROOT}/", **{"if-none-match": etag}).status == 304
-    for path in ("/", f"{ROOT}/", "/studies/none/plan"):
+    for path in ("/", f"{ROOT}/", "/studies/none/privacy"):
         assert ask(catalogue(), path, method="POST", body=b"a=1").status == 405
         assert ask(catalogue(), path, method="DELETE").status == 405
         assert get(f"{path}?{'x' * 5000}").status == 414
@@ -237,7 +234,7 @@ def test_limits_are_shared_by_all_studies() -> None:
     assert (statuses.count(503), statuses.count(200)) == (50, 1)
     events = ["/studies/a/events", "/studies/b/events", "/events"] * 90
     statuses = asked_at_once(application, events, lambda seen: len(seen) == len(events))
-    assert statuses.count(200) == live.MOST_STREAMS
+    assert statuses.count(200) == MOST_STREAMS
 
 
 def test_logs_with_one_head_keep_answers_of_their_own() -> None:

@@ -14,12 +14,19 @@ from hypothesis import strategies as st
 
 from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import LEVEL, Answer
+from stream_dp.figures.marks import (
+    Box,
+    Chart,
+    Dot,
+    Path,
+    Text,
+    number_axis,
+    number_text,
+    period_ticks,
+)
 from stream_dp.services.monitor import charts, curves
-from stream_dp.services.monitor.axes import number_axis, number_text, period_ticks
 from stream_dp.services.monitor.curves import Line, Look, Point
-from stream_dp.services.monitor.fan import LEVELS, pointwise
-from stream_dp.services.monitor.feasible import for_people
-from stream_dp.services.monitor.marks import Box, Chart, Dot, Path, Text
+from stream_dp.services.monitor.feasible import LEVELS, for_people, pointwise
 from stream_dp.services.monitor.render import render
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
@@ -146,7 +153,7 @@ def test_every_chart_is_escaped_and_has_words() -> None:
     chart = curves.curves([hostile], ["<b>"], Look("<i>", ends=True), (340.0, 200.0))
     text = render("offline.html", style="")
     assert "<script" not in text
-    text = render("chart.html", chart=chart)
+    text = chart.__html__()
     assert "<script" not in text
     assert "<b>" not in text
     assert 'role="img" aria-label="&lt;script&gt;' in text

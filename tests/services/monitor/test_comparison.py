@@ -12,8 +12,8 @@ from kit.public_logs import TopicInMemory
 from stream_dp.answers.answer import Answer, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.figures.marks import Dot
 from stream_dp.services.monitor.comparison import compared, comparison_chart, difference_chart
-from stream_dp.services.monitor.marks import Dot
 from stream_dp.services.monitor.reading import chance_words, noise_alone, reading, verdict
 
 

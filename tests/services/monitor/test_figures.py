@@ -23,8 +23,7 @@ from kit.tools import axe_core
 from stream_dp.client import PublicLog
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.curves import Line, Look, curves
-from stream_dp.services.monitor.figure_picture import picture
-from stream_dp.services.monitor.raster import png
+from stream_dp.services.monitor.figure_files import figure_picture
 
 URL = "https://work.example.org"
 FIGURES = (
@@ -127,7 +126,7 @@ def test_the_url_of_a_monitor_is_an_address(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_picture_is_escaped_and_repeats_to_the_byte() -> None:
     line = Line("t", ())
-    made = picture(
+    made = figure_picture(
         "<b>$x_1$ " + "long " * 60,
         "<script>",
         "head",
@@ -135,7 +134,7 @@ def test_a_picture_is_escaped_and_repeats_to_the_byte() -> None:
     )
     assert "<script>" not in made.svg()
     assert made.svg().count("…") == 1
-    assert png(made) == png(made)
+    assert made.png() == made.png()
 
 
 @contextmanager

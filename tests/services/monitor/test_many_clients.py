@@ -12,8 +12,7 @@ from typing import Any
 from kit.hostile import drafts, sealed, sound
 from kit.monitors import Monitor, ServedHere, ask, connected, follower_of, monitor, wait_until
 
-from stream_dp.services.monitor import live
-from stream_dp.services.monitor.answer_limits import MOST_WAITING
+from stream_dp.services.monitor.answer_limits import MOST_STREAMS, MOST_WAITING
 from stream_dp.services.monitor.forks import Work
 from stream_dp.services.monitor.front import public_monitor
 from stream_dp.services.monitor.limits import MOST_CONNECTIONS
@@ -57,7 +56,7 @@ def asked_at_once(application: Any, targets: list[str], enough: Any) -> list[int
 def test_viewers_of_events_are_bounded() -> None:
     application = public_monitor(follower_of(RECORDS))
     statuses = asked_at_once(application, ["/events"] * 300, lambda seen: len(seen) == 300)
-    assert (statuses.count(200), statuses.count(503)) == (live.MOST_STREAMS, 44)
+    assert (statuses.count(200), statuses.count(503)) == (MOST_STREAMS, 44)
     again = asked_at_once(application, ["/events"], len)
     assert again == [200]  # those who have left make room
 

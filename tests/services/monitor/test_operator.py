@@ -16,8 +16,7 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import operator
-from stream_dp.services.monitor.operator import operator_monitor
-from stream_dp.services.monitor.operator_entry import OPEN
+from stream_dp.services.monitor.operator import OPEN, operator_monitor
 from stream_dp.services.monitor.operator_facts import Watch
 from stream_dp.services.monitor.render import ASSETS
 from stream_dp.services.process.access import Access, operator_access
@@ -123,19 +122,8 @@ def test_a_close_is_shown_confirmed_and_logged(
     assert "the close was given" in operated.get("/").text
 
 
-def test_a_draft_is_planned_from_a_form_of_its_own(operated: Operated) -> None:
-    page = operated.get("/plan")
-    assert (page.status, page.headers["cache-control"]) == (200, "no-store")
-    assert "sqlite:" not in page.text
-    fields = {"key": key_of(page), "draft": "= 1", "error": "none"}
-    assert operated.post("/plan", {**fields, "key": "0" * 64}).status == 403
-    assert operated.post("/plan", fields, origin="http://elsewhere.example").status == 403
-    answer = operated.post("/plan", fields)
-    assert (answer.status, "error: write a number" in answer.text) == (400, True)
-
-
 def test_strange_texts_are_refused_in_a_line(operated: Operated) -> None:
-    key = key_of(operated.get("/plan"))
+    key = key_of(operated.get("/close"))
     forms = (
         b"key=%C3%A9",
         "key=é".encode(),
@@ -144,13 +132,14 @@ def test_strange_texts_are_refused_in_a_line(operated: Operated) -> None:
         b"\x00",
         b"&".join([b"a=1"] * 30),
     )
-    for path in ("/plan", "/close", "/job/none/retry"):
+    for path in ("/close", "/job/none/retry"):
         for body in forms:
             answer = ask(operated.application, path, method="POST", headers=BEARER, body=body)
             assert answer.status in {400, 403}, (path, body, answer.text)
-    fields = {"key": key, "draft": "= 1"}
+    fields = {"key": key, "period": "2021-01"}
+    assert operated.post("/close", {**fields, "confirm": "x" * 70_000}).status == 413
     for origin in ("http://[", "é", "http://[::z]", "null", ""):
-        assert operated.post("/plan", fields, origin=origin).status == 403
+        assert operated.post("/close", fields, origin=origin).status == 403
     for headers in ({"cookie": "stream-dp-0=é"}, {"authorization": "Bearer é"}):
         assert operated.get("/", **(STRANGER | headers)).status == 303
     for body in (b"token=%C3%A9", b"token=\xff", b"token=%ff%00", b"&".join([b"a=1"] * 30)):

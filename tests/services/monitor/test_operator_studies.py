@@ -14,9 +14,8 @@ from kit.studies import study_toml
 from stream_dp.errors import UserError
 from stream_dp.services.monitor import operator
 from stream_dp.services.monitor.limits import Application
-from stream_dp.services.monitor.operator_commands import CommandResult
-from stream_dp.services.monitor.operator_entry import OPEN
-from stream_dp.services.monitor.operator_facts import Facts, Watch
+from stream_dp.services.monitor.operator import OPEN
+from stream_dp.services.monitor.operator_facts import CommandResult, Facts, Watch
 from stream_dp.services.monitor.operator_overview import Overview, study_row
 from stream_dp.services.monitor.serving import operator_studies, study_files
 from stream_dp.services.process.access import Access
@@ -144,7 +143,7 @@ def test_each_studys_pages_act_below_their_address(
 def test_strangers_see_nothing_on_any_address(
     studies: dict[str, Path], overview: Overview, operated: Application
 ) -> None:
-    paths = ("/", "/events", "/studies/autumn/", "/studies/autumn/close", "/studies/autumn/plan")
+    paths = ("/", "/events", "/studies/autumn/", "/studies/autumn/close")
     assets = [f"/studies/autumn{path}" for path in OPEN]
     for path in (*paths, *assets, "/studies/none/", "/studies/none/style.css"):
         answer = get(operated, path, authorization="")
@@ -154,7 +153,7 @@ def test_strangers_see_nothing_on_any_address(
     cookie = ask(operated, "/login", method="POST", body=body).headers["set-cookie"]
     session = cookie.partition(";")[0]
     assert get(operated, "/", authorization="", cookie=session).status == 200
-    assert get(operated, "/studies/autumn/plan", authorization="", cookie=session).status == 200
+    assert get(operated, "/studies/autumn/", authorization="", cookie=session).status == 200
     proxied = operator_studies(studies, Access(TOKEN, proxy_header="x-user"), overview)
     assert get(proxied, "/").status == 403
     assert get(proxied, "/", **{"x-user": "ada"}).status == 200

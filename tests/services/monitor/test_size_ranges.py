@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from stream_dp.services.monitor.sizes_figures import _name, _ranges
+from stream_dp.services.monitor.groups_figures import _name, _ranges
 
 
 @pytest.mark.parametrize("largest", [0, 1, 2, 11, 12, 13, 100, 1023, 1024, 1025, 10**6, 1 << 31])

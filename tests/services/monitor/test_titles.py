@@ -2,10 +2,9 @@
 
 import pytest
 
-from stream_dp.answers.query import example_queries
+from stream_dp.answers.query import event_words, example_queries
 from stream_dp.errors import UserError
-from stream_dp.services.monitor.query_titles import query_title
-from stream_dp.services.monitor.questions import event_words, questions
+from stream_dp.services.monitor.questions import query_title, questions
 from stream_dp.studyfile import parse_study
 
 

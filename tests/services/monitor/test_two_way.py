@@ -9,8 +9,8 @@ from kit.data_sets import every_pair, groups_table, people_table
 from stream_dp.answers.answer import Answer
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.tables.table_answer import answering
+from stream_dp.figures.marks import Box
 from stream_dp.services.monitor.feasible import for_people
-from stream_dp.services.monitor.marks import Box
 from stream_dp.services.monitor.two_way import FEWER, MORE, beyond_independence, two_way
 
 CASES = {

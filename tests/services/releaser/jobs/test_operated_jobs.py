@@ -18,8 +18,7 @@ pytest.importorskip("fastapi")
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import operator, operator_facts
 from stream_dp.services.monitor.operator import operator_monitor
-from stream_dp.services.monitor.operator_commands import CommandResult
-from stream_dp.services.monitor.operator_facts import Watch
+from stream_dp.services.monitor.operator_facts import CommandResult, Watch
 from stream_dp.services.process.access import Access
 
 

@@ -1,30 +1,63 @@
-"""The result of the planner: expected errors, the needed budget, alternatives."""
+"""Requests to the planner, and its results: expected errors, the needed budget, alternatives."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from statistics import NormalDist
 
 from stream_dp.answers.query import example_queries
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
-from stream_dp.planning.alternatives import Alternative, alternatives
-from stream_dp.planning.expected import ExpectedError, expected_errors, parsed_query
-from stream_dp.planning.group_errors import (
-    GroupError,
-    group_error,
-    group_lines,
-    group_table,
-    rule_words,
-)
-from stream_dp.planning.horizon import study_over
-from stream_dp.planning.needed import Asked, Goal, NeededBudget, needed_budget
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
 from stream_dp.study import Study
 
-from .plan_request import PlanRequest
+from .alternatives import Alternative, alternatives
+from .expected import ExpectedError, expected_errors, parsed_query
+from .group_errors import GroupError, group_error, group_lines, group_table, rule_words
+from .horizon import study_over
+from .needed import Asked, Goal, NeededBudget, needed_budget
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """A request for expected errors, a needed budget or alternatives.
+
+    release: the name of a release; None for all releases that can answer
+    queries: the queries in words; None for examples of every release
+    error: the half-width to reach at every period; None for no goal
+    confidence: the level of the intervals
+    count: whether errors are numbers of people instead of shares
+    people: the number of people under shares; None for the study's number
+    periods: the number of periods; None for the declared number
+    alternatives: whether to compare other declarations
+    """
+
+    release: str | None = None
+    queries: tuple[str, ...] | None = None
+    error: float | None = None
+    confidence: float = 0.95
+    count: bool = False
+    people: int | None = None
+    periods: int | None = None
+    alternatives: bool = False
+
+    def check(self) -> None:
+        """Raises UserError for numbers out of range."""
+        if not 0 < self.confidence < 1:
+            raise UserError("--confidence: write a level between 0 and 1, such as 0.95")
+        if self.people is not None and self.people < 1:
+            raise UserError("--people: write a number of at least 1")
+        if self.error is not None and not 0 < self.error < math.inf:
+            raise UserError("--error: write a number above 0")
+
+    @property
+    def quantile(self) -> float:
+        """Half-width over standard error."""
+        return NormalDist().inv_cdf((1 + self.confidence) / 2)
 
 
 @dataclass(frozen=True)

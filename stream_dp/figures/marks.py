@@ -1,0 +1,250 @@
+"""Marks in pixels, the frame around the marks of a chart, and its axes.
+
+An axis has round ticks of numbers, or labels of periods.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from stream_dp.errors import visible
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120)
+_LETTER = 6.4  # pixels of a letter, on average
+
+
+@dataclass(frozen=True)
+class NumberAxis:
+    """The vertical axis from `low` to `high`, with ticks at round numbers."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+
+def number_axis(low: float, high: float) -> NumberAxis:
+    """The axis over all numbers from `low` to `high`, with about five ticks.
+
+    >>> number_axis(0.0, 10.0).ticks
+    (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    >>> number_axis(9.2, 13.9).ticks
+    (9.0, 10.0, 11.0, 12.0, 13.0, 14.0)
+    """
+    if not high - low > 1e-9 * max(abs(low), abs(high), 1.0):
+        room = max(abs(low) / 2, 1.0)
+        low, high = low - room, high + room
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * min((1, 2, 5, 10), key=lambda s: abs(math.log(s * power / rough)))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = tuple(round(i * step, 12) + 0.0 for i in range(first, last + 1))
+    return NumberAxis(ticks[0], ticks[-1], ticks)
+
+
+def number_text(value: float, ticks: Sequence[float] = ()) -> str:
+    """The text of a number on an axis: with the decimals of the ticks and a true minus sign.
+
+    >>> number_text(1500.0), number_text(-0.5, (-0.5, 0.0, 0.5))
+    ('1,500', '−0.5')
+    """
+    step = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    decimals = min(9, max(0, -math.floor(math.log10(step) + 1e-9))) if step > 0 else 0
+    if max(map(abs, ticks), default=abs(value)) >= 1e9:
+        return f"{value:.3g}".replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def period_ticks(labels: Sequence[str], width: float) -> list[tuple[int, str]]:
+    """The labelled periods of an axis of `width` pixels: indices and labels.
+
+    Months have names, with the year at the first month of a year.
+
+    >>> period_ticks([f"2021-{m:02}" for m in range(1, 13)], 300)
+    [(2, 'Mar 2021'), (5, 'Jun'), (8, 'Sep'), (11, 'Dec')]
+    >>> period_ticks(["1", "2", "3"], 300)
+    [(0, '1'), (1, '2'), (2, '3')]
+    """
+    count = max(1, len(labels))
+    period_width = width / count
+    if all(re.fullmatch(r"\d+-\d\d", label) for label in labels):
+        label_width = 54.0  # a month with its year, now and then
+        step = next((s for s in _MONTH_STEPS if s * period_width >= label_width), 240)
+        return _months(labels, step)
+    label_width = _LETTER * max(map(len, labels), default=1) + 12
+    step = math.ceil(label_width / period_width)
+    return [(i, labels[i]) for i in range(step - 1 if step <= count else 0, count, step)]
+
+
+def period_words(label: str) -> str:
+    """A period's label for a sentence: a month has its name.
+
+    >>> period_words("2021-06"), period_words("2021-W05")
+    ('Jun 2021', '2021-W05')
+    """
+    if re.fullmatch(r"\d+-\d\d", label):
+        return f"{_MONTHS[(int(label[-2:]) - 1) % 12]} {label[:-3]}"
+    return label
+
+
+def _months(labels: Sequence[str], step: int) -> list[tuple[int, str]]:
+    names, year = [], ""
+    for i in range(min(step, len(labels)) - 1, len(labels), step):
+        label = labels[i]
+        month = _MONTHS[(int(label[-2:]) - 1) % 12]
+        names.append((i, month if label[:-3] == year else f"{month} {label[:-3]}"))
+        year = label[:-3]
+    return names
+
+
+@dataclass(frozen=True)
+class Path:
+    """A line or an area. d: the path in the notation of SVG. title: the text under a pointer."""
+
+    style: str
+    d: str
+    title: str = ""
+
+    @property
+    def svg(self) -> str:
+        return _element("path", {"class": self.style, "d": self.d}, title=self.title)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A circle around a value. title: the text under a pointer."""
+
+    style: str
+    x: float
+    y: float
+    r: float
+    title: str = ""
+
+    @property
+    def svg(self) -> str:
+        attributes = {"class": self.style, "cx": self.x, "cy": self.y, "r": self.r}
+        return _element("circle", attributes, title=self.title)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle, from its upper left corner."""
+
+    style: str
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str = ""
+
+    @property
+    def svg(self) -> str:
+        size = {"width": self.width, "height": self.height}
+        attributes = {"class": self.style, "x": self.x, "y": self.y, **size}
+        return _element("rect", attributes, title=self.title)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words. anchor: start, middle or end."""
+
+    style: str
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+
+    @property
+    def svg(self) -> str:
+        attributes = {"class": self.style, "x": self.x, "y": self.y}
+        if self.anchor != "start":
+            attributes["text-anchor"] = self.anchor
+        return _element("text", attributes, self.text)
+
+
+Mark = Path | Dot | Box | Text
+
+
+def _element(
+    name: str, attributes: Mapping[str, object], text: str = "", *, title: str = ""
+) -> str:
+    """An element of SVG. title: the text under a pointer."""
+    start = "".join(f' {key}="{escaped(value)}"' for key, value in attributes.items())
+    inside = (f"<title>{escaped(title)}</title>" if title else "") + escaped(text)
+    return f"<{name}{start}>{inside}</{name}>" if inside else f"<{name}{start}/>"
+
+
+def escaped(value: object) -> str:
+    """A text of an element or an attribute, with control and direction marks spelled out."""
+    return escape(visible(str(value)))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing of `width` by `height` pixels. description: a text for screen readers."""
+
+    width: float
+    height: float
+    description: str
+    marks: tuple[Mark, ...]
+
+    def __html__(self) -> str:
+        """The chart as a part of a page, whose style sheet has the rules of the marks' classes."""
+        marks = "\n".join(mark.svg for mark in self.marks)
+        label = f'role="img" aria-label="{escaped(self.description)}"'
+        return f'<svg viewBox="0 0 {self.width} {self.height}" {label}>\n{marks}\n</svg>'
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The inside of a chart between the margins, with the scales of the axes.
+
+    count: the number of periods on the horizontal axis.
+    """
+
+    width: float
+    height: float
+    axis: NumberAxis
+    count: int
+    left: float = 44
+    right: float = 10
+    top: float = 26
+    bottom: float = 24
+
+    def x(self, position: float) -> float:
+        """The horizontal middle of the period at a position, in pixels."""
+        return px(self.left + (position + 0.5) * self.period_width)
+
+    def y(self, value: float) -> float:
+        low, high = self.axis.low, self.axis.high
+        inside = min(max((value - low) / (high - low), -0.02), 1.02)
+        return px(self.height - self.bottom - inside * (self.height - self.top - self.bottom))
+
+    @property
+    def period_width(self) -> float:
+        """The width of a period in pixels."""
+        return (self.width - self.left - self.right) / max(1, self.count)
+
+    def axes(self, periods: Sequence[tuple[int, str]], unit: str) -> Iterator[Mark]:
+        """Grid lines with their numbers, the names of periods, and the unit above the axis."""
+        end = self.width - self.right
+        for tick in self.axis.ticks:
+            y = self.y(tick)
+            yield Path("grid", f"M{px(self.left)} {y}H{px(end)}")
+            text = number_text(tick, self.axis.ticks)
+            yield Text("tick", x=self.left - 6, y=y + 4, text=text, anchor="end")
+        for position, name in periods:
+            last = position == self.count - 1 and self.period_width < 40
+            anchor, shift = ("end", self.period_width / 2) if last else ("middle", 0.0)
+            yield Text("tick", px(self.x(position) + shift), self.height - 6, name, anchor)
+        yield Text("tick", 0, 11, unit)
+
+
+def px(value: float) -> float:
+    """A length to a tenth of a pixel."""
+    return round(value, 1) + 0.0
