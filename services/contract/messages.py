@@ -25,6 +25,7 @@ from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..process.heartbeats import Heartbeat
 from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
+from ..releaser.board import PUBLISHED
 from ..releaser.job_records import Job, JobStudy
 from ..releaser.journal_heads import (
     CloseHead,
@@ -34,7 +35,7 @@ from ..releaser.journal_heads import (
     ReadingHead,
     ResultHead,
 )
-from ..releaser.known_interactions import PUBLISHED, panels_of
+from ..releaser.known_interactions import panels_of
 from ..releaser.manifests import Answer, Order, Reading
 from ..releaser.transcript import LEASE, Lease
 from .report_schemas import report_schema

@@ -10,6 +10,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.log.following import following
 from stream_dp.log.log import Log, Positions, Stored
@@ -33,7 +35,32 @@ from .job_records import (
     read_provenance,
 )
 from .journal import Entry
-from .known_interactions import PUBLISHED, PublishedAnswers
+
+PUBLISHED = "stream-dp-published"  # RELEASE/PERIOD/I/N: piece i of n of its answers
+
+
+@dataclass
+class PublishedAnswers:
+    """The published answers that jobs were given.
+
+    The first complete records of a release and a period count.
+    """
+
+    complete: dict[str, dict[tuple[str, int], NDArray[np.int64]]] = field(default_factory=dict)
+    _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
+
+    def fold(self, record: Stored) -> None:
+        fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
+        if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
+            return
+        job = (record.key or b"").decode("utf-8", "replace")
+        release, (period, index, count) = fields[0], map(int, fields[1:])
+        pieces = self._pieces.setdefault((job, release, period), [])
+        if index == len(pieces) < count:
+            pieces.append(record.value or b"")
+            if len(pieces) == count and not sum(map(len, pieces)) % 8:
+                values = np.frombuffer(b"".join(pieces), "<i8").astype(np.int64)
+                self.complete.setdefault(job, {})[release, period] = values
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ worker that has seen a job has seen them. Repeated records are equal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -19,17 +18,17 @@ from stream_dp.batch.people.select.all_pairs import MOST_TRIPLE
 from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.errors import UserError
-from stream_dp.log.log import Record, Stored
+from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART, parts_in_records
 from stream_dp.release.arrow import read_measurements
 from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease
 from stream_dp.study.table_releases import PastAnswer, PeopleRelease
 from stream_dp.study.topics import JOBS
 
+from .board import PUBLISHED
 from .job_records import Job
 from .journal import Entry
 
-PUBLISHED = "stream-dp-published"  # RELEASE/PERIOD/I/N: piece i of n of its answers
 _MOST_COLUMNS = 3  # of an interaction that a fit can use
 Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order
 
@@ -70,27 +69,6 @@ def published_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterat
                 label = f"{release.name}/{entry.number}/{i}/{len(pieces)}"
                 header = ((PUBLISHED, label.encode()),)
                 yield Record(JOBS, piece, job.id.encode(), header, partition=0)
-
-
-@dataclass
-class PublishedAnswers:
-    """The records so far. The first complete records of a release and a period count."""
-
-    complete: dict[str, dict[tuple[str, int], NDArray[np.int64]]] = field(default_factory=dict)
-    _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
-
-    def fold(self, record: Stored) -> None:
-        fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
-        if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
-            return
-        job = (record.key or b"").decode("utf-8", "replace")
-        release, (period, index, count) = fields[0], map(int, fields[1:])
-        pieces = self._pieces.setdefault((job, release, period), [])
-        if index == len(pieces) < count:
-            pieces.append(record.value or b"")
-            if len(pieces) == count and not sum(map(len, pieces)) % 8:
-                values = np.frombuffer(b"".join(pieces), "<i8").astype(np.int64)
-                self.complete.setdefault(job, {})[release, period] = values
 
 
 def known_interactions(

@@ -10,7 +10,7 @@ Everything in it is a function of noisy values and of the study's declaration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from stream_dp.continual.base import Step
-from stream_dp.continual.mechanisms import AnyMechanism
 from stream_dp.continual.panel_error import PanelError
 from stream_dp.panel import Symbols
 from stream_dp.study import Release, Study
@@ -34,6 +33,9 @@ from .certificate import (
     base_certificate,
     gaussian_words,
 )
+
+if TYPE_CHECKING:
+    from stream_dp.continual.mechanisms import AnyMechanism
 
 STUDY_TYPE = "stream-dp.study"
 RELEASE_TYPE = "stream-dp.release"
