@@ -44,8 +44,25 @@ def pytest_unconfigure():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that fork this process come first: a fork of a process that has grown costs seconds."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/crash/"))
+    """Tests that fork this process come first: a fork of a process that has grown costs seconds.
+
+    Those that stop a broker follow together, so that one process of a run starts one for them.
+    """
+    items.sort(
+        key=lambda item: (
+            not item.nodeid.startswith("tests/crash/"),
+            "own_broker" not in getattr(item, "fixturenames", ()),
+        )
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """A broker that tests may stop runs no longer than they need it."""
+    if "own_broker" in getattr(item, "funcargs", ()) and "own_broker" not in getattr(
+        nextitem, "fixturenames", ()
+    ):
+        item.funcargs["own_broker"].stop()
 
 
 @pytest.fixture(scope="session")

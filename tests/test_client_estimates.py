@@ -39,7 +39,7 @@ def window_queries(draw):
 
 
 @pytest.mark.parametrize("neighbours", EXACT)
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(text=window_queries(), t=st.integers(2, HORIZON))
 def test_windows_without_noise(neighbours, text, t):
     estimate = EXACT[neighbours].answer("pairs", text, LABELS[t - 1])
@@ -106,7 +106,7 @@ QUERIES = [
     ("full-time", "total at-least 1"),
     ("full-time", "total at-least 2"),
 ]
-REPETITIONS = 150
+REPETITIONS = 80
 
 
 def true_answer(name, text, t):

@@ -165,11 +165,11 @@ def folder(name):
 LIBRARY_MODULES = [n for n in FILES if n != "stream_dp" and not n.startswith("stream_dp.services")]
 
 
-@pytest.mark.parametrize("name", LIBRARY_MODULES)
-def test_every_module_imports_what_its_folder_may(name):
-    row = folder(name)
-    assert row is not None, "give it a row"
-    assert allowed(name, *(f"stream_dp.{other}" for other in FOLDERS[row][0])) == set()
+def test_every_module_imports_what_its_folder_may():
+    for name in LIBRARY_MODULES:
+        row = folder(name)
+        assert row is not None, f"{name}: give it a row"
+        assert allowed(name, *(f"stream_dp.{other}" for other in FOLDERS[row][0])) == set(), name
 
 
 def table_rows():
@@ -223,10 +223,10 @@ def test_the_graph_of_imports_has_no_circle():
         visit(name)
 
 
-@pytest.mark.parametrize("name", modules("stream_dp"))
-def test_only_services_tie_things_together(name):
-    if not name.startswith("stream_dp.services"):
-        assert not [f for f in ours(name) if f.startswith("stream_dp.services")]
+def test_only_services_tie_things_together():
+    for name in modules("stream_dp"):
+        if not name.startswith("stream_dp.services"):
+            assert not [f for f in ours(name) if f.startswith("stream_dp.services")], name
 
 
 def test_logs_know_bytes_not_studies():
@@ -252,10 +252,11 @@ def test_the_client_needs_nothing_confidential():
         assert not foreign(name) & {"jax", "optax", "resvg_py"}, name
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if not n.startswith("stream_dp.study.")])
-def test_only_the_study_reads_the_declared_values_of_an_attribute(name):
+def test_only_the_study_reads_the_declared_values_of_an_attribute():
     """Others read its symbols, so that a new type of column is one to them, too."""
-    assert "declared_values" not in FILES[name].read_text("utf-8")
+    for name, path in FILES.items():
+        if not name.startswith("stream_dp.study."):
+            assert "declared_values" not in path.read_text("utf-8"), name
 
 
 EXTRAS = {
@@ -290,11 +291,11 @@ EXTRAS = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_extras_are_imported_where_they_are_used(name):
-    for extra, homes in EXTRAS.items():
-        if extra in foreign(name):
-            assert name.startswith(homes), name
+def test_extras_are_imported_where_they_are_used():
+    for name in FILES:
+        for extra, homes in EXTRAS.items():
+            if extra in foreign(name):
+                assert name.startswith(homes), name
 
 
 # services/commands/cli.py imports them when they are called.
@@ -361,10 +362,10 @@ def test_every_room_of_the_services_is_core_or_rim():
     assert {room(name) for name in SERVICE_MODULES} == CORE | RIM.keys()
 
 
-@pytest.mark.parametrize("name", SERVICE_MODULES)
-def test_a_room_of_the_rim_is_imported_by_few(name):
-    for other in {room(f) for f in ours(name) if f.startswith("stream_dp.services.")}:
-        assert other in CORE | {room(name)} or room(name) in RIM[other], other
+def test_a_room_of_the_rim_is_imported_by_few():
+    for name in SERVICE_MODULES:
+        for other in {room(f) for f in ours(name) if f.startswith("stream_dp.services.")}:
+            assert other in CORE | {room(name)} or room(name) in RIM[other], (name, other)
 
 
 @pytest.mark.parametrize("module", ["front", "public_program"])
@@ -376,9 +377,9 @@ def test_the_public_monitor_can_open_no_confidential_log(module):
         assert not {c for c in confidential if name == c or name.startswith(f"{c}.")}, name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_imports_another_or_the_command_line(name):
-    assert not ours(name) & ({"stream_dp.services.commands.cli", *COMMANDS} - {name})
+def test_no_command_imports_another_or_the_command_line():
+    for name in COMMANDS:
+        assert not ours(name) & ({"stream_dp.services.commands.cli", *COMMANDS} - {name}), name
 
 
 def test_a_command_that_writes_a_marker_loads_little():

@@ -45,7 +45,7 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
     ends = np.array(frechet(tables, query)) / (1 if count else 300)
     rng, covered = np.random.default_rng(7), 0
     values, errors = tables.values, tables.measurements["standard_error"].to_numpy()
-    for _ in range(400):
+    for _ in range(200):
         noisy = pa.array(np.rint(values + rng.normal(0, 5 * errors)).astype(int))
         columns = {"query": tables.measurements["query"], "value": noisy}
         own = pa.table({**columns, "standard_error": 5 * errors})
@@ -53,7 +53,7 @@ def test_whatever_the_dependence_nineteen_of_twenty_intervals_hold(query, moves,
         low, high = answering(redrawn).answer(redrawn, query, count=count).interval
         assert 0 <= low <= high
         covered += low <= ends[0] + 1e-9 and ends[1] <= high + 1e-9
-    assert covered >= 380
+    assert covered >= 190
 
 
 def test_what_is_measured_together_has_an_error_and_groups_have_no_bounds():

@@ -104,7 +104,7 @@ def test_errors_of_changes_are_those_of_repeated_noise(name):
     symbols = CASES[name][-1]
     true = int((symbols[:, 3] == 1).sum()) - int((symbols[:, 2] == 1).sum())
     squares = []
-    for seed in range(80):
+    for seed in range(40):
         periods = ("2021-04", "2021-03")
         answer = change(published(name, seed), "window", "pattern 1", periods, count=True)
         squares.append((answer.value - true) ** 2 / answer.standard_error**2)

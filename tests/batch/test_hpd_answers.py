@@ -32,7 +32,7 @@ OTHERS = LAYOUTS["others"]
 CLASSES = [(name, level) for name in LAYOUTS for level in levels(LAYOUTS[name])]
 
 
-ROWS, MOST_QUERIES = 2, 100  # one program answers every class of a layout
+ROWS, MOST_QUERIES = 2, 50  # one program answers every class of a layout
 compiled = jax.jit(formulas.all_shares, static_argnums=0)
 
 
@@ -47,7 +47,7 @@ def agrees(actual, true):
 
 
 @pytest.mark.parametrize(("name", "level"), CLASSES)
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.1, 1.5, 8.0]))
 def test_an_answer_is_the_sum_over_all_households(name, level, seed, spread):
     rng, layout = np.random.default_rng(seed), LAYOUTS[name]
@@ -159,12 +159,11 @@ def test_every_slip_in_a_formula_is_seen(name, level, old, new):
     assert not supported(name, level, wrong)
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_thousands_of_rows_add_up_in_single_precision(name):
-    layout, rng = LAYOUTS[name], np.random.default_rng(6)
-    few, queries = random_logits(rng, layout, ROWS), random_queries(rng, layout, 60)
+def test_thousands_of_rows_add_up_in_single_precision():
+    rng = np.random.default_rng(6)
+    few, queries = random_logits(rng, OTHERS, ROWS), random_queries(rng, OTHERS, 30)
     many = {k: np.tile(v, 8192) for k, v in few.items()}
-    assert agrees(shares(layout, many, queries), expected(layout, few, queries))
+    assert agrees(shares(OTHERS, many, queries), expected(OTHERS, few, queries))
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 70), length=st.sampled_from([1, 4, 64]))
@@ -191,11 +190,9 @@ def test_an_answer_does_not_depend_on_the_others():
     rng = np.random.default_rng(7)
     logits, queries = (
         random_logits(rng, OTHERS, 5),
-        random_queries(rng, OTHERS, 150),
+        random_queries(rng, OTHERS, 40),
     )
     together = shares(OTHERS, logits, queries)
-    for length in (1, 16):
-        np.testing.assert_allclose(
-            shares(OTHERS, logits, queries, length=length), together, rtol=1e-5
-        )
+    alone = shares(OTHERS, logits, queries, length=1)
+    np.testing.assert_allclose(alone, together, rtol=1e-5)
     assert shares(OTHERS, logits, random_queries(rng, OTHERS, 0)).shape == (0,)

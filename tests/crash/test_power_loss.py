@@ -47,7 +47,7 @@ def test_what_is_not_synced_is_lost_by_half(tmp_path: Path) -> None:
 
 @needs_strace
 def test_a_restore_outlives_a_loss_of_power(tmp_path: Path) -> None:
-    counts = lose_power("restore", tmp_path, losses=15, control=2, seed=1)
+    counts = lose_power("restore", tmp_path, losses=8, control=2, seed=1)
     assert counts.faults == []
     assert counts.found == counts.control
 

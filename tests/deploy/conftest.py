@@ -10,7 +10,7 @@ from deploy.secured import PRIVATE, USERS
 from deploy.users import FROM_ENVIRONMENT, SCRAM, SCRAM_OVER_TLS, World
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     secured_world = World(tmp_path_factory.mktemp("security"))
     try:
@@ -21,13 +21,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         secured_world.broker.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def study(world: World) -> str:
     """A study file whose user and password are in the environment."""
     return world.study("study.toml", f"[run.kafka]{FROM_ENVIRONMENT}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def released(world: World, study: str) -> str:
     """The study, run to its end, each by those whose work it is; what was not theirs is refused.
 
@@ -72,7 +72,7 @@ def released(world: World, study: str) -> str:
     return study
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def analyst(world: World) -> dict[str, str]:
     """The environment of an analyst, who has no study file."""
     text = SCRAM.format(user='"analyst"', password='{ file = "broker/secrets/analyst" }')

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from kit.tools import needs, tool
@@ -220,13 +220,12 @@ def test_rules_and_the_example_of_a_configuration_are_valid() -> None:
     check("check", "config", "--syntax-only", PROMETHEUS / "prometheus.yml")
 
 
-@promtool
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.about}")
-def test_an_alert(case: Case, tmp_path: Path) -> None:
+def promtool_test(case: Case) -> dict[str, Any]:
+    """A case in promtool's words; a failure names the alert and the minute."""
     severity = re.findall(r"severity: (\w+)", rules()[case.alert])[0]
     study = "" if case.alert in WITHOUT_STUDY else f", {STUDY}"
     labels = f'{{alertname="{case.alert}", severity="{severity}"{study}}}'
-    test = {
+    return {
         "interval": "1m",
         "input_series": [{"series": name, "values": v} for name, v in case.series.items()],
         "promql_expr_test": [
@@ -238,12 +237,28 @@ def test_an_alert(case: Case, tmp_path: Path) -> None:
             }
         ],
     }
+
+
+@promtool
+def test_alerts_speak_when_they_must_and_are_silent_when_they_must_be(tmp_path: Path) -> None:
     path = tmp_path / "test.yml"  # JSON is YAML
-    alerts = str(PROMETHEUS / "alerts.yml")
+    alerts, tests = str(PROMETHEUS / "alerts.yml"), [promtool_test(case) for case in CASES]
     path.write_text(
-        json.dumps({"rule_files": [alerts], "evaluation_interval": "1m", "tests": [test]})
+        json.dumps({"rule_files": [alerts], "evaluation_interval": "1m", "tests": tests})
     )
     check("test", "rules", path)
+
+
+@promtool
+def test_an_alert_that_is_silent_is_noticed(tmp_path: Path) -> None:
+    wrong = next(case for case in CASES if case.fires)._replace(fires=False)
+    path, alerts = tmp_path / "test.yml", str(PROMETHEUS / "alerts.yml")
+    tests = [promtool_test(wrong)]
+    path.write_text(
+        json.dumps({"rule_files": [alerts], "evaluation_interval": "1m", "tests": tests})
+    )
+    with pytest.raises(AssertionError, match=rf"{wrong.alert}.*time: {wrong.minute}m"):
+        check("test", "rules", path)
 
 
 def test_every_alert_is_tested_and_has_a_severity_and_a_summary() -> None:

@@ -16,7 +16,7 @@ def closes(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory):
     """The session of the one application that the tests of a process share."""
     with application(tmp_path_factory.mktemp("spark")) as session:

@@ -221,10 +221,10 @@ def test_a_batch_that_expands_beyond_reading(place, count, size, capsys):
 
 
 @pytest.mark.parametrize(
-    ("codec", "enforced", "count"), [("zstd", "producer", 1200), ("lz4", "lz4", 400)]
+    ("codec", "enforced", "count"), [("zstd", "producer", 800), ("lz4", "lz4", 400)]
 )
 def test_memory_is_bounded_by_bytes(place, codec, enforced, count):
-    """Records of a megabyte each; a thousand of them, in zstd, are a sixth of a megabyte."""
+    """Records of a megabyte each; hundreds of them, in zstd, are a sixth of a megabyte."""
     here = place()
     here.enforce(enforced)
     megabyte = batch([Raw(b"\0" * 1_000_000)], codec)

@@ -245,15 +245,21 @@ class Case:
         variances = np.concatenate([m.variances for name in order for m in self.messages[name]])
         return rows, values, variances
 
-    def brute(self, wanted):
-        """Value and variance of the best unbiased answer, dense; None where there is none."""
-        rows, values, variances = self.system
+    @cached_property
+    def _dense(self):
+        """A known number of each history, the free directions, the scaled rows, their inverse."""
+        rows, _, variances = self.system
         count = rows.shape[1]
         start, free = np.zeros(count), np.eye(count)
         if self.study.size is not None and self.declared.where is None:
             start, free = np.full(count, SIZE / count), null_space(np.ones((1, count)))
         scaled = (rows / np.sqrt(variances)[:, None]) @ free
-        inverse = np.linalg.pinv(scaled, rcond=1e-11)
+        return start, free, scaled, np.linalg.pinv(scaled, rcond=1e-11)
+
+    def brute(self, wanted):
+        """Value and variance of the best unbiased answer, dense; None where there is none."""
+        rows, values, variances = self.system
+        start, free, scaled, inverse = self._dense
         goal = free.T @ wanted
         weights = goal @ inverse
         if np.abs(weights @ scaled - goal).max() > 1e-7:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def markers(number: int) -> list[Record]:
     return [close_marker(number, p) for p in range(PARTITIONS)]
 
 
-def reports_of(number: int, late: bool = True) -> list[Record]:
+@cache
+def reports_of(number: int, late: bool = True) -> tuple[Record, ...]:
     """What comes while period `number` is open: of all kinds, in both partitions."""
     rng, label = np.random.default_rng(number), LABELS[number - 1]
     sent: list[Record] = []
@@ -104,7 +106,7 @@ def reports_of(number: int, late: bool = True) -> list[Record]:
         report(0, "x", "1999-01", {"poverty": 1}),
         report(1, "x", label, {"wealth": 3, "poverty": 1.5}),
     ]
-    return [*sent, *again, *cleared, *partly[-12:], *ahead, *behind, *unusable]
+    return (*sent, *again, *cleared, *partly[-12:], *ahead, *behind, *unusable)
 
 
 def script() -> list[list[Record]]:

@@ -113,7 +113,7 @@ def state(population: Population, decoder: Decoder, person: str) -> Any:
 
 
 @pytest.mark.parametrize("size", STUDIES)
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 5), one=sent, other=sent)
 def test_every_other_person_stays_as_they_are(
     size: Size, seed: int, one: list[Sent], other: list[Sent]

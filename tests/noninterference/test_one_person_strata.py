@@ -103,7 +103,7 @@ BOUNDED = [name for name, study in STUDIES.items() if study.size is not None]
 
 
 @pytest.mark.parametrize("name", OPEN)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 5), one=sent, other=sent)
 def test_nobody_elses_state_moves(name: str, seed: int, one: list[Sent], other: list[Sent]) -> None:
     (a, refused_a, _), (b, refused_b, _) = (treated(STUDIES[name], seed, x) for x in (one, other))
@@ -113,7 +113,7 @@ def test_nobody_elses_state_moves(name: str, seed: int, one: list[Sent], other: 
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 5), one=sent, other=sent)
 def test_where_places_are_few_one_other_may_swap(
     name: str, seed: int, one: list[Sent], other: list[Sent]
@@ -132,7 +132,7 @@ def test_where_places_are_few_one_other_may_swap(
 
 
 @pytest.mark.parametrize("name", STUDIES)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 3), one=sent, other=sent)
 def test_counts_move_by_one_history(
     name: str, seed: int, one: list[Sent], other: list[Sent]

@@ -166,7 +166,7 @@ FORMS = {"csv": as_csv, "parquet": as_parquet, "xlsx": as_sheet}
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("wide", [False, True])
-@settings(max_examples=8, deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=4, deadline=None, suppress_health_check=SHARED)
 @given(data=st.data(), size=st.sampled_from([None, len(OTHERS)]))
 def test_what_becomes_of_a_row_in_a_file_follows_from_its_own_person(
     folder: Path, form: str, wide: bool, data: st.DataObject, size: int | None

@@ -243,7 +243,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("study", "kinds"), CASES)
-@settings(max_examples=30, suppress_health_check=SHARED)
+@settings(max_examples=10, suppress_health_check=SHARED)
 @given(stream=streams, data=st.data(), size=st.sampled_from([*range(1, 7), 1 << 20]))
 def test_the_population_is_what_a_dictionary_would_be(
     monkeypatch, study, kinds, stream, data, size
@@ -265,7 +265,7 @@ def test_half_a_hash_in_common_and_one_question_only():
     assert population.accounting.accepted == 3
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(stream=streams, data=st.data())
 def test_interleaving_and_batches_change_nothing(stream, data):
     decoder, states = Decoder(OPEN, KEY), []
@@ -290,7 +290,7 @@ def test_interleaving_and_batches_change_nothing(stream, data):
 
 @pytest.mark.parametrize("compact", [7, 1 << 20])
 @settings(
-    max_examples=20,
+    max_examples=10,
     suppress_health_check=SHARED,
 )
 @given(lanes=st.lists(st.integers(0, 2), min_size=1, max_size=40), data=st.data())

@@ -176,7 +176,7 @@ segments = st.lists(
 @pytest.mark.parametrize(
     "study", [arrivals.OPEN, arrivals.BOUNDED, arrivals.CLOSED], ids=["open", "bounded", "closed"]
 )
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(stream=segments, data=st.data(), count=st.sampled_from([1, 2, 8]))
 def test_parts_count_what_everybody_counts(study, stream, data, count):
     decoder = Decoder(study, arrivals.KEY)
@@ -184,7 +184,7 @@ def test_parts_count_what_everybody_counts(study, stream, data, count):
 
 
 @pytest.mark.parametrize("study", strata.STUDIES.values(), ids=strata.STUDIES)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(stream=strata.streams, data=st.data(), count=st.sampled_from([1, 4]))
 def test_fixed_values_strata_and_joint_releases(study, stream, data, count):
     decoder = Decoder(study, strata.KEY)
@@ -215,13 +215,13 @@ def test_a_population_goes_from_one_into_parts_and_back(study, stream, data, cou
         assert everybody.accounting.counts == again.accounting.counts == others.accounting
 
 
-@pytest.mark.parametrize("one", range(0, 6, 2))
+@pytest.mark.parametrize("one", [0, 5])
 def test_one_persons_input_changes_the_file_of_one_part_or_of_one_swap(one):
     """A bounded study that overflows: at most one other person comes in or is turned away."""
     study, decoder = arrivals.BOUNDED, Decoder(arrivals.BOUNDED, arrivals.KEY)
     files, turned = [], []
     for left_out in (None, one):
-        parts, refused = InParts(study, decoder, 64), set()
+        parts, refused = InParts(study, decoder, 16), set()
         for number, period in enumerate(arrivals.PERIODS):
             records = [
                 stored(
@@ -235,8 +235,8 @@ def test_one_persons_input_changes_the_file_of_one_part_or_of_one_swap(one):
         turned.append(refused - {one})
     moved = [f"p{i}" for i in {one} | (turned[0] ^ turned[1])]
     assert len(moved) <= 2
-    changed = {i for i in range(64) if files[0][i] != files[1][i]}
-    assert changed <= set(part_of(decoder.hashes(moved)[:, 0], 64).tolist())
+    changed = {i for i in range(16) if files[0][i] != files[1][i]}
+    assert changed <= set(part_of(decoder.hashes(moved)[:, 0], 16).tolist())
 
 
 def test_the_bytes_of_a_part_do_not_depend_on_tasks():

@@ -56,7 +56,7 @@ def order(decoder):
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(stream=streams)
 def test_counts_are_those_of_a_dictionary(study, stream):
     decoder, population = Decoder(study, KEY), Population(study)

@@ -55,6 +55,10 @@ def defaults():
 
 
 DEFAULTS = {name: (releases, how) for name, releases, how in defaults()}
+# In the suite a few of every kind and of every rule.
+DRAWN = [
+    pytest.param(name, marks=[pytest.mark.slow] if i % 5 else []) for i, name in enumerate(DEFAULTS)
+]
 
 
 def named_study(name):
@@ -75,7 +79,7 @@ def asked_of(declared, study):
             yield from ((f"total at-least {b}", number) for b in range(1, number + 1))
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", DRAWN)
 def test_no_default_is_wrong_by_those_who_enter_late(name):
     """Unbiased for every history; covered as often as stated, and not if the noise is otherwise."""
     study = named_study(name)
@@ -178,7 +182,7 @@ def published(name, source):
     return public_of(study, counts(study), source)
 
 
-POPULATED = [name for name in DEFAULTS if "n public" not in name]
+POPULATED = [param for param in DRAWN if "n public" not in param.values[0]]
 
 
 @pytest.mark.parametrize("name", POPULATED)
@@ -204,7 +208,7 @@ def test_published_intervals_cover_those_of_everybody(name):
     queries = [(release.name, text, str(number)) for release, text, number in asked]
     last_entry = study.last_entry or COUNT
     truths = np.array([true(r, rule, text, number, last_entry) for r, text, number in asked])
-    for seed in range(60):
+    for seed in range(24):
         joint = public_of(study, seen, SeededNoise(seed)).answers(queries, count=True)
         low, high = np.array([answer.interval for answer in joint.answers]).T
         covered.append(((low <= truths) & (truths <= high)).mean())

@@ -24,7 +24,7 @@ from stream_dp.services.monitor.render import render
 
 SENT = sound()
 
-CHUNKS, EACH = 8, 20
+CHUNKS, EACH = 8, 8
 
 Said = tuple[int, str, str]
 
@@ -95,7 +95,8 @@ def test_tables_of_another_kind_are_refused(
         parts[place] = (part, changed)
         chain[chain.index(one)] = one = Draft(one.head, parts)
         source = in_memory_source(sealed(chain))
-        for words in commands(source, tmp_path):
+        every = list(commands(source, tmp_path))
+        for words in every[place % 2 :: 2]:  # the other half reads the next part
             assert judged(words, capsys) == 4, (part, words)
         one.parts[place] = (part, data)
 

@@ -66,7 +66,7 @@ def case(request, tmp_path_factory):
 @pytest.mark.parametrize("release", ["pairs", "both"])
 @pytest.mark.parametrize("query", ["pattern 1 1", "pattern 0", "at-least 1 of last 2 answered=1"])
 def test_shares_are_of_those_present(case, capsys, release, query):
-    for label in (case.labels[4], case.labels[7], case.labels[-1]):
+    for label in (case.labels[4], case.labels[-1]):
         t = int(label)
         last, now = case.codes[:, t - 2], case.codes[:, t - 1]
         true = {

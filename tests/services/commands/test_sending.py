@@ -145,7 +145,7 @@ def sent(folder: Path, form: Form, rows: Sequence[Sequence[Any]]) -> Counter[tup
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_a_row_changes_no_other_row(folder: Path, form: Form, data: st.DataObject) -> None:
     """Another row in a place, or none: what the other rows send is the same."""

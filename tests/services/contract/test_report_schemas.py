@@ -29,14 +29,14 @@ def valid():
     return draft("202012", SCHEMA)
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(reports.filter(lambda r: not has_integral_float(r)))
 def test_the_schema_accepts_what_the_decoder_accepts(report):
     _, rejected = Decoder(OPEN, KEY).decode([stored(json.dumps(report).encode())], 0)
     assert valid().is_valid(report) == (not rejected)
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(reports.filter(lambda r: not has_integral_float(r)))
 def test_cell_by_cell(report):
     framed = valid().is_valid({**report, "values": {"a": 1}})

@@ -253,9 +253,9 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
 
 
 def test_processes_change_nothing(evaluation: Evaluation) -> None:
-    few = repeat.evaluate_panels(study(), truth(), 25, seed=5, jobs=1, progress=False)
-    assert repeat.evaluate_panels(study(), truth(), 25, seed=5, jobs=2, progress=False) == few
-    assert repeat.evaluate_panels(study(), truth(), 25, seed=6, jobs=1, progress=False) != few
+    few = repeat.evaluate_panels(study(), truth(), 8, seed=5, jobs=1, progress=False)
+    assert repeat.evaluate_panels(study(), truth(), 8, seed=5, jobs=2, progress=False) == few
+    assert repeat.evaluate_panels(study(), truth(), 8, seed=6, jobs=1, progress=False) != few
     assert evaluation.seed == 5
 
 

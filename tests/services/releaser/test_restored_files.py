@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -49,11 +50,16 @@ UNMARKED = {
 }
 
 
-@pytest.fixture(params=[MARKER, SCHEDULE], ids=["marker", "schedule"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
-    """Some periods are published; the backups are from after the first, with reports on more."""
-    start = Clock(moment("2021-01-10T00:00"))
-    place = StudyFolder(tmp_path / "study", declaration(request.param), start)
+@pytest.fixture(scope="module", params=[MARKER, SCHEDULE], ids=["marker", "schedule"])
+def lived(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[StudyFolder, Path]:
+    """Some periods are published; the backups are from after the first, with reports on more.
+
+    Beside the study a folder with its files as they are now, and one with links to them.
+    """
+    start, folder = Clock(moment("2021-01-10T00:00")), tmp_path_factory.mktemp("lived")
+    place = StudyFolder(folder / "study", declaration(request.param), start)
     place.send(script()[0])
     set_clock(place, CLOSES[0] + HOUR)
     assert not place.run(source=SystemNoise())
@@ -63,6 +69,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> StudyFolder:
         shutil.copymode(path, backup(path))
     set_clock(place, CLOSES[-1] + HOUR)
     place.run(source=SystemNoise())
+    shutil.copytree(place.folder, folder / "now")
+    shutil.copytree(place.folder, folder / "links", copy_function=os.link)
+    return place, folder
+
+
+@pytest.fixture
+def place(lived: tuple[StudyFolder, Path]) -> StudyFolder:
+    """The study with the bytes that it had, in the files that the journal knows."""
+    place, folder = lived
+    shutil.rmtree(place.folder)
+    shutil.copytree(folder / "links", place.folder, copy_function=os.link)
+    for path in (folder / "now").rglob("*"):
+        if path.is_file():
+            (place.folder / path.relative_to(folder / "now")).write_bytes(path.read_bytes())
+    set_clock(place, CLOSES[-1] + HOUR)
     return place
 
 

@@ -29,7 +29,7 @@ large = st.sampled_from([LARGEST_REPORT - 100, LARGEST_REPORT, 90_000]).map(byte
 
 
 @settings(
-    max_examples=40,
+    max_examples=15,
     suppress_health_check=SHARED,
 )
 @given(
