@@ -19,7 +19,7 @@ from stream_dp.batch.kinds import require_available
 from stream_dp.population.population import Population
 from stream_dp.privacy.noise import NoiseSource, SeededNoise
 from stream_dp.study import DataSetRelease, Study
-from stream_dp.study.declared_population import DeclaredPopulation
+from stream_dp.study.declared_sections import DeclaredPopulation
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members

@@ -20,7 +20,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.privacy.measurements import Measurements
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.study import Release, Study
-from stream_dp.study.declared_population import DeclaredPopulation
+from stream_dp.study.declared_sections import DeclaredPopulation
 
 from .histories import (
     History,

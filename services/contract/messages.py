@@ -19,7 +19,7 @@ from stream_dp.release.published_panels import STUDY_TYPE
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.release.study_plan import PLAN
 from stream_dp.study import Run, Study, topics
-from stream_dp.study.input_shapes import Input
+from stream_dp.study.run_settings import Input
 
 from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark

@@ -26,7 +26,7 @@ from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.population.shapes.avro import MOST_SCHEMA, AvroSchema, UnknownType, fastavro
 from stream_dp.population.shapes.decoder import ShapedDecoder, ShapeReader
 from stream_dp.population.shapes.schemas import Schemas, SchemaSource
-from stream_dp.study.input_shapes import Input
+from stream_dp.study.run_settings import Input
 
 from ..storage.deployment import Deployment
 from ..storage.secrets import secret_text

@@ -22,7 +22,7 @@ from stream_dp.population.tables import Judgement, TableLayout, count_rows, judg
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
-from stream_dp.study.formulas import is_formula
+from stream_dp.study.field_types import is_formula
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports

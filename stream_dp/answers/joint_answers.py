@@ -38,7 +38,7 @@ import numpy as np
 import scipy
 
 from stream_dp.errors import UserError
-from stream_dp.study.survey_design import Sampling
+from stream_dp.study.declared_sections import Sampling
 
 from .answer import LEVEL, QUANTILE, Answer, Interval, ReleaseQuery, Sampled
 from .blocks import Floats

@@ -19,7 +19,7 @@ import numpy as np
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.survey_design import Sampling, WeightingCells
+from stream_dp.study.declared_sections import Sampling, WeightingCells
 
 from .answer import Answer, Interval, ReleaseQuery, Sampled
 from .answering import Answering

@@ -3,9 +3,9 @@
 from .alphabet import Alphabet as Alphabet
 from .attribute import Attribute as Attribute
 from .attribute import Carry as Carry
-from .curator import Curator as Curator
-from .declared_gate import Gate as Gate
-from .declared_population import DeclaredPopulation as DeclaredPopulation
+from .declared_sections import Curator as Curator
+from .declared_sections import DeclaredPopulation as DeclaredPopulation
+from .declared_sections import Gate as Gate
 from .event_releases import EventsRelease as EventsRelease
 from .families import CounterKind as CounterKind
 from .families import Family as Family
@@ -14,7 +14,6 @@ from .families import Neighbours as Neighbours
 from .families import Strategy as Strategy
 from .group_releases import BatchRelease as BatchRelease
 from .group_releases import Groups as Groups
-from .input_shapes import Input as Input
 from .match_releases import MatchRelease as MatchRelease
 from .panel_releases import MOST_PRESENCE_WIDTH as MOST_PRESENCE_WIDTH
 from .panel_releases import CumulativeRelease as CumulativeRelease
@@ -25,6 +24,7 @@ from .periods import Periods as Periods
 from .periods import Schedule as Schedule
 from .place_releases import Places as Places
 from .place_releases import SizesRelease as SizesRelease
+from .run_settings import Input as Input
 from .run_settings import Run as Run
 from .scale import Numbers as Numbers
 from .scale import Scale as Scale

@@ -13,6 +13,7 @@ from stream_dp.privacy.ledger import composed_cost
 from . import event_faults, group_faults, place_faults
 from .alphabet import ABSENT, Alphabet, matching_codes
 from .attribute import MOST_SYMBOLS, Attribute
+from .declared_sections import NO_WEIGHTS
 from .families import Strategy
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
@@ -26,7 +27,6 @@ from .panel_releases import (
 from .periods import Periods
 from .sections import Sections
 from .study import MOST_BINS, Study
-from .survey_design import NO_WEIGHTS
 from .table_releases import DataSetRelease
 
 

@@ -1,4 +1,4 @@
-"""The field types of declarations: exact numbers, names and symbols."""
+"""The field types of declarations: exact numbers, names that no spreadsheet runs, and symbols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from .formulas import FAULT, is_formula
+FAULT = "must not begin with '=', '+', '-', '@', a tab or an end of line: spreadsheets run formulas"
+# After blanks, which some spreadsheets leave out; also as East Asian keyboards write them.
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet may run the text as a formula. Numbers are safe, even -1."""
+    return _FORMULA.match(text) is not None and _PLAIN_NUMBER.fullmatch(text) is None
+
 
 # Powers of ten are kept small: 1e99999999 would be a fraction of a hundred million digits.
 _NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"

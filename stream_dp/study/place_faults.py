@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .group_faults import data_set_faults
-from .place_releases import LEAST_EPSILON, NOTHING_TO_PROTECT, RESERVED_COLUMNS, SizesRelease
+from .place_releases import (
+    LEAST_EPSILON,
+    NOTHING_TO_PROTECT,
+    RELATIONS,
+    RESERVED_COLUMNS,
+    SizesRelease,
+)
 from .sections import Sections
-from .size_changes import RELATIONS
 
 
 def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:

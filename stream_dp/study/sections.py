@@ -8,15 +8,13 @@ from fractions import Fraction
 from typing import TypeVar
 
 from .attribute import Attribute
-from .declared_gate import Gate
-from .declared_population import DeclaredPopulation
+from .declared_sections import DeclaredPopulation, Gate, WeightingCells
 from .families import Neighbours
 from .group_releases import Groups
 from .panel_releases import Release
 from .periods import Periods
 from .place_releases import Places
 from .study import Study
-from .survey_design import WeightingCells
 from .table_releases import DataSetRelease
 
 R = TypeVar("R", bound=DataSetRelease)

@@ -19,13 +19,10 @@ from stream_dp.errors import UserError
 
 from .alphabet import Alphabet, matching_codes
 from .attribute import Attribute
-from .curator import Curator
-from .declared_gate import Gate
-from .declared_population import DeclaredPopulation
+from .declared_sections import Curator, DeclaredPopulation, Gate, Ids, Sampling, WeightingCells
 from .families import DATA_SETS, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho
 from .group_releases import BatchRelease, Groups
-from .ids import Ids
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
     CumulativeRelease,
@@ -35,7 +32,6 @@ from .panel_releases import (
 )
 from .periods import Periods
 from .place_releases import Places
-from .survey_design import Sampling, WeightingCells
 from .table_releases import DataSetRelease
 
 MOST_BINS = 1 << 20

@@ -4,6 +4,9 @@
 
 `slots = 6` at `[attributes.mode]` declares the attributes mode_1 to mode_6, of a person's first to
 sixth event in a period.
+
+The faults have the reasons why no synthesizer could fit a data set. The synthesizers' modules are
+loaded for a study that has one.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -30,21 +33,88 @@ from stream_dp.study import (
     Study,
     StudyKeys,
 )
-from stream_dp.study.declared_gate import Gate
-from stream_dp.study.event_releases import MOST_SLOTS, slot_attribute
-from stream_dp.study.families import Kind, Neighbours
+from stream_dp.study.declared_sections import (
+    NO_WEIGHTS,
+    WEIGHT_KEYS,
+    Gate,
+    Ids,
+    Sampling,
+    WeightingCells,
+)
+from stream_dp.study.event_faults import slot_faults
+from stream_dp.study.event_releases import MOST_SLOTS, EventsRelease, slot_attribute
+from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Neighbours, Registry
 from stream_dp.study.faults import section_faults
 from stream_dp.study.field_types import NAME_PATTERN
-from stream_dp.study.group_releases import Groups
-from stream_dp.study.ids import Ids
+from stream_dp.study.group_faults import role_column_faults
+from stream_dp.study.group_releases import BatchRelease, Groups
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places
 from stream_dp.study.sections import Sections
-from stream_dp.study.survey_design import NO_WEIGHTS, WEIGHT_KEYS, Sampling, WeightingCells
-from stream_dp.study.table_releases import DataSetRelease
+from stream_dp.study.table_releases import DataSetRelease, PeopleRelease
 
-from . import domains
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
+
+
+def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a batch release's domain, to be put after the release's key in the file."""
+    attributes = [sections.attributes.get(name) for name in batch.questions]
+    if any(a is None or a.problems("") for a in attributes):
+        return
+    try:
+        _DOMAIN_CHECKS[batch.family](batch, sections)
+    except UserError as error:
+        yield from (f": {line}" for line in error.lines)
+
+
+def _check_people(release: PeopleRelease, sections: Sections) -> None:
+    population = sections.population
+    if len(set(release.names)) < max(2, len(release.names)):
+        return  # data_set_faults reports it
+    if sections.neighbours and population:
+        from stream_dp.batch.people.people_table import declared_people
+
+        declared_people(
+            release, sections.attributes, neighbours=sections.neighbours, size=population.size
+        )
+
+
+def _check_households(release: BatchRelease, sections: Sections) -> None:
+    from stream_dp.batch.kinds import check_limits
+    from stream_dp.batch.synthesizer import declared_domain
+
+    groups = sections.groups
+    if groups is None:
+        return
+    if any(role_column_faults(groups, sections.attribute_names)):
+        groups = groups.model_copy(update={"roles": None})  # section_faults reports them
+    check_limits(release, declared_domain(groups, sections.attributes, release))
+
+
+def _check_events(release: EventsRelease, sections: Sections) -> None:
+    if any(slot_faults(release, sections)):
+        return  # data_set_faults reports them
+    from stream_dp.batch.groups.workload.candidates import declared_workload
+    from stream_dp.batch.synthesizer import events_domain
+
+    declared_workload(events_domain(sections.attributes, release), release)
+
+
+def _check_sizes(release: DataSetRelease, sections: Sections) -> None:
+    """The domain of sizes is bounded by `largest`."""
+
+
+_DOMAIN_CHECKS: Registry[Family, Callable[..., None]] = Registry(
+    "domains of data sets",
+    DATA_SET_FAMILIES,
+    {
+        Family.PEOPLE: _check_people,
+        Family.HOUSEHOLDS: _check_households,
+        Family.EVENTS: _check_events,
+        Family.SIZES: _check_sizes,
+    },
+)
+
 
 SLOTS = "slots"
 
@@ -125,7 +195,7 @@ def parse_study(raw: Json) -> Study:
     if not isinstance(raw, dict):
         raise UserError(f"study: must be a dict with the sections of a file, not {raw!r:.80}")
     declared, sections, problems = _sections(raw)
-    problems += section_faults(sections, domains.domain_faults)
+    problems += section_faults(sections, domain_faults)
     if problems:
         # Releases of one declaration share its faults.
         raise UserError(dict.fromkeys(problems))

@@ -14,7 +14,7 @@ import pytest
 from stream_dp.answers.blocks import Floats
 from stream_dp.answers.joint_answers import Ratios
 from stream_dp.answers.weighted import recovered
-from stream_dp.study.survey_design import Sampling
+from stream_dp.study.declared_sections import Sampling
 
 DRAWS = 20_000
 LEAST = 0.93  # of an interval of 95 %

@@ -15,7 +15,7 @@ from stream_dp.services.intake.table_judging import FaultReport
 from stream_dp.services.portals import table_writer as sheet_writer
 from stream_dp.services.portals.table_writer import write_tables
 from stream_dp.services.storage.atomic_files import atomic_file
-from stream_dp.study.formulas import is_formula
+from stream_dp.study.field_types import is_formula
 
 FORMULAS = ["=1+1", "+1", "@SUM(A1)", "-1+1", "-", "--1", " @x", "\t=x", "\r=x", "\tx", "\uff1dx"]
 SOUND = ["-1", "-1.5", "0", "1-2", "a=b", "a@b.org", "x+y", "", "-007", "half day"]

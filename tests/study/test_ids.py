@@ -17,7 +17,7 @@ from stream_dp.log.log import Stored
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.study import Study
-from stream_dp.study.ids import Ids
+from stream_dp.study.declared_sections import Ids
 
 ALL = {"trim": True, "case": "fold", "unicode": "NFC"}
 RULES = [

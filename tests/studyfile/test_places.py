@@ -16,7 +16,7 @@ from stream_dp.release.certificate import invariants_words
 from stream_dp.study import DataSetRelease, SizesRelease, Study
 from stream_dp.study.families import Kind
 from stream_dp.study.faults import contradictions
-from stream_dp.study.size_changes import geometric_cost
+from stream_dp.study.place_releases import geometric_cost
 
 HOME = {"place": True, "missing": "absent"}
 PLACES = {"unit": "block", "regions": ["state", "county"]}

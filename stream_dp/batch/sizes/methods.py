@@ -1,6 +1,6 @@
 """Methods to measure a region's groups, and to estimate sizes from noisy values.
 
-Source: Kuo et al. 2018, sections 4.2 and 4.3. Sensitivities: `stream_dp.study.size_changes`.
+Source: Kuo et al. 2018, sections 4.2 and 4.3. Sensitivities: `stream_dp.study.place_releases`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
 from stream_dp.privacy.noise import noise_source
 from stream_dp.study.call_arguments import Number, exact_rho
-from stream_dp.study.size_changes import RELATIONS
+from stream_dp.study.place_releases import RELATIONS
 
 from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import exact_variance, geometric_variance
-from stream_dp.study.size_changes import geometric_cost, geometric_decay, squared_change
+from stream_dp.study.place_releases import geometric_cost, geometric_decay, squared_change
 
 from .histogram import Estimate, Int64Array
 from .methods import METHODS
@@ -25,7 +25,7 @@ FEW_GROUPS = 200  # in a region on average: below it sorted sizes are measured
 class LevelPlan:
     """The plan of a level.
 
-    relation: the study's neighbouring relation, one of `size_changes.RELATIONS`.
+    relation: the study's neighbouring relation, one of `place_releases.RELATIONS`.
     method: the name of the method.
     budget: its rho; with pure noise its eps.
     pure: whether the noise is double-geometric.

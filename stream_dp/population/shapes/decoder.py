@@ -14,7 +14,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, memory_bytes
 from stream_dp.log.records import Records
 from stream_dp.study import Study
-from stream_dp.study.input_shapes import Input
+from stream_dp.study.run_settings import Input
 
 from ..cells import Cells
 from ..rejection_reasons import Reason, RejectedRecord

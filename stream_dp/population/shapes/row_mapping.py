@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from stream_dp.log.log import Stored
 from stream_dp.study import Study
-from stream_dp.study.input_shapes import Input
+from stream_dp.study.run_settings import Input
 
 _ID_BYTES = 4
 _JSON = ("application/json", "text/json")

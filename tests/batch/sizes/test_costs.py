@@ -17,7 +17,7 @@ from stream_dp.batch.sizes.sizes_plan import LevelPlan
 from stream_dp.privacy.noise import geometric_variance
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.study import SizesRelease
-from stream_dp.study.size_changes import WORST_CHANGES, squared_change
+from stream_dp.study.place_releases import WORST_CHANGES, squared_change
 
 REGION = (0, 0, 0, 1, 1)  # of each group
 

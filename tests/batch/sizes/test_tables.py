@@ -12,7 +12,7 @@ from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.errors import UserError
-from stream_dp.study.size_changes import geometric_cost
+from stream_dp.study.place_releases import geometric_cost
 
 COUNTS = pa.table(
     {

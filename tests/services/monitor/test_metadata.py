@@ -16,7 +16,7 @@ from kit.monitors import Monitor, monitor, publish
 from rdflib import DCAT
 
 from stream_dp.client import PublicLog
-from stream_dp.study.formulas import is_formula
+from stream_dp.study.field_types import is_formula
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:rdflib")
 URL = "https://asked.example.org"

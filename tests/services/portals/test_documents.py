@@ -27,7 +27,7 @@ from stream_dp.services.portals.description import describe
 from stream_dp.services.portals.documents import DOCUMENTS, described_tables
 from stream_dp.services.portals.series import has_series
 from stream_dp.study.families import Family, Kind
-from stream_dp.study.formulas import is_formula
+from stream_dp.study.field_types import is_formula
 from stream_dp.study.topics import RELEASES
 
 KIND_OF = {kind.family: kind for kind in reversed(Kind)}
