@@ -1,7 +1,9 @@
-"""Answers every question in a fork of a loaded process.
+"""Answers every question in a fork of a loaded process, which is itself a fork of another.
 
-The process has a single thread, so that forking is safe at any time, and every fork begins with
-the data of the process. A question arrives as a socket over the standard input. The fork reads the
+The first process loads the libraries once and forks for each order, such as a public log to read.
+
+Both processes have a single thread, so that forking is safe at any time, and every fork begins with
+the data of its process. A question arrives as a socket over the standard input. The fork reads the
 question from the socket and writes the answer there. A fork ends at the deadline, or when the other
 end of the socket is closed, together with all child processes. The process ends with the standard
 input.
@@ -19,7 +21,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ from stream_dp.json_object import Json
 MEMORY = 1 << 30  # bytes of addresses that a fork may take beside those that the process has
 _LARGEST = 1 << 20  # bytes of a question
 HEAD = struct.Struct("!QQ")  # bytes of JSON, and bytes that follow it
+ORDER = struct.Struct("!I")  # bytes of the arguments, JSON; two open files come along
 BEGIN = struct.Struct("!d")  # seconds until a deadline; with it comes a socket
 
 
@@ -167,3 +170,56 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
         chunks.append(chunk)
         size -= len(chunk)
     return b"".join(chunks)
+
+
+def fork_for_orders(run: Callable[..., None]) -> None:
+    """Forks for every order on the standard input, until its end; a fork calls `run`.
+
+    The process has a single thread. A fork has the standard input and output of its order.
+    """
+    orders = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+    gc.collect()
+    gc.freeze()  # so that a collection in a fork copies no memory
+    while True:
+        message, files, *_ = socket.recv_fds(orders, ORDER.size, 2, socket.MSG_WAITALL)
+        if len(message) < ORDER.size or len(files) != 2:
+            return
+        arguments = orders.recv(ORDER.unpack(message)[0], socket.MSG_WAITALL)
+        try:
+            pid = os.fork()
+        except OSError:
+            pid = None
+        if pid == 0:
+            orders.close()
+            _run_fork(run, arguments, files)
+        for file in files:
+            os.close(file)
+        _send_process(orders, pid)
+
+
+def _send_process(orders: socket.socket, pid: int | None) -> None:
+    """Sends the descriptor of a fork; none for a fork that failed or has ended."""
+    with suppress(OSError):
+        if pid is not None:
+            descriptor = os.pidfd_open(pid)
+            try:
+                socket.send_fds(orders, [b"+"], [descriptor])
+            finally:
+                os.close(descriptor)
+            return
+    orders.sendall(b"-")
+
+
+def _run_fork(run: Callable[..., None], arguments: bytes, files: Sequence[int]) -> None:
+    """Runs the program of a fork, and ends the fork."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+            os.close(file)
+        run(*json.loads(arguments))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)

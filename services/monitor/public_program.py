@@ -2,7 +2,7 @@
 
     python -m stream_dp.services.monitor.public_program
 
-The program forks for every order (`zygote.py`): PUBLIC KEY HEAD URL MAP STATEMENT... KEY and
+The program forks for every order (`forks.py`): PUBLIC KEY HEAD URL MAP STATEMENT... KEY and
 HEAD are what the log must have, empty for anything. URL is where the study's pages are public. MAP
 is a file with outlines of regions, empty for none. A STATEMENT is a file with a signed statement of
 an audit. The fork writes a line of JSON with the state or the fault of the log, and then answers
@@ -35,12 +35,11 @@ from stream_dp.log.open_public import public_log
 from stream_dp.study import Study
 
 from .follower import fault_of
-from .forks import Work, answer_in_forks
+from .forks import Work, answer_in_forks, fork_for_orders
 from .limits import Application, Message
 from .public_pages import public_pages
 from .public_state import State, read_state
 from .views import prepare
-from .zygote import fork_for_orders
 
 # Characters and numbers at most: a log is written by anybody, and a list holds many of them.
 _DESCRIPTION, _UNIT, _WORDS, _RELEASES = 300, 60, 4000, 12

@@ -21,14 +21,13 @@ from stream_dp.json_object import Json
 from ..process.access import Access
 from ..process.addresses import WRONG_HOST, Hosts, listener
 from .follower import FAILED, End, Fault
-from .forked_workers import Workers
+from .forked_workers import Lost, Workers, Zygote
 from .limits import REQUEST_TIMEOUT, Application, Limited, Message, PatientProtocol, Receive, Send
 from .live import Live
 from .operator import OperatorEntry, confidential_page, handle_faults, operator_monitor
 from .operator_facts import Watch
 from .operator_overview import Overview
 from .public_sources import StudyAddresses, named_once, study_url
-from .zygote import Lost, Zygote
 
 _LARGEST_HEAD = 16_384  # bytes of a request's headers
 

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 from kit.monitors import wait_until
 
-from stream_dp.services.monitor.forked_workers import Failed, Gone, Workers
+from stream_dp.services.monitor.forked_workers import Failed, Gone, Workers, Zygote
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.zygote import Zygote
 
 PROGRAM = """
 import os, signal, subprocess, sys, tempfile
 from pathlib import Path
-from stream_dp.services.monitor.forks import Work, answer_in_forks
-from stream_dp.services.monitor.zygote import fork_for_orders
+from stream_dp.services.monitor.forks import Work, answer_in_forks, fork_for_orders
 
 def answer(question):
     do = question.data["do"]
