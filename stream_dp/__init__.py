@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from .panel import Panel as Panel
     from .panel import window_codes as window_codes
     from .planning.alternatives import Alternative as Alternative
+    from .planning.alternatives import Goal as Goal
+    from .planning.alternatives import NeededBudget as NeededBudget
     from .planning.alternatives import alternatives as alternatives
+    from .planning.alternatives import needed_budget as needed_budget
+    from .planning.alternatives import study_over as study_over
     from .planning.expected import ExpectedError as ExpectedError
     from .planning.expected import expected_errors as expected_errors
-    from .planning.horizon import study_over as study_over
-    from .planning.needed import Goal as Goal
-    from .planning.needed import NeededBudget as NeededBudget
-    from .planning.needed import needed_budget as needed_budget
     from .planning.plan import Plan as Plan
     from .planning.plan import plan_study as plan_study
     from .privacy.noise import SeededNoise as SeededNoise
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from .release.public_reader import PublishedRelease as PublishedRelease
     from .release.published_panels import PanelCertificate as PanelCertificate
     from .release.published_sizes import PublishedSizes as PublishedSizes
+    from .release.published_sizes import SizesCertificate as SizesCertificate
     from .release.published_tables import BatchCertificate as BatchCertificate
     from .release.published_tables import DataSet as DataSet
-    from .release.sizes_certificate import SizesCertificate as SizesCertificate
     from .services.desk.fitted_table import FittedTable as FittedTable
     from .services.desk.fitted_table import fit as fit
     from .services.desk.window_panel import window as window
@@ -97,17 +97,17 @@ _MODULES = {
     "log.memory": ("MemoryLog",),
     "panel": ("Panel", "window_codes"),
     "planning.plan": ("Plan", "plan_study"),
-    "planning.alternatives": ("Alternative", "alternatives"),
+    "planning.alternatives": (
+        *("Alternative", "Goal", "NeededBudget"),
+        *("alternatives", "needed_budget", "study_over"),
+    ),
     "planning.expected": ("ExpectedError", "expected_errors"),
-    "planning.horizon": ("study_over",),
-    "planning.needed": ("Goal", "NeededBudget", "needed_budget"),
     "privacy.noise": ("SeededNoise", "SystemNoise"),
     "privacy.zcdp": ("epsilon", "gaussian_rho"),
     "release.published_tables": ("BatchCertificate", "DataSet"),
     "release.published_panels": ("PanelCertificate",),
     "release.public_reader": ("PublishedRelease",),
-    "release.published_sizes": ("PublishedSizes",),
-    "release.sizes_certificate": ("SizesCertificate",),
+    "release.published_sizes": ("PublishedSizes", "SizesCertificate"),
     "services.desk.fitted_table": ("FittedTable", "fit"),
     "services.desk.window_panel": ("window",),
     "services.releaser.script": ("run_study",),

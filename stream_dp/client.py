@@ -5,7 +5,7 @@ Standard errors and intervals measure the privacy noise only, not the sampling o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -24,16 +24,17 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Damaged, Log, LogError, Missing, Unavailable
 from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
+from stream_dp.notebook_html import html_rows
 from stream_dp.panel import Panel, PanelCounts, PanelTally
-from stream_dp.release.overview import html_overview, release_rows
-from stream_dp.release.panel_growth import checked_growth, joined_panel
 from stream_dp.release.public_reader import (
     AnyPublished,
     PublishedRelease,
     TableFilter,
     at_period,
+    checked_growth,
     checked_release,
     declared_study,
+    joined_panel,
     keep_all,
     nothing_published,
 )
@@ -42,6 +43,7 @@ from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
 from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.verified_log import verified_lines
+from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES
 
 P = TypeVar("P", bound=AnyPublished)
@@ -393,3 +395,58 @@ class PublicLog:
         if family not in self._families:
             self._families[family] = family(self)
         return self._families[family]
+
+
+_SHOWN = 10  # releases in a notebook
+
+
+_COLUMNS = pa.schema(
+    {
+        "release": pa.string(),
+        "kind": pa.string(),
+        "period": pa.string(),
+        "number": pa.int64(),
+        "time": pa.timestamp("ms", "UTC"),
+        "rows": pa.int64(),
+        "groups": pa.int64(),
+        "rho": pa.float64(),
+        "rho_spent": pa.float64(),
+        "epsilon_spent": pa.float64(),
+        "mechanism": pa.string(),
+        "hash": pa.string(),
+    }
+)
+
+
+def release_rows(study: Study, published: Iterable[AnyPublished]) -> pa.Table:
+    """A row for each release, in order; `PublicLog.release_table` explains the columns."""
+    rows = []
+    for release in published:
+        certificate = release.certificate
+        time = study.periods.release_time(certificate.number)
+        people, groups = certificate.synthetic_rows
+        rows.append(
+            {
+                "release": certificate.release,
+                "kind": certificate.kind,
+                "period": certificate.period,
+                "number": certificate.number,
+                "time": None if time is None else round(time * 1000),
+                "rows": people,
+                "groups": groups,
+                "rho": float(certificate.rho),
+                "rho_spent": float(certificate.rho_spent),
+                "epsilon_spent": float(certificate.epsilon_spent),
+                "mechanism": certificate.mechanism,
+                "hash": release.message.hash,
+            }
+        )
+    return pa.Table.from_pylist(rows, _COLUMNS)
+
+
+def html_overview(study: Study, published: Sequence[AnyPublished]) -> str:
+    """The newest releases as a table for notebooks."""
+    names = ["release", "kind", "period", "rows", "rho", "rho_spent", "epsilon_spent"]
+    newest = release_rows(study, published[-_SHOWN:]).select(names).to_pylist()
+    title = f"Study {study.name}: {len(published):,} releases, the newest last"
+    return html_rows(title, names, [tuple(row.values()) for row in newest])

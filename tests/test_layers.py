@@ -106,7 +106,7 @@ FOLDERS = {
     "privacy": (["privacy"], False),
     "panel": (["notebook_html"], False),
     "figures": (["figures", "errors"], False),
-    "study": (["study", "errors", "json_object", "privacy.geometric", "privacy.ledger"], False),
+    "study": (["study", "errors", "json_object", "privacy.exact_tables", "privacy.ledger"], False),
     "studyfile": (["studyfile", "study", "errors", "batch", "json_object"], False),
     "log": (["log", "compiled", "errors", "json_object", "privacy.noise"], True),
     "population": (["population", "study", "errors", "compiled", "log.log", "log.records"], True),
@@ -147,11 +147,17 @@ FOLDERS = {
     "planning.plan": (
         [
             *("study", "errors", "json_object", "privacy", "continual", "batch.kinds", "release"),
-            *("notebook_html", "planning.gate_plan"),
+            "notebook_html",
         ],
         False,
     ),
-    "client": (["release", "answers", "study", "panel", "log", "errors", "privacy"], False),
+    "client": (
+        [
+            *("release", "answers", "study", "panel", "log", "errors", "privacy"),
+            "notebook_html",
+        ],
+        False,
+    ),
 }
 
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from stream_dp.continual.base import Mechanism
 from stream_dp.continual.mechanisms import mechanism
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw, NoiseSource
+from stream_dp.privacy.noise import Draw, Measurements, NoiseSource
 from stream_dp.study import Release, Study
 from stream_dp.study.declared_sections import DeclaredPopulation
 

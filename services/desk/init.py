@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stream_dp.errors import UserError
-from stream_dp.planning.needed import Goal, needed_budget
+from stream_dp.planning.alternatives import Goal, needed_budget
 from stream_dp.planning.plan_result import PlanRequest, planned
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.labelled_files import file_labels

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.population.population import Population
+from stream_dp.release.published_sizes import SizesCertificate
 from stream_dp.release.published_tables import BatchCertificate, Provenance
-from stream_dp.release.sizes_certificate import SizesCertificate
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 

@@ -19,9 +19,14 @@ from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population.population import Population, slots_by_hash, symbols_of
 from stream_dp.release.arrow import NamedParts
-from stream_dp.release.published_sizes import SizesTables, read_sizes, sizes_certificate
+from stream_dp.release.published_sizes import (
+    LevelCertificate,
+    SizesCertificate,
+    SizesTables,
+    read_sizes,
+    sizes_certificate,
+)
 from stream_dp.release.published_tables import Provenance, Tables
-from stream_dp.release.sizes_certificate import LevelCertificate, SizesCertificate
 from stream_dp.study import SizesRelease, Study
 
 from ..intake.place_table import PlacesTable

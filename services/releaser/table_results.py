@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from stream_dp.batch.synthesizer import FitContext, Synthesizer
 from stream_dp.errors import UserError
 from stream_dp.release.arrow import NamedParts, measurement_table
-from stream_dp.release.published_rules import keeps_rules
 from stream_dp.release.published_tables import (
     BatchCertificate,
     Provenance,
@@ -28,6 +27,7 @@ from stream_dp.release.published_tables import (
     column_values,
     data_set_parts,
     has_declared_roles,
+    keeps_rules,
     read_tables,
 )
 from stream_dp.study import Study, TableRelease

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from stream_dp.errors import Inconsistent, UserError, write_error
-from stream_dp.log.sqlite_rows import Row
+from stream_dp.log.sqlite_file import Row
 from stream_dp.study import topics as names
 
 from .file_stores import FileStore, put

@@ -10,7 +10,7 @@ import msgspec
 
 from stream_dp.log import address, open_log
 from stream_dp.log.log import UNKNOWN_TIME, Forbidden, Log, Missing
-from stream_dp.log.sqlite_rows import Row, SqliteRows
+from stream_dp.log.sqlite_file import Row, SqliteRows
 from stream_dp.study.topics import (
     CLOCK,
     CLOSES,

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log.message import read_messages
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.log.sqlite_rows import Row, write_rows
+from stream_dp.log.sqlite_file import Row, write_rows
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
 from ..releaser import journal, journal_checks

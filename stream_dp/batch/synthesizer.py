@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from stream_dp.errors import UserError
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import NoiseSource
+from stream_dp.privacy.noise import Measurements, NoiseSource
 from stream_dp.study import Attribute, Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.event_releases import EventsRelease

@@ -19,8 +19,43 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Columns, Symbols
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw
+from stream_dp.privacy.noise import Draw, Measurements
+from stream_dp.study.families import RELATIONS
+
+
+def check_arguments(
+    *, rho: object, neighbours: object, horizon: object, failure: object, rows: object
+) -> None:
+    """Raises ValueError for an unsound argument, with a sentence that names the argument."""
+    if isinstance(rho, bool) or not isinstance(rho, Fraction | int) or rho <= 0:
+        raise ValueError(f"rho: must be a Fraction above 0, such as Fraction(1, 100), not {rho!r}")
+    if neighbours not in RELATIONS:
+        raise ValueError(f"neighbours: must be one of {', '.join(RELATIONS)}, not {neighbours!r}")
+    check_whole("horizon", horizon)
+    if not isinstance(failure, Fraction) or not 0 < failure < 1:
+        raise ValueError(f"failure: must be a Fraction between 0 and 1, not {failure!r}")
+    if rows is not None:
+        check_whole("rows", rows, 0)
+
+
+def check_whole(name: str, number: object, least: int = 1) -> None:
+    """Raises ValueError unless the argument is a whole number from `least` on."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        raise ValueError(f"{name}: must be a whole number from {least} on, not {number!r}")
+
+
+class PanelError(msgspec.Struct, frozen=True):
+    """The error of a query that the panel itself answers, without its padding, in people.
+
+    query: as `answers/query.py` parses it
+    error: the root mean square over periods and simulated repetitions
+    bias: the mean error; 0 where chance explains it, or below a twentieth of the error
+    """
+
+    query: str
+    error: float
+    bias: float
+
 
 Counts = NDArray[np.int64]
 Demand = Sequence[tuple[Fraction, int]]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
-from .panel_error import PanelError
+from .base import PanelError
 
 IntMatrix = NDArray[np.int64]
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from .byte_columns import packed
 from .kafka_clients import (
     DENIED_TOPIC,
     TIMEOUT,
@@ -42,7 +41,7 @@ from .log import (
     Unavailable,
     memory_bytes,
 )
-from .records import Records
+from .records import Records, packed
 
 _WAIT = 0.5
 

@@ -1,16 +1,140 @@
-"""Records in columns, after reading."""
+"""Records in columns, after reading.
+
+A column of byte strings is stored as lists or Arrow arrays in the order of arrival.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, overload
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from .byte_columns import Texts
 from .log import Headers, Positions, Stored
+
+_FEW = 8  # pieces that are searched for a single string
+
+
+class Texts(Sequence[bytes | None]):
+    """A growing sequence of byte strings and nulls.
+
+    Arrow arrays take a third of the memory of as many small Python objects. Python objects are made
+    when a caller first asks for them.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[Any] = []
+        self._objects: list[bytes | None] | None = None
+
+    def extend(self, strings: Iterable[bytes | None]) -> None:
+        """Appends byte strings. An array of `large_binary` or another `Texts` is stored without a
+        copy.
+        """
+        self._objects = None
+        if isinstance(strings, Texts):
+            self._pieces += [p if isinstance(p, pa.Array) else list(p) for p in strings._pieces]
+        elif isinstance(strings, pa.Array):
+            self._pieces.append(strings)
+        elif self._pieces and isinstance(self._pieces[-1], list):
+            self._pieces[-1].extend(strings)
+        else:
+            self._pieces.append(list(strings))
+
+    def array(self) -> pa.Array:
+        """Returns the column in an array of `large_binary`."""
+        pieces = [p if isinstance(p, pa.Array) else _array(p) for p in self._pieces]
+        if len(pieces) == 1:
+            return pieces[0]
+        return pa.concat_arrays(pieces) if pieces else _array([])
+
+    def objects(self) -> list[bytes | None]:
+        """Returns the column in a cached list: callers must not change the list."""
+        if self._objects is None:
+            lists = [p.to_pylist() if isinstance(p, pa.Array) else p for p in self._pieces]
+            self._objects = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+        return self._objects
+
+    def take(self, rows: Sequence[int]) -> Texts:
+        """Returns the strings at the rows. Arrays stay arrays."""
+        chosen = Texts()
+        if self._objects is None and any(isinstance(p, pa.Array) for p in self._pieces):
+            chosen.extend(self.array().take(pa.array(rows, pa.int64())))
+        else:
+            chosen.extend(list(map(self.objects().__getitem__, rows)))
+        return chosen
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Returns the strings' lengths in bytes, 0 for a null."""
+        lengths = [np.zeros(0, np.int64)]
+        for piece in self._pieces:
+            if isinstance(piece, pa.Array):
+                lengths.append(np.diff(_bounds(piece)))  # a null has no bytes
+            else:
+                lengths.append(
+                    np.fromiter([len(string or b"") for string in piece], np.int64, len(piece))
+                )
+        return np.concatenate(lengths)
+
+    def nulls(self) -> list[int]:
+        """Returns the rows with a null."""
+        rows, start = list[int](), 0
+        for piece in self._pieces:
+            if isinstance(piece, pa.Array):
+                if piece.null_count:
+                    null_rows = piece.is_null().to_numpy(zero_copy_only=False).nonzero()[0]
+                    rows += (start + null_rows).tolist()
+            elif not all(piece):  # quicker than comparisons with None
+                rows += [start + row for row, string in enumerate(piece) if string is None]
+            start += len(piece)
+        return rows
+
+    def __len__(self) -> int:
+        return sum(map(len, self._pieces))
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self.objects())
+
+    @overload
+    def __getitem__(self, row: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[bytes | None]: ...
+    def __getitem__(self, row: int | slice) -> bytes | list[bytes | None] | None:
+        if self._objects is None and isinstance(row, int) and len(self._pieces) <= _FEW:
+            row += len(self) if row < 0 else 0
+            for piece in self._pieces:
+                if 0 <= row < len(piece):
+                    string: bytes | None = (
+                        piece[row].as_py() if isinstance(piece, pa.Array) else piece[row]
+                    )
+                    return string
+                row -= len(piece)
+        return self.objects()[row]
+
+
+def _bounds(array: pa.Array) -> NDArray[np.int64]:
+    """Returns the bounds of an array's strings in its content.
+
+    Arrow's own functions for lengths import pandas at their first call, if it is installed.
+    """
+    if not (count := len(array)):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64, count + 1, 8 * array.offset)
+
+
+def _array(column: list[bytes | None]) -> pa.Array:
+    return pa.array(column, pa.large_binary())
+
+
+def packed(column: list[bytes | None]) -> tuple[pa.Array, int]:
+    """Returns the column as an array, and its size in bytes."""
+    array = _array(column)
+    return array, sum(buffer.size for buffer in array.buffers()[2:] if buffer is not None)
+
 
 # Stored from a tuple of its fields; quicker than _make, which is a function of Python.
 _STORED = partial(tuple.__new__, Stored)

@@ -21,7 +21,7 @@ from stream_dp.answers.query import Query, TotalQuery
 from stream_dp.answers.system import Answers
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 from stream_dp.study import Release, Study
 from stream_dp.study.call_arguments import checked_study
 

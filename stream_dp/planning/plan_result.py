@@ -15,11 +15,17 @@ from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
 from stream_dp.study import Study
 
-from .alternatives import Alternative, alternatives
+from .alternatives import (
+    Alternative,
+    Asked,
+    Goal,
+    NeededBudget,
+    alternatives,
+    needed_budget,
+    study_over,
+)
 from .expected import ExpectedError, expected_errors, parsed_query
 from .group_errors import GroupError, group_error, group_lines, group_table, rule_words
-from .horizon import study_over
-from .needed import Asked, Goal, NeededBudget, needed_budget
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ Algorithm 3) computes with exact rationals. Its scale is a float, so the scale i
 its exact square is at least the variance that the ledger charges for. Large draws compare one word
 of 64 random bits with a table of correctly rounded cumulative probabilities (`exact_tables`), and
 draw more bits where the word does not decide: a hundred times as fast.
+
+Noisy counts, `Measurements`, are the only values of a mechanism or a synthesizer that depend on
+true data.
 """
 
 from __future__ import annotations
@@ -22,6 +25,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .exact_tables import Law, decided, table
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Unbiased counts with independent discrete Gaussian noise.
+
+    queries: a description of each value.
+    values: int64 (n,).
+    variances: the parameter of the noise of each value.
+    """
+
+    queries: tuple[str, ...]
+    values: NDArray[np.int64]
+    variances: tuple[Fraction, ...]
+
+    def standard_errors(self) -> NDArray[np.float64]:
+        """Computes the standard error of each value, from the variance of the discrete Gaussian."""
+        exact = {v: exact_variance(v) ** 0.5 for v in set(self.variances)}
+        return np.array([exact[v] for v in self.variances], np.float64)
+
+    @staticmethod
+    def joined(measurements: Sequence[Measurements]) -> Measurements:
+        """Concatenates measurements in the given order."""
+        return Measurements(
+            tuple(query for m in measurements for query in m.queries),
+            np.concatenate([m.values for m in measurements]),
+            tuple(variance for m in measurements for variance in m.variances),
+        )
+
 
 # The variance of a discrete Gaussian is about s2 (1 - 4 pi^2 s2 exp(-2 pi^2 s2)) for the parameter
 # s2: above _SMOOTH the two are equal in floats.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from stream_dp.log.message import MAX_PART
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 
 NamedParts = Sequence[tuple[str, bytes]]
 

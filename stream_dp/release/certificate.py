@@ -1,16 +1,22 @@
-"""Certificates: the statement of a release about the study, the guarantee and the cost."""
+"""Certificates: the statement of a release about the study, the guarantee and the cost.
+
+A publication of any family, `Published`, is a certificate and its message.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, TypedDict, Unpack
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from stream_dp import __version__
+from stream_dp.errors import Inconsistent
+from stream_dp.log.message import Message
 from stream_dp.notebook_html import html_facts
 from stream_dp.privacy.noise import draws_from_table
 from stream_dp.privacy.zcdp import best_guess, epsilon
@@ -314,3 +320,30 @@ def base_certificate(
         noise=SEEDED_NOISE if charged["simulated"] else SYSTEM_NOISE,
         code_version=__version__,
     )
+
+
+def refusal(message: Message, why: str) -> Inconsistent:
+    """The error for a refused message of a public log."""
+    return Inconsistent(f"public log: message {message.index}: {why}")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published release."""
+
+    certificate: Certificate
+    message: Message
+
+    @property
+    def title(self) -> str:
+        """The release and the period."""
+        return f"{self.certificate.release} at {self.certificate.period}"
+
+    @property
+    def new_columns(self) -> tuple[str, ...]:
+        """The labels of the columns that it adds to a panel; none of a data set."""
+        return ()
+
+    def refusal(self, why: str) -> Inconsistent:
+        """The error for the refused release."""
+        return refusal(self.message, f"{self.title}: {why}")

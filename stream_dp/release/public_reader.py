@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message, is_part
+from stream_dp.panel import Panel
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
@@ -25,19 +26,17 @@ from stream_dp.study.faults import contradictions
 from stream_dp.study.period_gate import period_gate
 
 from .arrow import read_measurements
-from .certificate import GateStatement
-from .published import Published, refusal
+from .certificate import GateStatement, Published, refusal
 from .published_panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate, read_estimates, read_panel
-from .published_rules import keeps_rules
-from .published_sizes import ALL, PublishedSizes
+from .published_sizes import ALL, SIZES_TYPE, PublishedSizes, SizesCertificate
 from .published_tables import (
     BATCH_TYPE,
     BatchCertificate,
     DataSet,
     column_values,
     has_declared_roles,
+    keeps_rules,
 )
-from .sizes_certificate import SIZES_TYPE, SizesCertificate
 from .study_plan import PLAN
 
 FORMAT = 1  # of public messages; a head without `format` has this one
@@ -324,3 +323,39 @@ READERS: Registry[Family, Reader] = Registry(
         Family.SIZES: _SIZES_READER,
     },
 )
+
+
+def checked_growth(study: Study, releases: list[PublishedRelease]) -> list[PublishedRelease]:
+    """The releases with the same name, after a check that the panel only grows.
+
+    Raises Inconsistent unless every release adds the columns of its next periods, and nothing else,
+    to the rows of the release before it.
+    """
+    name = releases[0].certificate.release
+    first, _ = study.span(study.release(name))
+    labels, end = study.periods.labels, first - 1
+    for release in releases:
+        certificate = release.certificate
+        start, end = end, end + len(certificate.columns)
+        if certificate.rows != releases[0].certificate.rows:
+            raise release.refusal("not the rows of the panel before it")
+        if set(labels[first - 1 : start]) & set(certificate.columns):
+            raise release.refusal("a period of the panel cannot be released again")
+        if (certificate.columns, certificate.number) != (labels[start:end], end):
+            raise release.refusal("not the columns of its periods")
+    return releases
+
+
+def joined_panel(releases: Sequence[PublishedRelease]) -> Panel:
+    """The columns of all releases side by side."""
+    periods = [label for r in releases for label in r.certificate.columns]
+    certificate = releases[-1].certificate
+    # Column by column, as they are read and written.
+    symbols = np.empty((certificate.rows, len(periods)), np.uint8, order="F")
+    columns = (column for r in releases for column in read_panel(r.message.parts).columns)
+    for i, column in enumerate(columns):
+        start = 0
+        for chunk in column.chunks:
+            symbols[start : start + len(chunk), i] = chunk
+            start += len(chunk)
+    return Panel(symbols, tuple(periods), certificate.values)

@@ -10,7 +10,7 @@ increasing order. So do events, of `events/i`, with their person in the column `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -21,16 +21,72 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent, UserError
-from stream_dp.study import EventsRelease, Family, PeopleRelease, Study, TableRelease
+from stream_dp.study import (
+    DataSetRelease,
+    EventsRelease,
+    Family,
+    PeopleRelease,
+    Study,
+    TableRelease,
+)
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
 from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
+from stream_dp.study.structural_rules import RULE_ROLES, Rule, Variable
 
 from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
-from .certificate import Certificate, Details, WholeNumber, base_certificate
-from .published import Published
+from .certificate import Certificate, Details, Published, WholeNumber, base_certificate
+
+Ends = dict[int, int]  # by group, the largest or the smallest number of its members with a role
+
+
+def keeps_rules(study: Study, release: DataSetRelease, tables: Tables) -> bool:
+    """Whether every group of a data set keeps every rule of its release.
+
+    This is a check for readers, and so shares no code with the synthesizers.
+    """
+    rules = release.structural_rules
+    return all(_kept(study, rule, tables["people"]) for rule in rules)
+
+
+def _kept(study: Study, rule: Rule, people: pa.Table) -> bool:
+    if rule.low is None:
+        assert rule.high is not None
+        return all(rule.gap <= high for high in _ends(study, rule.high, people, min).values())
+    lows = _ends(study, rule.low, people, max)
+    if rule.high is None:
+        return all(low + rule.gap <= 0 for low in lows.values())
+    highs = _ends(study, rule.high, people, min)
+    return all(low + rule.gap <= highs[group] for group, low in lows.items() if group in highs)
+
+
+def _ends(
+    study: Study,
+    variable: Variable,
+    people: pa.Table,
+    end: Callable[[Iterable[int]], int],
+) -> Ends:
+    """By group the largest or smallest number of the variable, over members with a number."""
+    roles = study.groups.roles if study.groups is not None else None
+    assert roles is not None, "rules need roles"
+    named = dict(zip(RULE_ROLES, (roles.head, roles.spouse, roles.child), strict=False))
+    symbols = named.get(variable.role)
+    codes = [
+        code
+        for code, symbol in enumerate(roles.values)
+        if (symbol == symbols if symbols is not None else symbol in roles.others)
+    ]
+    numbers = study.attributes[variable.column].symbols
+    columns = (people[name].to_pylist() for name in (KEY_COLUMN, roles.column, variable.column))
+    ends: Ends = {}
+    for group, role, code in zip(*columns, strict=True):
+        number = numbers[code]
+        if role in codes and isinstance(number, int):
+            ends[group] = end((ends.get(group, number), number))
+    return ends
+
 
 BATCH_TYPE = "stream-dp.batch"
 Tables = Mapping[str, pa.Table]  # by name: people, or groups and people, or people and events

@@ -13,7 +13,7 @@ from stream_dp.errors import Inconsistent, UserError, missing_extra
 from stream_dp.log.message import Message
 from stream_dp.log.signing import can_check, is_key, is_signed
 
-from .published import refusal
+from .certificate import refusal
 
 KEY_TYPE = "stream-dp.key"
 

@@ -13,14 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from stream_dp.continual.base import PanelError
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism
-from stream_dp.continual.panel_error import PanelError
 from stream_dp.log.message import Message, canonical, split_part
 from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from .certificate import Exact, base_certificate
-from .published import refusal
+from .certificate import Exact, base_certificate, refusal
 from .published_panels import bias_words, panel_noise, stated_errors
 from .published_sizes import noise_words
 from .published_tables import ColumnValues, column_values

@@ -18,10 +18,9 @@ from stream_dp.privacy.ledger import BudgetExceeded, Charge
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
 
-from .certificate import SEEDED_NOISE, Certificate, GateStatement
+from .certificate import SEEDED_NOISE, Certificate, GateStatement, refusal
 from .certified_ledger import CertifiedLedger
 from .public_reader import AnyPublished
-from .published import refusal
 from .signatures import Signatures
 from .study_plan import ReleasePlan, StudyPlan, checked_plan
 

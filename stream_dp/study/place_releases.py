@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from stream_dp.privacy.geometric import geometric_rho
+from stream_dp.privacy.exact_tables import geometric_rho
 
 from .families import Kind, Neighbours
 from .field_types import Declaration, Flag, Name, Rho
@@ -46,7 +46,7 @@ def geometric_decay(relation: str, epsilon: Fraction) -> Fraction:
 
 
 def geometric_cost(relation: str, epsilon: Fraction) -> Fraction:
-    """The rho of the noise, at most 1e-12 too large; see `privacy.geometric`."""
+    """The rho of the noise, at most 1e-12 too large; see `privacy.exact_tables`."""
     return geometric_rho(geometric_decay(relation, epsilon), WORST_CHANGES[relation])
 
 

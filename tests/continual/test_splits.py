@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.continual.splits import round_to_sums
+from stream_dp.continual.window.fitted_targets import round_to_sums
 
 
 @given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 10**6), st.sampled_from([2, 12, 997]))

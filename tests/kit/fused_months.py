@@ -26,7 +26,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record
 from stream_dp.planning.plan import Plan
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 from stream_dp.release.certificate import Certificate
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import decision, people_jobs

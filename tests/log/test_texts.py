@@ -4,9 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.log.byte_columns import Texts, packed
 from stream_dp.log.log import Stored
-from stream_dp.log.records import Records
+from stream_dp.log.records import Records, Texts, packed
 
 COLUMN = st.lists(st.none() | st.binary(max_size=3) | st.just(b"x" * 300), max_size=8)
 PIECES = st.lists(st.tuples(COLUMN, st.sampled_from(["list", "tuple", "array", "texts"])))

@@ -21,8 +21,7 @@ from stream_dp.planning.group_errors import (
     group_table,
 )
 from stream_dp.planning.plan import plan_study
-from stream_dp.planning.study_summary import summary
-from stream_dp.planning.table_summary import planned_group_errors
+from stream_dp.planning.study_summary import planned_group_errors, summary
 from stream_dp.services.monitor.group_chart import group_figure, published_group_errors
 from stream_dp.study.families import PANEL_FAMILIES, Family, Kind
 from stream_dp.studyfile import parse_study

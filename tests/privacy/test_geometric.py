@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import pytest
 from kit.divergences import log_moment
 
-from stream_dp.privacy.geometric import geometric_rho, rounded_up
+from stream_dp.privacy.exact_tables import geometric_rho, rounded_up
 
 # a - 1 from next to nothing, where the divergence is that of Kullback and Leibler, to 10^4.
 EXCESSES = [10 ** (x / 4) for x in range(-28, 17)]

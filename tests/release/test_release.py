@@ -17,8 +17,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import MAX_RECORD
 from stream_dp.log.message import MAX_PART, START, build_message, message_records, parts_in_records
 from stream_dp.privacy import noise
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import SeededNoise, exact_variance
+from stream_dp.privacy.noise import Measurements, SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.arrow import read_measurements
 from stream_dp.release.certificate import (

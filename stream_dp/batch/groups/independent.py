@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ..data.domain import Domain, Hierarchy

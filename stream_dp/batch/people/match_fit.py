@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 
 from ..rounds.loop import AdaptiveFit
 from ..rounds.phases import CHARGES

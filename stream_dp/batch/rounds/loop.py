@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import NoiseSource, exact_variance
+from stream_dp.privacy.noise import Measurements, NoiseSource, exact_variance
 
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed

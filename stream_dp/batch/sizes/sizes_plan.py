@@ -1,6 +1,6 @@
 """The budget of a release of sizes: every level has a share of rho.
 
-With noise of pure differential privacy a level costs what `stream_dp.privacy.geometric` proves.
+With noise of pure differential privacy a level costs what `stream_dp.privacy.exact_tables` proves.
 """
 
 from __future__ import annotations

@@ -35,13 +35,19 @@ from numpy.typing import NDArray
 from stream_dp.errors import UserError
 from stream_dp.panel import Columns
 from stream_dp.privacy.ledger import crossed_strata
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw, exact_variance
+from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 from stream_dp.study.panel_releases import MOST_REFINED
 
-from ..base import Counts, Estimates, Step, check_panel_fits, event_totals, shuffled_groups
-from ..mechanism_arguments import check_arguments
+from ..base import (
+    Counts,
+    Estimates,
+    Step,
+    check_arguments,
+    check_panel_fits,
+    event_totals,
+    shuffled_groups,
+)
 from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST
 from .coupled_budget import CoupledBudget

@@ -34,8 +34,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from stream_dp.panel import Columns, window_symbols
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw
+from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Neighbours, Strategy, Study
 
 from ..base import (
@@ -56,9 +55,8 @@ from ..cumulative.cumulative_state import (
     unpacked_totals,
 )
 from ..products import product
-from ..splits import round_to_sums
 from ..stored_design import NONE, StoredDesign
-from ..window.fitted_targets import LEAST
+from ..window.fitted_targets import LEAST, round_to_sums
 from ..window.panel_fit import nearest_on_simplex
 from ..window.window import FixedWindow, WindowObservation
 from ..window.window_state import WindowState

@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 
 from stream_dp.panel import Columns, Symbols, window_codes, window_symbols
 from stream_dp.privacy.ledger import crossed_strata
-from stream_dp.privacy.measurements import Measurements
-from stream_dp.privacy.noise import Draw
+from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
 
-from ..base import Counts, Estimates, Step, shuffled_groups
-from ..mechanism_arguments import check_arguments, check_whole
+from ..base import Counts, Estimates, Step, check_arguments, check_whole, shuffled_groups
 from ..stored_design import NONE, StoredDesign
 from .fitted_targets import NEAR, FittedTargets
 from .presence import presence_counts

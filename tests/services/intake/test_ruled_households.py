@@ -16,7 +16,7 @@ from kit.households import HouseholdFolder, report
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.privacy.measurements import Measurements
+from stream_dp.privacy.noise import Measurements
 from stream_dp.release import published_tables as dataset
 from stream_dp.release.arrow import measurement_table
 from stream_dp.services.commands.cli import main
