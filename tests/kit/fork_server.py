@@ -252,9 +252,10 @@ def _server() -> str:
     folder = tempfile.TemporaryDirectory(prefix="stream-dp-")
     path = f"{folder.name}/server"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("STREAM_DP_")}
+    path_of_modules = os.pathsep.join(filter(None, [str(TESTS), environment.get("PYTHONPATH")]))
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kit.fork_server", path],
-        env={**environment, "PYTHONPATH": str(TESTS), "OPENBLAS_NUM_THREADS": "1"},
+        env={**environment, "PYTHONPATH": path_of_modules, "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,  # which ends with this process, however it does
         stdout=subprocess.PIPE,
         text=True,
