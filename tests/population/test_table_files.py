@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import gzip
+import time
 import zipfile
 from pathlib import Path
 
@@ -268,6 +269,18 @@ def test_a_part_of_a_spreadsheet_that_is_too_large_once_unpacked(read, tmp_path,
     sheet(tmp_path / "table.xlsx", [HEAD, ["a", "2021-01", "ja"]])
     monkeypatch.setattr("stream_dp.population.tables.spreadsheets.MOST_UNPACKED", 100)
     assert "once it is unpacked; save the sheet as CSV" in refused(read, None, "table.xlsx")
+
+
+def test_a_cell_far_away_does_not_fill_the_sheet(read, tmp_path):
+    """Such a file has 5 kB; every row up to the cell was filled to its column."""
+    book = openpyxl.Workbook()
+    book.active.append(HEAD)
+    book.active.append(["a", "2021-01", "ja"])
+    book.active.cell(200_000, 5_000, "x")
+    book.save(tmp_path / "table.xlsx")
+    begun = time.process_time()
+    assert read(None, "table.xlsx") == [("a", "2021-01", {"work": "ja"})]
+    assert time.process_time() - begun < 10
 
 
 def test_a_sheet_is_named_where_there_are_several(read, tmp_path):
