@@ -148,7 +148,8 @@ def fit_in_rounds(hierarchy: Any, release: Any, context: FitContext) -> InRounds
     counts = tuple(np.frombuffer(data, "<i8").astype(np.int64) for data in done[1:])
     split = np.cumsum(values)[:-1]
     totals = tuple(np.split(np.sum(counts, axis=0), split))
-    fit = InRounds("", domain, hierarchy.G, counts, noise)
+    title = release.data_set.mechanism
+    fit = InRounds(title, domain, hierarchy.G, counts, noise)
     object.__setattr__(fit, "sample", Independent("", domain, hierarchy.G, totals, noise).sample)
     return fit
 
