@@ -25,8 +25,8 @@ import numpy as np
 from result_file import FOLDER, record
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.privacy.noise import SystemNoise
 
 ROWS, PEOPLE, ATTRIBUTES, STRATA = 300_000, 200_000, 5, 64

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from result_file import record
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
-from stream_dp.batch.synthesizer import FitContext
+from stream_dp.batch.synthesizer import FitContext, Known
 from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise

@@ -16,12 +16,12 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from stream_dp.batch.people.compress.projections import Projection, declared_projections
-from stream_dp.batch.people.measure.targets import Targets
-from stream_dp.batch.people.model.block_mixture import Layout
-from stream_dp.batch.people.model.mixture_model import mixture_goal
+from stream_dp.batch.people.block_mixture import Layout
+from stream_dp.batch.people.mixture_model import mixture_goal
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.projections import Projection, declared_projections
+from stream_dp.batch.people.targets import Targets
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

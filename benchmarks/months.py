@@ -36,11 +36,11 @@ from scorer import FOLDER, ScoredTable, scored_table
 
 from stream_dp.answers.month_filters import Measured, MonthFilters
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.measure.residual_counts import Columns, centred, marginal_counts
-from stream_dp.batch.people.measure.targets import Targets
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import Unlearnt, fit_people, fit_plan
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.residual_counts import Columns, centred, marginal_counts
+from stream_dp.batch.people.targets import Targets
 from stream_dp.batch.synthesizer import EarlierTable, FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

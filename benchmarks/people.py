@@ -36,9 +36,9 @@ from scorer import FOLDER, NAMES, ScoredTable, scored_table
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.groups.independent import systematic_draw
 from stream_dp.batch.people.match_synthesizer import fit_match
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import MatchRelease, PeopleRelease

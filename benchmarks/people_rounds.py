@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from people import RHO, TABLES, table
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
-from stream_dp.batch.people.model.tree_model import TreeModel
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.residual_counts import marginal_counts
+from stream_dp.batch.people.tree_model import TreeModel
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

@@ -38,13 +38,12 @@ from stream_dp.batch.groups.workload.queries import (
     Marginal,
     Queries,
 )
-from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.match_fit import MatchFit
-from stream_dp.batch.people.measure.residual_counts import Columns, Residuals
-from stream_dp.batch.people.measure.targets import Targets
+from stream_dp.batch.people.match_synthesizer import MatchFit
 from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.residual_counts import Columns, Residuals
+from stream_dp.batch.people.targets import Targets
 from stream_dp.batch.rounds.loop import AdaptiveFit
-from stream_dp.batch.synthesizer import FitContext, ProgressCallback
+from stream_dp.batch.synthesizer import FitContext, Known, ProgressCallback
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
 from stream_dp.study.hierarchy_releases import HierarchyRelease

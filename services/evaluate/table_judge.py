@@ -28,9 +28,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from stream_dp.batch.people.compress.projections import Projection, declared_projections
-from stream_dp.batch.people.measure.residual_counts import Columns, marginal_counts
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.projections import Projection, declared_projections
+from stream_dp.batch.people.residual_counts import Columns, marginal_counts
 from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.thresholds import MOST_SUM, Linear

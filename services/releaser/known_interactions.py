@@ -12,9 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.batch.people.known import Known
+from stream_dp.batch.people.all_pairs import MOST_TRIPLE
 from stream_dp.batch.people.people_table import study_people
-from stream_dp.batch.people.select.all_pairs import MOST_TRIPLE
+from stream_dp.batch.synthesizer import Known
 from stream_dp.continual.mechanisms import mechanism, patterns_part
 from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.errors import UserError

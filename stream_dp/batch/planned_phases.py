@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .rounds.annealing import Annealed
-from .rounds.phase_types import Phase
+from .rounds.annealing import Annealed, Phase
 from .rounds.phases import CHARGES, Candidates, Everything, Rounds
 
 

@@ -5,6 +5,8 @@ results that depend on the data. A round is recorded in a transcript before it i
 only once. Everything after the rounds is post-processing, whose random numbers come from the seed.
 A fit that is interrupted therefore continues from its transcript, and gives the same data set on
 the same machine.
+
+Interactions of columns published by other releases, at no cost for a fit.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Measurements, NoiseSource
@@ -24,7 +28,21 @@ from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.group_releases import BatchRelease, Groups
 
 from .data.domain import Column, Domain, Roles
-from .people.known import Known
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An interaction of the people whom the fit looks at.
+
+    columns: in increasing order; of none the value is the number of people.
+    values: one axis for each column, numbers of people, which sum to 0 along every axis.
+    variance: of the noise in a cell, before it was centred; independent of all other noise.
+    """
+
+    columns: tuple[int, ...]
+    values: NDArray[np.float64]
+    variance: float
+
 
 __all__ = [
     "EarlierTable",

@@ -14,13 +14,9 @@ from kit.studies import attribute, small_study
 
 from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction, reduced
 from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, answering, joint_table_answers
-from stream_dp.batch.people.compress.projections import (
-    declared_projections,
-    linear_residuals,
-    widened,
-)
-from stream_dp.batch.people.measure.residual_counts import residual
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.projections import declared_projections, linear_residuals, widened
+from stream_dp.batch.people.residual_counts import residual
 from stream_dp.errors import UserError
 from stream_dp.release.published_tables import binned, coded_people, column_values
 from stream_dp.study import Numbers, Scale

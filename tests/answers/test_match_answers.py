@@ -8,7 +8,7 @@ from kit.data_sets import published
 from kit.studies import attribute, small_study
 
 from stream_dp.answers.tables.table_answer import BOUNDED, answering
-from stream_dp.batch.people.compress.composite_columns import Encoding
+from stream_dp.batch.people.compression import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.rounds.phases import NoisyAnswers

@@ -12,8 +12,8 @@ from stream_dp.answers.tables.joint_sums import JointTable, NotMeasured
 from stream_dp.answers.tables.model_formula import parse_formula
 from stream_dp.answers.tables.people_counts import residual_weights
 from stream_dp.answers.tables.regression import regress
-from stream_dp.batch.people.measure.residual_counts import all_residuals, residual
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.residual_counts import all_residuals, residual
 from stream_dp.errors import UserError
 from stream_dp.release.published_tables import coded_people, column_values
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from people_tables import domain
 
-from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.measure.residual_counts import Residuals, centred, marginal_counts
-from stream_dp.batch.people.model.junction_tree import JunctionTree
-from stream_dp.batch.people.model.tree_model import OF_MARGINALS, TreeModel
+from stream_dp.batch.people.junction_tree import JunctionTree
 from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.residual_counts import Residuals, centred, marginal_counts
+from stream_dp.batch.people.tree_model import OF_MARGINALS, TreeModel
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
+from stream_dp.batch.synthesizer import Known
 
 
 @given(data=st.data())

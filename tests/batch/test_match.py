@@ -11,12 +11,17 @@ from kit.small_groups import Never, Silent
 from kit.studies import attribute, small_study
 from people_tables import CountedNoise, domain
 
-from stream_dp.batch.people.compress.composite_columns import Encoding
-from stream_dp.batch.people.compress.compression import REST, Compression, MergedColumn, NoisyColumn
+from stream_dp.batch.people.compression import (
+    REST,
+    Compression,
+    Encoding,
+    MergedColumn,
+    NoisyColumn,
+)
 from stream_dp.batch.people.match_plan import MatchPlan
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_plan import MANY_PEOPLE
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
@@ -307,7 +312,7 @@ def test_shares_that_were_measured_without_noise_are_the_true_ones(monkeypatch):
     """A composite and coarser bins; a marginal of merged values counts as not measured."""
     pytest.importorskip("jax")
     from stream_dp.batch.people import match_synthesizer
-    from stream_dp.batch.people.model.mixture_model import BlockMixture
+    from stream_dp.batch.people.mixture_model import BlockMixture
 
     monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
     declared = study("replace_one", size=len(EVERYBODY) + 200)
@@ -327,7 +332,7 @@ def test_the_noise_of_both_phases_is_what_is_stated(monkeypatch):
     """Noise 5 % larger or smaller than its stated variance would fail."""
     pytest.importorskip("jax")
     from stream_dp.batch.people import match_synthesizer
-    from stream_dp.batch.people.model.mixture_model import BlockMixture
+    from stream_dp.batch.people.mixture_model import BlockMixture
 
     monkeypatch.setattr(BlockMixture, "learn", lambda self, measured: (self, float("nan")))
     own = domain(250, 250, 250)

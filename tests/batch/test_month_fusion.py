@@ -9,11 +9,10 @@ import pytest
 from people_tables import domain, paired
 
 from stream_dp.batch.people.match_synthesizer import fit_match
-from stream_dp.batch.people.measure.month_fusion import Month, fused, past_months
-from stream_dp.batch.people.measure.residual_counts import Residuals, marginal_counts
-from stream_dp.batch.people.measure.targets import Interaction, Targets
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
+from stream_dp.batch.people.residual_counts import Residuals, marginal_counts
+from stream_dp.batch.people.targets import Interaction, Month, Targets, fused, past_months
 from stream_dp.batch.rounds.loop import recorded_answers
 from stream_dp.batch.synthesizer import EarlierTable, FitContext, MemoryTranscript, begun_rounds
 from stream_dp.errors import UserError

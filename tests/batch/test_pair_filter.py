@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 from kit.people_costs import changes, worst_pair_cost
 from people_tables import domain
 
-from stream_dp.batch.people.compress.composite_columns import Encoding
+from stream_dp.batch.people import residual_counts
+from stream_dp.batch.people.compression import Encoding
 from stream_dp.batch.people.match_plan import MatchPlan
-from stream_dp.batch.people.measure import agreement_patterns
-from stream_dp.batch.people.measure.agreement_patterns import (
-    AgreementPatterns,
-    largest_terms,
-)
-from stream_dp.batch.people.measure.pair_filter import PairFilter
-from stream_dp.batch.people.measure.residual_counts import all_residuals
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import people_plan
+from stream_dp.batch.people.residual_counts import AgreementPatterns, all_residuals, largest_terms
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.privacy.zcdp import selection_rho
@@ -247,9 +243,9 @@ def test_no_sequence_exceeds_the_limit(data):
     relation = data.draw(st.sampled_from([REPLACED, {"moves": True, "replaced": True}]))
     own = domain(*sizes, **relation, size=None if relation["moves"] else 9)
     residuals = all_residuals(own, 3, 100)
-    most = agreement_patterns.MOST_PATTERNS if few else data.draw(st.sampled_from([1, 4, 6]))
+    most = residual_counts.MOST_PATTERNS if few else data.draw(st.sampled_from([1, 4, 6]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agreement_patterns, "MOST_PATTERNS", most)
+        patch.setattr(residual_counts, "MOST_PATTERNS", most)
         state, measured, limit = PairFilter(residuals), [], Fraction(0)
         for _ in range(data.draw(st.integers(1, 5))):
             part = data.draw(fractions)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from people_tables import paired
 
-from stream_dp.batch.people.measure.residual_counts import all_residuals, marginal_counts
-from stream_dp.batch.people.measure.targets import CLEAR, Targets, on_simplex, shrunk
-from stream_dp.batch.people.model import mixture_model as column_blocks
-from stream_dp.batch.people.model.people_draw import drawn_cells
+from stream_dp.batch.people import mixture_model as column_blocks
+from stream_dp.batch.people.people_draw import drawn_cells
+from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
+from stream_dp.batch.people.targets import CLEAR, Targets, on_simplex, shrunk
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 
 RNG = np.random.default_rng(7)
@@ -138,7 +138,7 @@ def test_blocks_have_more_cells_where_pairs_are_all_that_is_measured(monkeypatch
 def test_a_model_that_is_far_says_so(monkeypatch):
     """Four product rows cannot hold two strong pairs: their misfit is far above noise."""
     pytest.importorskip("jax")
-    from stream_dp.batch.people.model import mixture_model
+    from stream_dp.batch.people import mixture_model
 
     monkeypatch.setattr(mixture_model, "column_blocks", lambda seen: ((0,), (1,), (2,), (3,)))
     monkeypatch.setattr(mixture_model, "_MOST", 4)

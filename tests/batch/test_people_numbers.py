@@ -8,13 +8,13 @@ import pytest
 from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
-from stream_dp.batch.people.measure.pair_filter import PairFilter
-from stream_dp.batch.people.measure.residual_counts import all_residuals
-from stream_dp.batch.people.model.people_draw import drawn_numbers
+from stream_dp.batch.people.all_pairs import AllPairs
+from stream_dp.batch.people.pair_filter import PairFilter
+from stream_dp.batch.people.people_draw import drawn_numbers
 from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.select.all_pairs import AllPairs
+from stream_dp.batch.people.residual_counts import all_residuals
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise

@@ -11,20 +11,14 @@ from kit.people_costs import worst_pair_cost
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
-from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.measure import agreement_patterns
-from stream_dp.batch.people.measure.residual_counts import (
-    all_residuals,
-    centred,
-    marginal_counts,
-    residual,
-)
-from stream_dp.batch.people.measure.targets import Targets
+from stream_dp.batch.people import residual_counts
 from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.residual_counts import all_residuals, centred, marginal_counts, residual
+from stream_dp.batch.people.targets import Targets
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
-from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
+from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
@@ -81,7 +75,7 @@ def test_with_many_columns_the_cost_is_no_less(monkeypatch):
     residuals = all_residuals(own, 3, 100)
     variances = [Fraction(i + 1, 3) for i in range(8)]
     exact = residuals.cost(range(8), variances)
-    monkeypatch.setattr(agreement_patterns, "MOST_PATTERNS", 2)
+    monkeypatch.setattr(residual_counts, "MOST_PATTERNS", 2)
     bound = residuals.cost(range(8), variances)
     assert exact <= bound <= Fraction(3, 2) * exact
     alone = [residuals.cost([i], [Fraction(1, 2)]) for i in range(8)]

@@ -15,16 +15,15 @@ from kit.people_costs import worst_pair_cost
 from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
-from stream_dp.batch.people.known import Known
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
-from stream_dp.batch.people.model.junction_tree import JunctionTree, grown_tree, open_pairs
+from stream_dp.batch.people.junction_tree import JunctionTree, grown_tree, open_pairs
+from stream_dp.batch.people.pairs import picking_phase, ranked_pairs
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
-from stream_dp.batch.people.select.pairs import picking_phase, ranked_pairs
+from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.phases import Everything
-from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
+from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import selection_rho

@@ -11,14 +11,14 @@ from kit.people_costs import brute_force_costs
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.kinds import planned_phases
-from stream_dp.batch.people.compress.projections import (
+from stream_dp.batch.people.people_plan import all_pairs_plan
+from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.projections import (
     Projection,
     declared_projections,
     linear_residuals,
     widened,
 )
-from stream_dp.batch.people.people_plan import all_pairs_plan
-from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.errors import UserError
 
 ATTRIBUTES = {

@@ -5,11 +5,11 @@ from math import prod
 import numpy as np
 import pytest
 
-from stream_dp.batch.people.measure.residual_counts import centred
-from stream_dp.batch.people.measure.targets import Interaction
-from stream_dp.batch.people.model import tree_dual
-from stream_dp.batch.people.model.junction_tree import JunctionTree
-from stream_dp.batch.people.model.tree_dual import TreeDual
+from stream_dp.batch.people import tree_model
+from stream_dp.batch.people.junction_tree import JunctionTree
+from stream_dp.batch.people.residual_counts import centred
+from stream_dp.batch.people.targets import Interaction
+from stream_dp.batch.people.tree_model import TreeDual
 
 SIZES = (2, 3, 4, 2)
 SETS = ((0,), (1,), (2,), (3,), (0, 1), (1, 2), (0, 2), (2, 3))
@@ -47,10 +47,10 @@ def joint(own, vector):
 
 
 def test_the_gap_is_that_of_dual_and_primal_and_bounds_the_divergence_from_the_optimum(monkeypatch):
-    monkeypatch.setattr(tree_dual, "_GAP", 1e-11)
+    monkeypatch.setattr(tree_model, "_GAP", 1e-11)
     own, interactions = dual()
     end, _ = joint(own, own.solved(np.zeros(len(own.values))).vector)
-    monkeypatch.setattr(tree_dual, "_GAP", 0.3)
+    monkeypatch.setattr(tree_model, "_GAP", 0.3)
     for scale in (0.0, 0.1, 1.0):
         start = scale * np.random.default_rng(2).normal(0, 1, len(own.values))
         solution = own.solved(start)
@@ -68,7 +68,7 @@ def test_the_gap_is_that_of_dual_and_primal_and_bounds_the_divergence_from_the_o
 @pytest.mark.parametrize("noise", [0.3, 0.003, 0.0003])
 def test_a_fit_ends_at_its_optimum_whatever_is_inverted_together(monkeypatch, most, noise):
     """Blocks of a clique, some of its sets, or single entries; from no start and from its end."""
-    monkeypatch.setattr(tree_dual, "_MOST_BLOCK", most)
+    monkeypatch.setattr(tree_model, "_MOST_BLOCK", most)
     own, _ = dual(noise)
     steps = []
     marginals = TreeDual.marginals

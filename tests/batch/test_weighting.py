@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stream_dp.batch.people.model.linear_mixture import Histogram, drawn_rows, entropic_weights
+from stream_dp.batch.people.mixture_model import Histogram, drawn_rows, entropic_weights
 
 RNG = np.random.default_rng(4)
 CELLS = [RNG.integers(4, size=600), RNG.integers(3, size=600)]

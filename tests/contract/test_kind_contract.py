@@ -76,14 +76,14 @@ OF_PEOPLE = """    TRIED = (
 MODULE_OF_PEOPLE = '''"""A synthesizer for a trial: every column of people by itself."""
 
 from ..planned_phases import FitPlan
-from .measure.residual_counts import all_residuals
-from .measure.residual_noise import residual_phase
-from .model.tree_model import OF_FEW_PAIRS, TreeModel
+from .all_pairs import NUMBER
+from .pair_filter import residual_phase
 from .people_plan import PeoplePlan, Steps, _counting, single_columns
 from .people_synthesizer import fit_plan
 from .people_table import study_people
 from .planned_people import people_phases
-from .select.all_pairs import NUMBER
+from .residual_counts import all_residuals
+from .tree_model import OF_FEW_PAIRS, TreeModel
 
 
 def columns_plan(domain, release):

@@ -12,8 +12,8 @@ from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.data.domain import Hierarchy
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, all_marginals
-from stream_dp.batch.people.measure.residual_counts import all_residuals, residual
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.residual_counts import all_residuals, residual
 from stream_dp.batch.synthesizer import release_domain
 from stream_dp.release.published_tables import coded_people, coded_tables, column_values
 from stream_dp.studyfile import parse_study

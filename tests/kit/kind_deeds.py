@@ -20,9 +20,8 @@ import numpy as np
 import pytest
 
 from stream_dp.batch.kinds import fit_plan, planned_titles
-from stream_dp.batch.people.known import Known
 from stream_dp.batch.rounds import loop
-from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
+from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 
 from stream_dp.batch.data.domain import Column
-from stream_dp.batch.people.measure.residual_counts import residual
 from stream_dp.batch.people.people_table import People, PeopleDomain
+from stream_dp.batch.people.residual_counts import residual
 from stream_dp.batch.rounds.phases import NoisyAnswers
 
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.kinds import load_synthesizer, planned_phases, planned_titles
-from stream_dp.batch.people.measure.targets import reduced_chi_squared
-from stream_dp.batch.people.model import tree_dual
-from stream_dp.batch.people.model.linear_mixture import LinearMixture
-from stream_dp.batch.people.model.mixture_model import BlockMixture
-from stream_dp.batch.people.model.tree_model import TreeModel
+from stream_dp.batch.people import tree_model
+from stream_dp.batch.people.mixture_model import BlockMixture, LinearMixture
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.targets import reduced_chi_squared
+from stream_dp.batch.people.tree_model import TreeModel
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.log.message import canonical
 from stream_dp.planning.plan import plan_study
@@ -129,7 +128,7 @@ def test_declared_marginals_have_the_same_unit_of_error(monkeypatch):
         seen.append(reduced_chi_squared(squares, freedom))
         return seen[-1]
 
-    monkeypatch.setattr(tree_dual, "reduced_chi_squared", noted)
+    monkeypatch.setattr(tree_model, "reduced_chi_squared", noted)
     study = declared("match", 3, 1, "replace_one", 300, marginals=[["c0", "c1"]])
     (release,) = study.batches
     assert planned_titles(study, release) == (Kind.MATCH.data_set.mechanism,)

@@ -17,9 +17,9 @@ from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.kinds import planned_phases
-from stream_dp.batch.people.measure.residual_counts import all_residuals, centred
-from stream_dp.batch.people.measure.residual_noise import cell_deviation
+from stream_dp.batch.people.pair_filter import cell_deviation
 from stream_dp.batch.people.people_table import PeopleDomain
+from stream_dp.batch.people.residual_counts import all_residuals, centred
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary

@@ -13,8 +13,8 @@ from stream_dp.answers.tables.estimating_equations import LinearEquations, Logis
 from stream_dp.answers.tables.model_formula import Term, parse_formula
 from stream_dp.answers.tables.regression import regress
 from stream_dp.answers.tables.table_facts import PublishedTables
-from stream_dp.batch.people.measure.residual_counts import residual
 from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.residual_counts import residual
 from stream_dp.release.published_tables import coded_people
 
 MODELS = [("sex=f ~ age + work=full", False, 400), ("work=full|half ~ age", True, 80)]

@@ -2,7 +2,7 @@
 
 Both phases measure interactions (`residual_counts.py`), each once, however many marginals hold it.
 Within a phase noise variances are in proportion to prod n_i^(3/2) over squared weights
-(`residual_noise.py`). Of the second phase triples take 3/5 of the cost under `add_remove` before
+(`pair_filter.py`). Of the second phase triples take 3/5 of the cost under `add_remove` before
 weights.
 """
 
@@ -19,19 +19,16 @@ from stream_dp.study import MatchRelease
 from stream_dp.study.table_releases import PICKED_TITLE
 
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
-from .compress.composite_columns import Encoding
-from .compress.compression import Compression, MergedColumn, NoisyColumn
-from .known import Known
-from .measure.pair_filter import PairFilter
-from .measure.residual_counts import Columns, Residuals
-from .measure.residual_noise import median_variation, precision, residual_phase
-from .model.junction_tree import JunctionTree
-from .model.tree_model import OF_FEW_PAIRS, OF_MARGINALS, TreeModel
+from ..synthesizer import Known
+from .all_pairs import NOISIEST, Choice, divided_picks, smallest_triples
+from .compression import Compression, Encoding, MergedColumn, NoisyColumn
+from .junction_tree import JunctionTree
+from .pair_filter import PairFilter, median_variation, precision, residual_phase
+from .pairs import known_sets, picking_phase, ranked_pairs
 from .people_plan import PeoplePlan, Steps, single_columns
 from .people_table import PeopleDomain
-from .select.all_pairs import NOISIEST, smallest_triples
-from .select.pair_budget import Choice, divided_picks
-from .select.pairs import known_sets, picking_phase, ranked_pairs
+from .residual_counts import Columns, Residuals
+from .tree_model import OF_FEW_PAIRS, OF_MARGINALS, TreeModel
 
 NUMBER = Fraction(1, 25)  # of the first phase: counts people, where their number is private
 PAIRS = 300  # that are measured by default, at most

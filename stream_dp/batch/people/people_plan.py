@@ -2,12 +2,14 @@
 
 A table of people is fitted in four steps.
 
-1. Compress (`compress/`): the table's columns become those that are measured. Sums of numbers are
-   added, or columns are joined and rare values merged.
-2. Measure (`measure/`): the number of people where it is private, then single columns.
-3. Select (`select/`): all pairs, listed marginals, pairs that rounds pick, or none at all.
-4. Model (`model/`): a mixture of products of blocks, or a graphical model of what was picked or
-   listed.
+1. Compress (`compression.py`, `projections.py`): the table's columns become those that are
+   measured. Sums of numbers are added, or columns are joined and rare values merged.
+2. Measure (`residual_counts.py`, `pair_filter.py`): the number of people where it is private, then
+   single columns.
+3. Select (`all_pairs.py`, `pairs.py`): all pairs, listed marginals, pairs that rounds pick, or none
+   at all.
+4. Model (`mixture_model.py`, `tree_model.py`): a mixture of products of blocks, or a graphical
+   model of what was picked or listed.
 
 A plan says steps 2 to 4. The kinds `mixture`, `rap` and `match` are presets: they differ in what
 they compress, and in the plans that their releases may declare.
@@ -27,25 +29,26 @@ from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
 from stream_dp.study.table_releases import PICKED_TITLE
 
-from ..rounds.phase_types import Phase
+from ..rounds.annealing import Phase
 from ..rounds.phases import Everything, NoisyAnswers, PrivacyFilter
-from .compress.projections import linear_residuals
-from .known import Known
-from .measure.pair_filter import PairFilter
-from .measure.residual_counts import Columns, Residuals, all_residuals
-from .measure.residual_noise import residual_phase
-from .model.tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
-from .people_table import PeopleDomain
-from .select.all_pairs import MOST_TRIPLE, NUMBER, AllPairs, label_columns, smallest_triples
-from .select.pair_budget import MANY, MOST_WITH_TRIPLES, Choice, divided_picks
-from .select.pairs import (
-    MOST_PAIR,
-    RankedPairs,
-    known_sets,
-    pickable_pairs,
-    picking_phase,
-    ranked_pairs,
+from ..synthesizer import Known
+from .all_pairs import (
+    MANY,
+    MOST_TRIPLE,
+    MOST_WITH_TRIPLES,
+    NUMBER,
+    AllPairs,
+    Choice,
+    divided_picks,
+    label_columns,
+    smallest_triples,
 )
+from .pair_filter import PairFilter, residual_phase
+from .pairs import MOST_PAIR, RankedPairs, known_sets, pickable_pairs, picking_phase, ranked_pairs
+from .people_table import PeopleDomain
+from .projections import linear_residuals
+from .residual_counts import Columns, Residuals, all_residuals
+from .tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
 
 ONE_WAYS = Fraction(15, 100)  # of rho: single columns before declared rounds
 MANY_PEOPLE = 1 << 62  # more than there are: what is measured of them is the most

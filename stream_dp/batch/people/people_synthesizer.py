@@ -24,18 +24,15 @@ from ..rounds.loop import (
     recorded_answers,
 )
 from ..rounds.phases import NoisyAnswers
-from ..synthesizer import EarlierTable, FitContext, begun_rounds, chained_tables
-from .compress.projections import declared_projections, widened
-from .known import Known
-from .measure.month_fusion import Month, Past, past_months
-from .measure.residual_counts import Residuals, all_residuals
-from .measure.targets import Targets
-from .model.linear_mixture import LinearMixture
-from .model.mixture_model import BlockMixture
-from .model.tree_model import TreeModel
+from ..synthesizer import EarlierTable, FitContext, Known, begun_rounds, chained_tables
+from .all_pairs import MOST_TRIPLE
+from .mixture_model import BlockMixture, LinearMixture
 from .people_plan import PeoplePlan, people_plan
 from .people_table import People
-from .select.all_pairs import MOST_TRIPLE
+from .projections import declared_projections, widened
+from .residual_counts import Residuals, all_residuals
+from .targets import Month, Past, Targets, past_months
+from .tree_model import TreeModel
 
 
 def fit_people(

@@ -8,16 +8,14 @@ from stream_dp.study import MatchRelease, PeopleRelease, Study
 
 from ..data.domain import Column
 from ..planned_phases import FitPlan, PlannedPhase
-from ..rounds.annealing import Annealed
-from ..rounds.phase_types import Phase
-from .compress.composite_columns import Encoding
-from .compress.compression import MOST_APART
+from ..rounds.annealing import Annealed, Phase
+from .all_pairs import NOISIEST, SIGNAL, AllPairs
+from .compression import MOST_APART, Encoding
 from .match_plan import MatchPlan
-from .measure.residual_counts import Columns, Residuals
-from .measure.residual_noise import cell_deviation
+from .pair_filter import cell_deviation
 from .people_plan import MANY_PEOPLE, PeoplePlan, people_plan
 from .people_table import PeopleDomain, study_people
-from .select.all_pairs import NOISIEST, SIGNAL, AllPairs
+from .residual_counts import Columns, Residuals
 
 Precisions = dict[Columns, float]  # by set, of an entry of its measured residual
 

@@ -21,13 +21,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from stream_dp.privacy.noise import NoiseSource
 from stream_dp.privacy.zcdp import selection_rho
 
 from ..data.domain import Int64Array
-from .phases import SELECTION, Candidates, Picking, PrivacyFilter, Ranked
+from .phases import (
+    SELECTION,
+    Candidates,
+    Everything,
+    NoisyAnswers,
+    Picking,
+    PrivacyFilter,
+    Ranked,
+    Rounds,
+)
 
 MOST_LEVEL = 40
 
@@ -145,3 +154,9 @@ class Annealed(Picking):
     def at(self, level: int) -> Annealed:
         """The rounds after noise has fallen `level` times. Raises ValueError above MOST_LEVEL."""
         return replace(self, level=level)
+
+
+Phase: TypeAlias = Everything | Rounds | Annealed
+
+# The phase with a number, from 0, given all answers of earlier phases; None after the last phase.
+NextPhase: TypeAlias = Callable[[int, NoisyAnswers], Phase | None]

@@ -40,8 +40,7 @@ from stream_dp.privacy.noise import Measurements, NoiseSource, exact_variance
 
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
-from .annealing import Annealed
-from .phase_types import NextPhase, Phase
+from .annealing import Annealed, NextPhase, Phase
 from .phases import CHARGES, Candidates, Everything, NoisyAnswers
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members

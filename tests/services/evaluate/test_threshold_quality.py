@@ -12,9 +12,9 @@ import pytest
 from kit.commands import json_output
 from kit.studies import MARKER, attribute, small_study, study_toml
 
-from stream_dp.batch.people.compress.projections import declared_projections
-from stream_dp.batch.people.measure.residual_counts import marginal_counts
 from stream_dp.batch.people.people_table import People, study_people
+from stream_dp.batch.people.projections import declared_projections
+from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.services.evaluate import table_report
 from stream_dp.services.evaluate.table_evaluations import simulated_answers
 from stream_dp.services.evaluate.table_judge import EDGES, OTHER_SUMS, SUMS, WITHIN, ThresholdJudge

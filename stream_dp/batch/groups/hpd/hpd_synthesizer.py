@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stream_dp.study.hierarchy_releases import ROWS, HierarchyRelease
 
 from ...data.domain import Hierarchy, Int64Array
+from ...rounds.annealing import Phase
 from ...rounds.loop import AdaptiveFit, Model
-from ...rounds.phase_types import Phase
 from ...rounds.phases import NoisyAnswers, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload

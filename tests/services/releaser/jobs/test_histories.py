@@ -13,8 +13,8 @@ import pytest
 from kit.commands import json_output, refusal
 from kit.workers import killed_and_again
 
-from stream_dp.batch.people.known import Known
 from stream_dp.batch.people.people_table import present_rows, study_people
+from stream_dp.batch.synthesizer import Known
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.log.log import Stored

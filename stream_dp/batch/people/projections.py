@@ -27,10 +27,10 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.thresholds import MOST_SUM, Linear
 
-from ...data.domain import Codes, Column, Int64Array
-from ..measure.residual_counts import Columns, Residuals, all_residuals
-from ..people_table import People, PeopleDomain
-from ..select.all_pairs import MOST_TRIPLE, label_columns
+from ..data.domain import Codes, Column, Int64Array
+from .all_pairs import MOST_TRIPLE, label_columns
+from .people_table import People, PeopleDomain
+from .residual_counts import Columns, Residuals, all_residuals
 
 CELLS = 16  # of a projection without declared thresholds
 _DRAWS = 4096  # of the reference

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from stream_dp.study.scale import Numbers
 
-from ...data.domain import Codes, Int64Array
-from ..measure.residual_counts import Columns
-from ..people_table import People, PeopleDomain
+from ..data.domain import Codes, Int64Array
+from .people_table import People, PeopleDomain
+from .residual_counts import Columns
 
 
 def drawn_cells(

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...extra import jax, jnp, optax
-from ..measure.residual_counts import Columns
+from ..extra import jax, jnp, optax
+from .residual_counts import Columns
 
 Params = dict[str, NDArray[np.float32]]
 Array = jax.Array | NDArray[np.float32] | np.float32

@@ -31,15 +31,15 @@ from math import pi, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ...data.domain import Int64Array
-from ...groups.workload.candidates import excess_errors
-from ...rounds.annealing import Annealed
-from ...rounds.phases import PrivacyFilter
-from ..known import Known
-from ..measure.pair_filter import PairFilter
-from ..measure.residual_counts import Columns, Residuals, marginal_counts
-from ..model.junction_tree import MOST_CELLS, JunctionTree, open_pairs
-from ..people_table import People, PeopleDomain
+from ..data.domain import Int64Array
+from ..groups.workload.candidates import excess_errors
+from ..rounds.annealing import Annealed
+from ..rounds.phases import PrivacyFilter
+from ..synthesizer import Known
+from .junction_tree import MOST_CELLS, JunctionTree, open_pairs
+from .pair_filter import PairFilter
+from .people_table import People, PeopleDomain
+from .residual_counts import Columns, Residuals, marginal_counts
 
 MOST_PAIR = MOST_CELLS // 2  # cells of a pair to pick from
 MOST_CANDIDATE_CELLS = 10_000_000  # of all pairs to pick from

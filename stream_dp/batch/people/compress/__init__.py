@@ -1,1 +1,0 @@
-"""Step 1: the columns of a table become the measured columns, and back."""

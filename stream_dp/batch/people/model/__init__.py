@@ -1,1 +1,0 @@
-"""Step 4: models of noisy interactions, and people drawn from them."""

@@ -1,1 +1,0 @@
-"""Step 3: how rho is spent, and which sets of columns are measured."""
