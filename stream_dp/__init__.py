@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .answers.answer import Answer as Answer
-    from .answers.answer import ReleaseQuery as ReleaseQuery
     from .answers.joint_answers import JointAnswers as JointAnswers
     from .answers.tables.regression import Regression as Regression
     from .batch.data.domain import Column as Column
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
     from .privacy.noise import SystemNoise as SystemNoise
     from .privacy.zcdp import epsilon as epsilon
     from .privacy.zcdp import gaussian_rho as gaussian_rho
+    from .release.answer import Answer as Answer
+    from .release.answer import ReleaseQuery as ReleaseQuery
     from .release.public_reader import PublishedRelease as PublishedRelease
     from .release.published_panels import PanelCertificate as PanelCertificate
     from .release.published_sizes import PublishedSizes as PublishedSizes
@@ -89,7 +89,7 @@ _MODULES = {
     "continual.base": ("Mechanism", "Step"),
     "continual.counters.stream_counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),
-    "answers.answer": ("Answer", "ReleaseQuery"),
+    "release.answer": ("Answer", "ReleaseQuery"),
     "answers.joint_answers": ("JointAnswers",),
     "answers.tables.regression": ("Regression",),
     "log": ("open_log",),

@@ -13,7 +13,6 @@ from typing import TypeVar, cast
 
 import pyarrow as pa
 
-from stream_dp.answers.answer import LEVEL, Answer, Region, ReleaseQuery
 from stream_dp.answers.answering import ANSWERING, Answering, published_tables, tables_by_period
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.panel_answer import panel_events
@@ -26,6 +25,7 @@ from stream_dp.log.message import Message, read_messages
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.notebook_html import html_rows
 from stream_dp.panel import Panel, PanelCounts, PanelTally
+from stream_dp.release.answer import LEVEL, Answer, Region, ReleaseQuery
 from stream_dp.release.public_reader import (
     AnyPublished,
     PublishedRelease,

@@ -10,8 +10,8 @@ from kit.frozen_logs import CLOSED, FROZEN, go_on, unpacked
 
 from stream_dp.client import PublicLog
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser.journal import closes, read
 from stream_dp.services.storage.deployment import Deployment
+from stream_dp.services.storage.journal import closes, read
 
 VERSION = "1.0.0"
 

@@ -115,7 +115,7 @@ FOLDERS = {
         [
             *("batch", "privacy", "population.arrow_tables", "population.celltext", "study"),
             *("panel", "errors"),
-            *("answers.answer", "answers.month_filters", "answers.size_answers"),
+            *("answers.month_filters", "release.answer", "release.size_answers"),
         ],
         True,
     ),
@@ -123,18 +123,23 @@ FOLDERS = {
         [
             *("release", "study", "continual", "panel", "privacy"),
             *("log.message", "log.signing", "errors", "notebook_html"),
-            *("answers.answer", "answers.size_answers"),
         ],
         False,
     ),
-    "answers": (["answers", "study", "panel", "continual", "errors", "notebook_html"], False),
-    "answers.answer": (["notebook_html"], False),
+    "release.answer": (["notebook_html"], False),
+    "release.size_answers": (["release.answer", "errors"], False),
+    "answers": (
+        [
+            *("answers", "study", "panel", "continual", "errors", "notebook_html"),
+            *("release.answer", "release.size_answers"),
+        ],
+        False,
+    ),
     "answers.answering": (["answers", "release", "study", "panel", "errors"], False),
     "answers.blocks": (["continual", "errors"], False),
     "answers.flat_answers": (["answers", "release", "study"], False),
     "answers.month_filters": ([], False),
     "answers.query": (["errors", "panel", "study"], False),
-    "answers.size_answers": (["answers.answer", "errors"], False),
     "answers.system": (["answers.blocks"], False),
     "planning": (
         [
@@ -346,15 +351,14 @@ def test_the_command_does_not_load_plotting():
     assert "stream_dp.services.evaluate.repeat" not in loaded
 
 
-# What ties the core together: rooms of the services that others build on.
-CORE = {"commands", "contract", "intake", "process", "releaser", "storage"}
-# Rooms at the rim, and who imports them besides themselves.
-RIM = {
-    "audit": set(),
-    "desk": set(),
+# The rooms of the services, each above all that it imports.
+CORE = ("process", "storage", "intake", "releaser", "contract")
+RIM = ("parts", "audit", "portals", "monitor", "evaluate", "desk")
+ROOMS = (*CORE, *RIM, "commands")
+# Who imports a room of the rim, besides itself.
+USERS_OF_RIM = {
     "evaluate": {"desk"},
     "monitor": {"desk", "evaluate"},
-    "parts": set(),
     "portals": {"commands", "monitor"},
 }
 SERVICE_MODULES = [name for name in FILES if name.startswith("stream_dp.services.")]
@@ -364,14 +368,31 @@ def room(name):
     return name.split(".")[2]
 
 
-def test_every_room_of_the_services_is_core_or_rim():
-    assert {room(name) for name in SERVICE_MODULES} == CORE | RIM.keys()
+def test_every_room_of_the_services_has_its_floor():
+    assert {room(name) for name in SERVICE_MODULES} == set(ROOMS)
 
 
-def test_a_room_of_the_rim_is_imported_by_few():
-    for name in SERVICE_MODULES:
-        for other in {room(f) for f in ours(name) if f.startswith("stream_dp.services.")}:
-            assert other in CORE | {room(name)} or room(name) in RIM[other], (name, other)
+@pytest.mark.parametrize("name", SERVICE_MODULES)
+def test_a_room_imports_what_lies_below_it(name):
+    for other in {room(f) for f in ours(name) if f.startswith("stream_dp.services.")}:
+        assert ROOMS.index(other) <= ROOMS.index(room(name)), other
+        if other in RIM and other != room(name):
+            assert room(name) in USERS_OF_RIM.get(other, ()), other
+
+
+# The rooms of the library, each above all that it imports.
+LIBRARY_ROOMS = (
+    *("errors", "json_object", "notebook_html", "compiled", "privacy", "figures", "panel"),
+    *("study", "log", "population", "continual", "release", "answers", "batch", "planning"),
+    *("studyfile", "client"),
+)
+
+
+@pytest.mark.parametrize("name", LIBRARY_MODULES)
+def test_a_room_of_the_library_imports_what_lies_below_it(name):
+    floor = LIBRARY_ROOMS.index(name.split(".")[1])
+    for other in {f.split(".")[1] for f in ours(name)}:
+        assert LIBRARY_ROOMS.index(other) <= floor, other
 
 
 @pytest.mark.parametrize("module", ["front", "public_program"])

@@ -36,7 +36,7 @@ from kit.panels import fix_secrets
 from kit.rejected_cells import reasons_of
 
 from stream_dp.planning.plan import plan_study
-from stream_dp.services.releaser import journal, journal_checks
+from stream_dp.services.storage import journal, journal_checks
 from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 
 FAULTS = ("lost", "double", "differing", "stuck")

@@ -32,8 +32,8 @@ from variants import APART
 
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
-from stream_dp.services.commands.options import layout, table_columns
 from stream_dp.services.evaluate import simulate
+from stream_dp.services.intake.options import layout, table_columns
 from stream_dp.services.intake.true_panel import true_panel
 from stream_dp.study import Study
 from stream_dp.studyfile import load_study, parse_study

@@ -33,7 +33,7 @@ from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import Groups
 
-from ..commands.options import study_file
+from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..process.output import VIOLATION, Output

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ..intake.options import study_file
 from ..process.output import Output
 from ..storage.backup import back_up
 from ..storage.deployment import Deployment
 from ..storage.file_stores import file_store
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

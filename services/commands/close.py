@@ -18,11 +18,11 @@ from stream_dp.log.log import LogError, Missing
 from stream_dp.study.periods import duration_seconds
 
 from ..intake.markers import send_close_markers
+from ..intake.options import study_file
 from ..process.output import Output, say
-from ..releaser import journal
-from ..releaser.journal import open_gate
+from ..storage import journal
 from ..storage.deployment import Deployment
-from .options import study_file
+from ..storage.journal import open_gate
 
 if TYPE_CHECKING:
     from ..releaser.preview import PeriodPreview, Preview

@@ -6,17 +6,17 @@ import argparse
 import textwrap
 from collections.abc import Callable
 
-from stream_dp.answers.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.weighted import cell_queries
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
+from stream_dp.release.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synthetic
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
+from ..intake.options import public_source
 from ..process.output import Output
 from ..storage.deployment import open_pinned
-from .options import public_source
 
 ERRORS = "errors are those of the privacy noise, not of sampling people"
 SAMPLED = "'estimate' has the errors of the privacy noise alone, 'with sampling' of {}"

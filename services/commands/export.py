@@ -17,6 +17,7 @@ from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
+from ..intake.options import public_source
 from ..portals.description import DescribedFile, describe
 from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
@@ -32,7 +33,6 @@ from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
 from ..storage.deployment import open_pinned
-from .options import public_source
 
 _SEPARATORS = {",": ",", ";": ";", "tab": "\t"}
 

@@ -8,11 +8,7 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..intake.roster_files import read_roster
-from ..intake.table_topic import send_table
-from ..process.output import Output
-from ..storage.deployment import Deployment
-from .options import (
+from ..intake.options import (
     file_form,
     file_form_options,
     group_columns,
@@ -20,6 +16,10 @@ from .options import (
     roster_tables,
     study_file,
 )
+from ..intake.roster_files import read_roster
+from ..intake.table_topic import send_table
+from ..process.output import Output
+from ..storage.deployment import Deployment
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -8,12 +8,12 @@ from contextlib import closing
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 
+from ..intake.options import study_file
 from ..process.output import Output
-from ..releaser import journal
 from ..releaser.board import JobBoard, job_states
-from ..releaser.job_records import operator_word
+from ..storage import journal
 from ..storage.deployment import Deployment
-from .options import study_file
+from ..storage.job_records import operator_word
 
 
 def options(parser: argparse.ArgumentParser) -> None:

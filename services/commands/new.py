@@ -6,9 +6,9 @@ import argparse
 from importlib import resources
 from pathlib import Path
 
+from ..intake.options import study_file
 from ..process.output import Output
 from ..storage.atomic_files import write_new_file
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

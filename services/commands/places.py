@@ -7,11 +7,11 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
+from ..intake.options import file_form, file_form_options, study_file
 from ..intake.place_files import read_places
 from ..intake.table_topic import send_table
 from ..process.output import Output
 from ..storage.deployment import Deployment
-from .options import file_form, file_form_options, study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

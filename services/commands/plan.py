@@ -9,10 +9,10 @@ from stream_dp.errors import UserError
 from stream_dp.planning.plan_picture import plan_picture
 from stream_dp.planning.plan_result import PlanRequest, planned
 
+from ..intake.options import study_file
 from ..process.output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

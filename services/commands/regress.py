@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from stream_dp.answers.answer import LEVEL
 from stream_dp.answers.tables.regression import Coefficient, Regression
+from stream_dp.release.answer import LEVEL
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
+from ..intake.options import public_source
 from ..process.output import Output
 from ..storage.deployment import open_pinned
-from .options import public_source
 
 ERRORS = "errors are those of the privacy noise, not of sampling people; ask with --sampling"
 SAMPLED = "'with sampling' covers {}; the other intervals cover the privacy noise alone"

@@ -7,6 +7,7 @@ from contextlib import closing
 
 from stream_dp.log.log import Missing
 
+from ..intake.options import study_file
 from ..intake.rejections import (
     Placing,
     no_rejections,
@@ -18,7 +19,6 @@ from ..intake.rejections import (
 from ..intake.schema_source import shape_reader
 from ..process.output import Output
 from ..storage.deployment import Deployment
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

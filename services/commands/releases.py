@@ -7,9 +7,9 @@ import argparse
 from stream_dp.json_object import Json
 from stream_dp.release.public_reader import keep_none
 
+from ..intake.options import public_source
 from ..process.output import Output
 from ..storage.deployment import open_pinned
-from .options import public_source
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from ..intake.options import study_file
 from ..process.output import Output
 from ..process.pin_options import head_option
 from ..storage.file_stores import file_store
 from ..storage.restore import restore
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

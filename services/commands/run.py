@@ -7,6 +7,7 @@ import gc
 import threading
 from contextlib import ExitStack
 
+from ..intake.options import study_file
 from ..process.access import Access
 from ..process.events import tell_json, tell_text
 from ..process.output import JOB_FAILED, Output
@@ -14,7 +15,6 @@ from ..process.stopping import stop_on_signals
 from ..releaser.ownership import require_no_other
 from ..releaser.setup import releaser_of
 from ..storage.deployment import Deployment
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study import Study
 
 from ..intake.known_reports import known_reports
+from ..intake.options import check_mapped_values, layout, study_file, table_columns
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (
     JudgedTable,
@@ -29,7 +30,6 @@ from ..intake.table_judging import (
 from ..intake.table_topic import study_with_places
 from ..process.output import BAD_INPUT, Output, say
 from ..storage.deployment import Deployment
-from .options import check_mapped_values, layout, study_file, table_columns
 
 _REASONS: tuple[Reason, ...] = ("period", "value", "range", "step")
 _MOST_TEXTS = 20  # of a column

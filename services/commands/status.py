@@ -19,16 +19,15 @@ from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
 from ..intake.markers import has_close_markers
+from ..intake.options import study_file
 from ..intake.table_topic import has_table
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
 from ..process.output import Output
-from ..releaser import journal, journal_checks
 from ..releaser.board import JobState, job_states
-from ..releaser.job_records import duration
-from ..releaser.journal import Entry, is_held
-from ..storage import restored_logs
+from ..storage import journal, journal_checks, restored_logs
 from ..storage.deployment import Deployment
-from .options import study_file
+from ..storage.job_records import duration
+from ..storage.journal import Entry, is_held
 
 _SILENT = 60.0  # seconds; clocks of two machines differ a little
 _OPEN = {"waiting", "running"}

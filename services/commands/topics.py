@@ -7,10 +7,10 @@ from contextlib import closing
 
 from stream_dp.study.topics import topics_of
 
+from ..intake.options import study_file
 from ..process.output import Output
 from ..releaser.recovery import make_topics
 from ..storage.deployment import Deployment
-from .options import study_file
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -19,13 +19,13 @@ from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import keep_none
 from stream_dp.study.topics import REPORTS
 
+from ..intake.options import public_source
 from ..process.output import INCONSISTENT, Output, failure
 from ..process.pin_options import statement_option
-from ..releaser import journal, journal_checks
-from ..releaser.witness import check_witness
+from ..storage import journal, journal_checks
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment, open_public
-from .options import public_source
+from ..storage.witness import check_witness
 
 _KEY = "key: the one that was kept elsewhere"
 _HEAD = "head: the hash that was kept elsewhere is in the chain"

@@ -13,16 +13,15 @@ from tqdm import tqdm
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Missing
 
+from ..intake.options import study_file
 from ..process.events import Event, tell_json
 from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import JOB_FAILED, Output
 from ..process.stopping import end_with_parent, stop_on_signals
-from ..releaser import journal
-from ..releaser.job_records import Progress
 from ..releaser.worker import Worker
-from ..storage import restored_logs
+from ..storage import journal, restored_logs
 from ..storage.deployment import Deployment
-from .options import study_file
+from ..storage.job_records import Progress
 
 
 def options(parser: argparse.ArgumentParser) -> None:

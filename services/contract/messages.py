@@ -21,13 +21,15 @@ from stream_dp.release.study_plan import PLAN
 from stream_dp.study import Run, Study, topics
 from stream_dp.study.run_settings import Input
 
-from ..intake.binding import Binding
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..process.heartbeats import Heartbeat
 from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
 from ..releaser.board import PUBLISHED
-from ..releaser.job_records import Job, JobStudy
-from ..releaser.journal_heads import (
+from ..releaser.known_interactions import panels_of
+from ..releaser.transcript import LEASE, Lease
+from ..storage.binding import Binding
+from ..storage.job_records import Job, JobStudy
+from ..storage.journal_heads import (
     CloseHead,
     GenesisHead,
     KeyHead,
@@ -35,9 +37,7 @@ from ..releaser.journal_heads import (
     ReadingHead,
     ResultHead,
 )
-from ..releaser.known_interactions import panels_of
-from ..releaser.manifests import Answer, Order, Reading
-from ..releaser.transcript import LEASE, Lease
+from ..storage.manifests import Answer, Order, Reading
 from .report_schemas import report_schema
 
 Schema = Json

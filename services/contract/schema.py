@@ -35,7 +35,7 @@ from stream_dp.study.topics import (
     topics_of,
 )
 
-from ..commands.options import study_file
+from ..intake.options import study_file
 from ..process.output import Output
 from ..releaser.answer_topic import answer_avro
 from ..storage.atomic_files import write_text_file

@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.answers.answer import Answer
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.batch.kinds import load_synthesizer
@@ -23,6 +22,7 @@ from stream_dp.notebook_html import html_facts
 from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns, table_like
 from stream_dp.privacy.noise import noise_source
 from stream_dp.privacy.zcdp import epsilon as implied_epsilon
+from stream_dp.release.answer import Answer
 from stream_dp.release.arrow import measurement_table
 from stream_dp.release.certificate import (
     SEEDED_NOISE,

@@ -29,7 +29,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import SizesRelease, Study
 
-from ..commands.options import layout, member_group_column, roster_tables, study_file, table_columns
+from ..intake.options import layout, member_group_column, roster_tables, study_file, table_columns
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members

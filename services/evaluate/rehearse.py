@@ -30,10 +30,10 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
-from ..commands.options import check_mapped_values, layout, roster_tables, study_file, table_columns
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
+from ..intake.options import check_mapped_values, layout, roster_tables, study_file, table_columns
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.rejections import (
@@ -50,13 +50,13 @@ from ..intake.table_judging import judge_tables, strange_ids
 from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page
 from ..process.output import Output
-from ..releaser import journal
-from ..releaser.journal import is_held
 from ..releaser.releaser import Releaser
 from ..releaser.releaser_facts import Context
 from ..releaser.script import fit_data_sets
+from ..storage import journal
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
+from ..storage.journal import is_held
 from ..storage.snapshots import Snapshots
 
 _MOST_LINES = 12  # of a release's estimates; the files of --out have them all

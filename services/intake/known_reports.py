@@ -16,7 +16,7 @@ from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..releaser import journal
+from ..storage import journal
 from ..storage.deployment import Deployment
 from .markers import has_close_markers
 

@@ -9,11 +9,11 @@ from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Forbidden, Log, LogError, Missing, Unavailable
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
-from ..releaser import journal, journal_checks
-from ..releaser.journal import Entry
-from ..releaser.journal_checks import check_reports
-from ..releaser.log_guard import check_hazards, check_logs, check_partitions
+from ..storage import journal, journal_checks
 from ..storage.deployment import Deployment
+from ..storage.journal import Entry
+from ..storage.journal_checks import check_reports
+from ..storage.log_guard import check_hazards, check_logs, check_partitions
 
 
 def check_readable(deployment: Deployment, log: Log) -> None:

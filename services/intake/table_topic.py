@@ -20,10 +20,10 @@ from stream_dp.log.message import START, Message, build_message, read_messages
 from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
 
-from ..releaser import journal
-from ..releaser.journal_heads import study_records
+from ..storage import journal
+from ..storage.binding import bind
 from ..storage.deployment import Deployment
-from .binding import bind
+from ..storage.journal_heads import study_records
 from .place_table import PlacesTable
 from .roster import Roster
 

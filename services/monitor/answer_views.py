@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Chart
+from stream_dp.release.answer import ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
 
 from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from stream_dp.answers.answer import Answer, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import (
@@ -19,6 +18,7 @@ from stream_dp.figures.marks import (
     period_words,
     px,
 )
+from stream_dp.release.answer import Answer, ReleaseQuery
 
 from .feasible import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
 from .questions import query_title

@@ -15,8 +15,8 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
-from stream_dp.answers.answer import QUANTILE, Answer, Interval
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.release.answer import QUANTILE, Answer, Interval
 
 LEVELS = (0.5, 0.8, 0.95)
 FanEnds = tuple[Interval, ...]

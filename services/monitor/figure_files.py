@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from stream_dp.answers.answer import Answer
 from stream_dp.answers.query import event_words
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Chart, Text
 from stream_dp.figures.pictures import Picture, Placed
+from stream_dp.release.answer import Answer
 from stream_dp.release.public_reader import nothing_published
 
 from .answer_views import CompareForm, comparison_of

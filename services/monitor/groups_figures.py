@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.answers.joint_answers import JointAnswers
-from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.published_tables import binned
+from stream_dp.release.size_answers import MeasuredRegion
 
 from .charts import Bar, bars
 from .feasible import for_people

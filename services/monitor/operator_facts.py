@@ -25,7 +25,7 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Charge
 from stream_dp.study.period_gate import GATE, period_gate
 
-from ..releaser import journal, journal_checks
+from ..storage import journal, journal_checks
 from ..storage.deployment import Deployment
 
 COMMAND_TIMEOUT = 300.0  # seconds

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from ..releaser.job_records import duration
+from ..storage.job_records import duration
 from .operator_facts import CommandResult, command
 
 _AT_ONCE = 4  # studies that are looked at together

@@ -10,10 +10,10 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
-from stream_dp.answers.answer import Region, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 from stream_dp.planning.group_errors import group_table
+from stream_dp.release.answer import Region, ReleaseQuery
 from stream_dp.release.public_reader import AnyPublished
 
 from ..portals.description import citation, published_facts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from stream_dp.answers.answer import Answer, Interval
 from stream_dp.figures.marks import period_words
+from stream_dp.release.answer import Answer, Interval
 
 SURE = 0.05  # the chance of noise alone below which a change is called one
 _FORMS = {"share": "{:.2%}", "count": "{:,.0f}", "ratio": "{:.3f}"}  # by measure

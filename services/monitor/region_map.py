@@ -15,10 +15,10 @@ from pathlib import Path as FilePath
 from statistics import NormalDist
 from typing import Any
 
-from stream_dp.answers.answer import Answer, Interval, Region
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Box, Chart, Mark, Path, Text, px
+from stream_dp.release.answer import Answer, Interval, Region
 
 from .feasible import for_people
 from .reading import interval_words, number_words

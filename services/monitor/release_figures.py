@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.answers.query import event_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
+from stream_dp.release.answer import ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import Release
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from stream_dp.answers.answer import Answer, Region
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.planning.group_errors import group_table
+from stream_dp.release.answer import Answer, Region
 from stream_dp.release.public_reader import AnyPublished
 from stream_dp.study import Release
 

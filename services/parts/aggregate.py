@@ -39,18 +39,21 @@ from stream_dp.population.split import part_of
 from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.topics import ORDERS, REPORTS
 
-from ..commands.options import study_file
 from ..intake.dead_letters import refuse_cells
+from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..process.events import Event, Tell, ignore, tell_json, tell_text
 from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import Output
 from ..process.stopping import end_with_parent, stop_on_signals
-from ..releaser import journal, journal_checks
 from ..releaser.job_families import JOB_FAMILIES
-from ..releaser.job_records import SnapshotFile, job_id
-from ..releaser.manifests import (
+from ..releaser.setup import check_engine
+from ..releaser.table_results import write_inputs
+from ..storage import journal, journal_checks, restored_logs
+from ..storage.deployment import Deployment
+from ..storage.job_records import SnapshotFile, job_id
+from ..storage.manifests import (
     CELLS,
     SUFFIX,
     Manifest,
@@ -66,10 +69,6 @@ from ..releaser.manifests import (
     read_population,
     write_manifest,
 )
-from ..releaser.setup import check_engine
-from ..releaser.table_results import write_inputs
-from ..storage import restored_logs
-from ..storage.deployment import Deployment
 from ..storage.snapshots import Snapshots
 from .close_tasks import (
     MembersOfPart,

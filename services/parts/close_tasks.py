@@ -43,13 +43,13 @@ from ..intake.place_table import PlacesTable
 from ..intake.roster import Roster
 from ..intake.schema_source import decoder_maker
 from ..intake.table_topic import bound_table_of
-from ..releaser import journal_checks
 from ..releaser.job_families import JOB_FAMILIES
-from ..releaser.job_records import SnapshotFile
-from ..releaser.journal import Entry
-from ..releaser.manifests import KIND, PartFile, read_part
 from ..releaser.table_results import save_tables
+from ..storage import journal_checks
 from ..storage.deployment import Deployment
+from ..storage.job_records import SnapshotFile
+from ..storage.journal import Entry
+from ..storage.manifests import KIND, PartFile, read_part
 from ..storage.snapshots import Snapshots
 
 

@@ -29,9 +29,9 @@ from stream_dp.population.population_parts import ReturningPart
 from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.study.topics import JOURNAL
 
-from ..releaser import journal
-from ..releaser.job_records import SnapshotFile
-from ..releaser.manifests import CELLS, SUFFIX, Order, OrderBoard, reading_record
+from ..storage import journal
+from ..storage.job_records import SnapshotFile
+from ..storage.manifests import CELLS, SUFFIX, Order, OrderBoard, reading_record
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
 from .close_tasks import (

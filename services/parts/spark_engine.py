@@ -27,7 +27,7 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import REPORTS
 
-from ..releaser.manifests import Order, OrderBoard
+from ..storage.manifests import Order, OrderBoard
 from .close_tasks import Range, Source, Written, close, lost, returning
 from .decoding import agrees, first_reading, ranges_of, settle
 from .engines import CloseContext, Input

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import PublicLog
+from stream_dp.release.answer import ReleaseQuery
 from stream_dp.study import Study
 
 from .described_columns import DescribedColumn

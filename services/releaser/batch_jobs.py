@@ -19,13 +19,8 @@ from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..process.events import Event
 from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
-from ..storage.snapshots import Snapshots
-from . import journal
-from .board import JobBoard
-from .child import Child
-from .decision import ChainEnd
-from .job_families import everybodys_tables
-from .job_records import (
+from ..storage import journal
+from ..storage.job_records import (
     Job,
     Result,
     SnapshotFile,
@@ -34,7 +29,12 @@ from .job_records import (
     job_id,
     job_record,
 )
-from .journal import Entry
+from ..storage.journal import Entry
+from ..storage.snapshots import Snapshots
+from .board import JobBoard
+from .child import Child
+from .decision import ChainEnd
+from .job_families import everybodys_tables
 from .known_interactions import panels_of, published_records
 from .releaser_facts import Context
 from .table_results import write_inputs

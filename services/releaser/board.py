@@ -18,7 +18,7 @@ from stream_dp.log.log import Log, Positions, Stored
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
 
 from ..storage.deployment import Deployment
-from .job_records import (
+from ..storage.job_records import (
     FAILURE,
     HOLD,
     MANIFEST,
@@ -34,7 +34,7 @@ from .job_records import (
     json_object,
     read_provenance,
 )
-from .journal import Entry
+from ..storage.journal import Entry
 
 PUBLISHED = "stream-dp-published"  # RELEASE/PERIOD/I/N: piece i of n of its answers
 

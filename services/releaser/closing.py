@@ -27,13 +27,13 @@ from stream_dp.study.topics import CLOCK, REPORTS
 from ..intake.markers import FoundMarkers
 from ..process.events import Event, outstanding
 from ..process.heartbeats import Pulse
+from ..storage.journal import ClosedPeriod, Entry
+from ..storage.journal_heads import GateHead, PeriodInput
+from ..storage.manifests import keep_files
 from ..storage.snapshots import Snapshots
 from . import decision
 from .batch_jobs import Jobs
 from .decision import ReleaseState
-from .journal import ClosedPeriod, Entry
-from .journal_heads import GateHead, PeriodInput
-from .manifests import keep_files
 from .ownership import Lookout, OwnedJournal
 from .publishing import Publisher
 from .releaser_facts import Context

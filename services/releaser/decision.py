@@ -27,11 +27,11 @@ from stream_dp.study import Release, Study
 from stream_dp.study.period_gate import GATE, period_gate
 from stream_dp.study.topics import RELEASES
 
-from . import journal
+from ..storage import journal
+from ..storage.job_records import Job, Result
+from ..storage.journal import ClosedPeriod, Entry, gate_entry
+from ..storage.journal_heads import CloseHead, GateHead, PeriodInput, ResultHead, study_records
 from .job_families import JOB_FAMILIES
-from .job_records import Job, Result
-from .journal import ClosedPeriod, Entry, gate_entry
-from .journal_heads import CloseHead, GateHead, PeriodInput, ResultHead, study_records
 
 
 def certified(ledger: CertifiedLedger, entry: Entry) -> CertifiedLedger:

@@ -27,11 +27,11 @@ from stream_dp.study.topics import REPORTS
 
 from ..intake.dead_letters import refuse_cells, refuse_records
 from ..intake.markers import FoundMarkers, hides_records
+from ..storage.job_records import SnapshotFile
+from ..storage.journal import ClosedPeriod, Entry
+from ..storage.journal_heads import PeriodInput
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
-from .job_records import SnapshotFile
-from .journal import ClosedPeriod, Entry
-from .journal_heads import PeriodInput
 from .releaser_facts import MEASURE, MEASURE_SHARE, SILENCE, Context, Facts, InputFacts
 
 _ASK = SILENCE / 3  # seconds without an answer after which the log is asked

@@ -25,9 +25,9 @@ from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease
 from stream_dp.study.table_releases import PastAnswer, PeopleRelease
 from stream_dp.study.topics import JOBS
 
+from ..storage.job_records import Job
+from ..storage.journal import Entry
 from .board import PUBLISHED
-from .job_records import Job
-from .journal import Entry
 
 _MOST_COLUMNS = 3  # of an interaction that a fit can use
 Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order

@@ -22,15 +22,23 @@ from stream_dp.study.topics import MANIFESTS, REPORTS
 from ..intake.markers import FoundMarkers
 from ..process.events import Event
 from ..process.output import INCONSISTENT, UNAVAILABLE
+from ..storage import journal
+from ..storage.job_records import SnapshotFile
+from ..storage.journal import ClosedPeriod, Entry
+from ..storage.journal_heads import PeriodInput
+from ..storage.manifests import (
+    Manifest,
+    Order,
+    OrderBoard,
+    newest_files,
+    order_record,
+    read_manifest,
+)
 from ..storage.snapshots import Snapshots
-from . import journal
 from .batch_jobs import Jobs
 from .child import Child
 from .input_reading import InputMeter
-from .job_records import SnapshotFile
-from .journal import ClosedPeriod, Entry
-from .journal_heads import PeriodInput
-from .manifests import Manifest, Order, OrderBoard, newest_files, order_record, read_manifest
+from .job_families import JOB_FAMILIES
 from .recovery import check_counted, check_end, check_reach, count_closed
 from .releaser_facts import Context, InputFacts
 
@@ -276,7 +284,9 @@ class OrderedParts:
                 )
             return None
         same = closed is None or manifest.read_as == closed.read_as
-        if not (same and manifest.answers(order, self._study, self._lengths)):
+        due = self._study.due(order.number) if order.letters else ()
+        tables = {release.name: {*JOB_FAMILIES[release.family].tables} for release in due}
+        if not (same and manifest.answers(order, self._lengths, tables)):
             raise Inconsistent(
                 f"snapshot {answer.name}: it does not answer the order of period {order.number};"
                 " run an aggregator of this version, with this study file"

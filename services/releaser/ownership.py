@@ -30,12 +30,12 @@ from ..process.heartbeats import (
     new_heartbeat,
     watch_other,
 )
+from ..storage import journal
+from ..storage.log_guard import LogGuard
 from ..storage.restored_logs import ROLE, Mark
-from . import journal
+from ..storage.witness import NoWitness, OwnedWitness
 from .decision import ChainEnd
-from .log_guard import LogGuard
 from .releaser_facts import Context, Facts
-from .witness import NoWitness, OwnedWitness
 
 _PATIENCE = 300.0  # seconds without an answer, after which the process ends
 _PAUSE = 1.0  # seconds between two attempts, each of which is patient itself

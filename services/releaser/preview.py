@@ -25,10 +25,10 @@ from ..intake.markers import FoundMarkers
 from ..intake.rejections import Placing, Rejections, no_rejections, totals
 from ..intake.schema_source import decoder_maker, shape_reader
 from ..intake.table_topic import bound_table
+from ..storage import journal
 from ..storage.deployment import Deployment
-from . import journal
+from ..storage.journal import Entry, open_gate
 from .input_reading import Inputs
-from .journal import Entry, open_gate
 from .recovery import genesis, recovered_inputs
 from .releaser_facts import Context
 

@@ -11,10 +11,10 @@ from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.study import Study
 
 from ..process.events import KEY_CHANGED, Event
+from ..storage.journal import Entry
+from ..storage.log_guard import LogGuard
 from .answer_topic import AnswerTopic
 from .decision import certified, certified_charges
-from .journal import Entry
-from .log_guard import LogGuard
 from .releaser_facts import Context, delayed_release_time
 
 

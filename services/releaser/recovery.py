@@ -30,20 +30,20 @@ from stream_dp.release.study_plan import StudyPlan, plan_parts, study_plan
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
-from ..intake.binding import bind
 from ..intake.markers import FoundMarkers
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..intake.table_topic import bound_table
+from ..storage import journal
+from ..storage.binding import bind
+from ..storage.journal import DESIGN, Entry
+from ..storage.journal_checks import check_public, check_unpublished
+from ..storage.journal_heads import GenesisHead, ReportsTopic, entry_parts, study_records
+from ..storage.log_guard import Topics, check_logs, check_unread
+from ..storage.manifests import newest_files, read_population
 from ..storage.restored_logs import check_mark, log_identities
 from ..storage.snapshots import Snapshots
-from . import journal
 from .input_reading import Inputs
-from .journal import DESIGN, Entry
-from .journal_checks import check_public, check_unpublished
-from .journal_heads import GenesisHead, ReportsTopic, entry_parts, study_records
-from .log_guard import Topics, check_logs, check_unread
-from .manifests import newest_files, read_population
 from .releaser_facts import Context, Facts
 
 NewColumns = tuple[tuple[str, ...], Callable[[], pa.Table]]  # their labels, and how to read them

@@ -42,27 +42,27 @@ from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..process import events
 from ..process.events import Event, outstanding
-from ..storage import restored_logs
+from ..storage import journal, journal_checks, restored_logs
+from ..storage.job_records import Job, Result
+from ..storage.journal import Entry, gates, open_gate
+from ..storage.journal_checks import reading_entry
+from ..storage.journal_heads import KeyHead, entry_parts, study_records
+from ..storage.log_guard import ASK, LogGuard
+from ..storage.manifests import newest_files
 from ..storage.snapshots import Snapshots
 from ..storage.study_register import add_study, read_register
-from . import decision, journal, journal_checks, recovery
+from ..storage.witness import Sight, WitnessLog, owned_witness
+from . import decision, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
 from .child import Child
 from .closing import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .decision import ChainEnd
-from .job_records import Job, Result
-from .journal import Entry, gates, open_gate
-from .journal_checks import reading_entry
-from .journal_heads import KeyHead, entry_parts, study_records
-from .log_guard import ASK, LogGuard
-from .manifests import newest_files
 from .ordered_parts import Aggregation, OrderedParts
 from .ownership import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
 from .publishing import Publisher
 from .recovery import released_panels
 from .releaser_facts import Context
-from .witness import Sight, WitnessLog, owned_witness
 
 
 def key_entry(

@@ -16,8 +16,8 @@ from stream_dp.study.periods import Periods, duration_seconds
 
 from ..process.events import Event, Tell, ignore
 from ..process.heartbeats import Process, Waiting
+from ..storage.job_records import Progress
 from .clocks import Clocks, steady
-from .job_records import Progress
 
 SILENCE = 15.0  # seconds without an answer of the log after which a releaser is not ready
 MEASURE = 1.0  # seconds at least between two measurements of what is unread

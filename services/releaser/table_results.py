@@ -32,8 +32,8 @@ from stream_dp.release.published_tables import (
 )
 from stream_dp.study import Study, TableRelease
 
+from ..storage.job_records import SnapshotFile
 from ..storage.snapshots import Snapshots
-from .job_records import SnapshotFile
 
 GROUP_OF_ROWS = 1 << 20  # rows of a row group
 

@@ -31,10 +31,7 @@ from stream_dp.study import DataSetRelease, Study
 
 from ..process.events import Event, Tell, ignore
 from ..process.heartbeats import Heartbeat, new_heartbeat
-from ..storage.snapshots import Snapshots
-from .board import JobBoard
-from .job_families import JOB_FAMILIES
-from .job_records import (
+from ..storage.job_records import (
     Job,
     Progress,
     SnapshotFile,
@@ -43,6 +40,9 @@ from .job_records import (
     progress_record,
     result_records,
 )
+from ..storage.snapshots import Snapshots
+from .board import JobBoard
+from .job_families import JOB_FAMILIES
 from .known_interactions import known_interactions
 from .transcript import LeaseLost, LeaseWatch, LogTranscript, recorded_rounds
 

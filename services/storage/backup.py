@@ -18,15 +18,14 @@ from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.study.topics import JOURNAL, RELEASES
 
-from ..releaser import journal, journal_checks
-from ..releaser.journal import Entry
-from ..releaser.manifests import SUFFIX, read_manifest
-from . import contents
+from . import contents, journal, journal_checks
 from .contents import LogCopy, Manifest, SnapshotCopy
 from .copying import copy_log
 from .deployment import Deployment
 from .drafts import require_restorable
 from .file_stores import FileStore
+from .journal import Entry
+from .manifests import SUFFIX, read_manifest
 from .restored_logs import check_mark
 from .snapshots import Snapshots
 

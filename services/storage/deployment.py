@@ -22,9 +22,8 @@ from stream_dp.study import Run, Study
 from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 from stream_dp.studyfile import load_study
 
-from ..intake import binding
 from ..process.access import read_token
-from ..releaser import journal
+from . import binding, journal
 from .modes import protect
 from .restored_logs import ROLE, check_marked
 from .secrets import secret_text
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from stream_dp.client import PublicLog
     from stream_dp.release.public_reader import TableFilter
 
-    from ..releaser.witness import WitnessLog
     from .snapshots import Snapshots
+    from .witness import WitnessLog
 
 Key = TypeVar("Key", SigningKey, Keyring)
 
@@ -153,7 +152,7 @@ class Deployment:
 
     def check_unpublished(self) -> None:
         """Raises Inconsistent where something is published, although the journal is empty."""
-        from ..releaser.journal_checks import check_unpublished
+        from .journal_checks import check_unpublished
 
         with suppress(Missing), closing(self.public(readonly=True)) as log:
             check_unpublished(log)
@@ -176,7 +175,7 @@ class Deployment:
         if self.run.witness is None:
             return None
         if _in_bucket(self.run.witness):
-            from ..releaser.witness_object import WitnessObject
+            from .witness_object import WitnessObject
 
             return WitnessObject(self.run.witness)
         kafka = self.run.kafka if self.run.kafka_witness is None else self.run.kafka_witness

@@ -17,12 +17,11 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.sqlite_file import Row, write_rows
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
-from ..releaser import journal, journal_checks
-from ..releaser.journal import Entry
-from . import contents
+from . import contents, journal, journal_checks
 from .contents import LogCopy, Manifest
 from .deployment import Deployment
 from .file_stores import FileStore
+from .journal import Entry
 
 LOG_DRAFT, PUBLIC_DRAFT = "log", "public"  # the names of the drafts in their folder
 

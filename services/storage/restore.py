@@ -22,13 +22,12 @@ from stream_dp.log.mark import mark_path, read_mark, sync_folder
 from stream_dp.log.role_lock import Taken, role_lock
 from stream_dp.study.topics import RELEASES
 
-from ..releaser import journal_checks
-from ..releaser.journal import Entry
-from . import contents
+from . import contents, journal_checks
 from .contents import Manifest
 from .deployment import Deployment
 from .drafts import LOG_DRAFT, PUBLIC_DRAFT, write_drafts
 from .file_stores import FileStore
+from .journal import Entry
 from .restored_logs import ROLE, check_marked, check_snapshots
 
 

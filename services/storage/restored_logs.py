@@ -18,8 +18,8 @@ from stream_dp.log.log import Log
 from stream_dp.log.message import Message
 from stream_dp.study.topics import RELEASES
 
-from ..releaser import journal
-from ..releaser.journal import Entry
+from . import journal
+from .journal import Entry
 
 if TYPE_CHECKING:
     from .snapshots import Snapshots

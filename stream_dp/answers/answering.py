@@ -16,20 +16,20 @@ import pyarrow as pa
 
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel, PanelCounts
+from stream_dp.release.answer import Answer, Region, ReleaseQuery
 from stream_dp.release.public_reader import PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet, binned
+from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 from stream_dp.study.scale import Numbers
 
-from .answer import Answer, Region, ReleaseQuery
 from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import JointAnswers, joined
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
 from .query import TotalQuery, example_queries, query_words, survey_examples
-from .size_answers import EXAMPLES
 from .system import FactorCache
 from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from stream_dp.release.answer import LEVEL, QUANTILE, Answer
 from stream_dp.release.certificate import SEEDED_NOISE
 from stream_dp.release.public_reader import AnyPublished, PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
+from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
-from .answer import LEVEL, QUANTILE, Answer
 from .answering import published_tables
-from .size_answers import EXAMPLES
 from .tables.table_answer import answering
 
 MOST = 5000  # answers of a publication

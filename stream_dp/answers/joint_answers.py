@@ -38,9 +38,9 @@ import numpy as np
 import scipy
 
 from stream_dp.errors import UserError
+from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, ReleaseQuery, Sampled
 from stream_dp.study.declared_sections import Sampling
 
-from .answer import LEVEL, QUANTILE, Answer, Interval, ReleaseQuery, Sampled
 from .blocks import Floats
 from .system import Answers
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel, PanelCounts
+from stream_dp.release.answer import Answer
 from stream_dp.study import Release, Study
 
-from .answer import Answer
 from .blocks import Floats
 from .estimator import Question, StreamEstimator
 from .joint_answers import UNCLEAR, JointAnswers, Ratios, sampled_shares, with_error

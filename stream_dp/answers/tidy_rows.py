@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from stream_dp.release.answer import QUANTILE
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 
-from .answer import QUANTILE
 from .blocks import Floats
 from .estimator import (
     Question,

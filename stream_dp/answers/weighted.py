@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stream_dp.errors import UserError
+from stream_dp.release.answer import Answer, Interval, ReleaseQuery, Sampled
 from stream_dp.study import Study
 from stream_dp.study.declared_sections import Sampling, WeightingCells
 
-from .answer import Answer, Interval, ReleaseQuery, Sampled
 from .answering import Answering
 from .blocks import Floats
 from .joint_answers import JointAnswers, Ratios, joined, sampled_shares

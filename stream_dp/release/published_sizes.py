@@ -18,13 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from stream_dp.answers.answer import Answer
-from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.study import SizesRelease, Study
 from stream_dp.study.place_releases import SizesMethod
 
+from .answer import Answer
 from .arrow import NamedParts, read_table, sliced
 from .certificate import (
     SEEDED_NOISE,
@@ -38,6 +37,7 @@ from .certificate import (
     WholeNumber,
     base_certificate,
 )
+from .size_answers import MeasuredRegion
 
 SIZES_TYPE = "stream-dp.sizes"
 

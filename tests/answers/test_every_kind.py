@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import pytest
 from kit.kinds_of_releases import LABELS, published
 
-from stream_dp.answers.answer import Answer
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.release.answer import Answer
 from stream_dp.services.commands import estimate
 from stream_dp.services.commands.cli import main
 from stream_dp.services.monitor.forks import Work

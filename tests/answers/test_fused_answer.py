@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
-from stream_dp.answers.answer import Fused, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
+from stream_dp.release.answer import Fused, ReleaseQuery
 from stream_dp.services.commands.estimate import answer_lines
 from stream_dp.services.releaser import script
 

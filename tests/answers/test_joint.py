@@ -8,11 +8,11 @@ from kit.public_logs import public
 from kit.studies import attribute, small_study
 from scipy.stats import norm
 
-from stream_dp.answers.answer import Answer
 from stream_dp.answers.estimator import StreamMeasurements
 from stream_dp.answers.joint_answers import JointAnswers, Ratios, simultaneous_quantiles, with_error
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import Answer
 
 PEOPLE, COUNT = 300, 4
 LABELS = [f"2021-0{t}" for t in range(1, COUNT + 1)]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stream_dp.answers.answer import LEVEL, QUANTILE
 from stream_dp.answers.tables.table_facts import REPEATED
 from stream_dp.batch.people.all_pairs import NUMBER, ONE_WAYS, PAIRS, SIGNAL
+from stream_dp.release.answer import LEVEL, QUANTILE
 
 DRAWS = 100_000
 SHARE = float((1 - NUMBER - ONE_WAYS - PAIRS) / (1 - NUMBER - ONE_WAYS))  # of the second one

@@ -79,7 +79,7 @@ def test_with_declared_numbers_it_is_linear_in_the_measurements():
     variance = sum((f * c.standard_error) ** 2 for f, c in zip(factors, cells, strict=True))
     assert total.value == pytest.approx(value)
     assert total.standard_error == pytest.approx(variance**0.5)
-    reach = stream_dp.answers.answer.QUANTILE * total.standard_error
+    reach = stream_dp.release.answer.QUANTILE * total.standard_error
     assert total.interval == pytest.approx((total.value - reach, total.value + reach))
     share = log.answer("poor", "weighted poor=1")
     assert share.value == pytest.approx(total.value / 100_000)

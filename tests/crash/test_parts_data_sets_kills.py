@@ -16,7 +16,7 @@ from kit.panels import fix_secrets
 from kit.parts import DieOnce
 from kit.parts_of_tables import TablesFolder, TablesInParts, copied
 
-from stream_dp.services.releaser.job_records import operator_word
+from stream_dp.services.storage.job_records import operator_word
 from stream_dp.study.topics import MANIFESTS
 
 NAMES = ("groups", "sized, too small", "places")

@@ -16,8 +16,8 @@ from kit.killed import in_memory
 from kit.panels import PERIODS, StudyFolder, fix_secrets
 from kit.parts import PartsFolder
 
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import gates
+from stream_dp.services.storage import journal
+from stream_dp.services.storage.journal import gates
 
 OF_AGGREGATOR = ("order", "decoded", "cells-read", "part-counted", "gate-counted", "answered")
 

@@ -27,7 +27,7 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser import journal_checks
+from stream_dp.services.storage import journal_checks
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS, RELEASES, REPORTS
 

@@ -39,10 +39,10 @@ from kit.steps import OPEN_TRANSACTIONS
 
 import stream_dp.log.kafka_writer
 import stream_dp.services.commands.run
-import stream_dp.services.releaser.journal
+import stream_dp.services.storage.journal
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.storage.journal import Entry
 
 MOST_SECONDS = 600
 
@@ -99,14 +99,14 @@ class Life:
 
 def _publish_first(process: Releaser) -> None:
     """Publish before the journal's commit: readers can see a draw that is then aborted."""
-    own, journal_records = process.log.own, stream_dp.services.releaser.journal.journal_records
+    own, journal_records = process.log.own, stream_dp.services.storage.journal.journal_records
     decided = []
 
     def noted(entry: Any, study: Any) -> Any:
         decided.append(Entry(entry))
         return journal_records(entry, study)
 
-    stream_dp.services.releaser.journal.journal_records = noted
+    stream_dp.services.storage.journal.journal_records = noted
 
     @contextmanager
     def both(name: str, topic: str | None = None) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from stream_dp.population.report_decoding import LARGEST_REPORT
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser.board import JobBoard
-from stream_dp.services.releaser.journal import read as read_journal
+from stream_dp.services.storage.journal import read as read_journal
 from stream_dp.study.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
 
 GOOD = b'{"person":"p1","period":1,"values":{"a":1}}'

@@ -21,8 +21,8 @@ from stream_dp.planning.plan import Plan
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import read_table, send_table
-from stream_dp.services.releaser import journal
 from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 

@@ -21,7 +21,7 @@ from stream_dp.log.kafka_topics import Topics
 from stream_dp.log.log import Log, Record, Stored, TopicInfo
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 

@@ -19,8 +19,8 @@ from kit.events import lines_to
 from stream_dp.errors import Inconsistent
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.parts.close_tasks import Range, Source, decode, leave
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import gates
+from stream_dp.services.storage import journal
+from stream_dp.services.storage.journal import gates
 from stream_dp.study.topics import REPORTS
 
 PARTITIONS, PERIODS = 3, 3

@@ -17,7 +17,7 @@ from kit.studies import BINARY, MONTHS, study_toml, window
 from kit.tools import FETCHED, ROOT, needs, tool
 
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 from stream_dp.study.topics import REPORTS
 
 TOOLS = FETCHED.parent

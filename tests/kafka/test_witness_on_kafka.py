@@ -14,7 +14,7 @@ from kit.panels import StudyFolder, script
 from stream_dp.errors import Inconsistent
 from stream_dp.log import open_log
 from stream_dp.log.log import Log
-from stream_dp.services.releaser.witness import Sight, Witness
+from stream_dp.services.storage.witness import Sight, Witness
 
 
 @pytest.fixture

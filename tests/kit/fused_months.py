@@ -32,9 +32,9 @@ from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import decision, people_jobs
 from stream_dp.services.releaser.board import JobBoard
 from stream_dp.services.releaser.decision import ChainEnd
-from stream_dp.services.releaser.job_records import Job, Result, operator_word
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
+from stream_dp.services.storage.job_records import Job, Result, operator_word
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS, TRANSCRIPTS
 

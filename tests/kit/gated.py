@@ -9,8 +9,8 @@ from kit.panels import PERIODS, StudyFolder, decided, markers, reports_of
 from kit.studies import BINARY, MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.client import PublicLog
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import gates
+from stream_dp.services.storage import journal
+from stream_dp.services.storage.journal import gates
 
 HELD = 3
 TEXT = study_toml(

@@ -35,11 +35,12 @@ from stream_dp.privacy.noise import Draw, Measurements, SystemNoise, system_entr
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import send_table
-from stream_dp.services.releaser import household_jobs, journal, journal_checks
-from stream_dp.services.releaser.journal import Entry
+from stream_dp.services.releaser import household_jobs
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.worker import Worker
+from stream_dp.services.storage import journal, journal_checks
 from stream_dp.services.storage.deployment import Deployment
+from stream_dp.services.storage.journal import Entry
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS, RESULTS, TRANSCRIPTS
 
 PERIODS = 3

@@ -11,7 +11,7 @@ import msgspec
 
 from kit.panels import StudyFolder
 from stream_dp.log.message import Message, build_message
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 from stream_dp.services.storage.restored_logs import ROLE, Mark
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 from stream_dp.studyfile import load_study

@@ -23,8 +23,8 @@ import pytest
 from kit.panels import Noiseless, StudyFolder, decided, fix_secrets, shared
 from stream_dp.client import PublicLog
 from stream_dp.planning.plan import plan_study
-from stream_dp.services.releaser import journal_checks
 from stream_dp.services.releaser.releaser import Releaser
+from stream_dp.services.storage import journal_checks
 from stream_dp.study.topics import RELEASES, REPORTS
 from stream_dp.studyfile import load_study
 

@@ -23,10 +23,10 @@ from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw
 from stream_dp.release.published_panels import read_estimates
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal import Entry
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import Context
+from stream_dp.services.storage import journal
+from stream_dp.services.storage.journal import Entry
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import DEAD_LETTERS, JOURNAL, RELEASES, REPORTS
 from stream_dp.studyfile import load_study

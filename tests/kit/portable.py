@@ -17,9 +17,9 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.noise import Draw, SeededNoise
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser.journal import closes, read_heads
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import Context
+from stream_dp.services.storage.journal import closes, read_heads
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOCK, REPORTS

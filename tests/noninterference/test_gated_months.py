@@ -12,7 +12,7 @@ from noninterference.coupled import Coupled, Vector, public_side, recorded_with_
 from noninterference.test_public_side import CHANGES, Batches
 
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser.journal import gates
+from stream_dp.services.storage.journal import gates
 
 HELD = 3
 TEXT = declaration(rho=0.6).replace(

@@ -23,7 +23,7 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.commands import cli
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import load_study

@@ -19,7 +19,7 @@ from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 
 Batches = list[list[Record]]
 X = PEOPLE[3]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from kit.histories import OPEN, SIZE, Case, joint, study_of, totals, window
 
-from stream_dp.answers.answer import LEVEL
-from stream_dp.answers.answer import QUANTILE as REACH
 from stream_dp.answers.joint_answers import fieller_share
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import LEVEL
+from stream_dp.release.answer import QUANTILE as REACH
 
 REPETITIONS = 2_000
 PRIVATE = {"relation": "add_remove", "rho": "1/50"}

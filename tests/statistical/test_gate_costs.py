@@ -23,8 +23,8 @@ from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.certified_ledger import CertifiedLedger
 from stream_dp.services.releaser.decision import ChainEnd, decide_gate
-from stream_dp.services.releaser.journal import Entry
-from stream_dp.services.releaser.journal_heads import PeriodInput
+from stream_dp.services.storage.journal import Entry
+from stream_dp.services.storage.journal_heads import PeriodInput
 from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 

@@ -12,12 +12,12 @@ import pytest
 from kit.histories import OPEN, Case, joint, study_of, totals, window
 from kit.public_logs import Silent, public_of
 
-from stream_dp.answers.answer import LEVEL
-from stream_dp.answers.answer import QUANTILE as REACH
 from stream_dp.planning.plan import plan_study
 from stream_dp.population.cells import Cells
 from stream_dp.population.population import Population
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import LEVEL
+from stream_dp.release.answer import QUANTILE as REACH
 
 COUNT, RHO = 4, "1/20"
 SIZED, CAP = {"size_share": "1/5"}, {"rows": 900}

@@ -22,9 +22,9 @@ from math import prod
 
 import numpy as np
 
+from stream_dp.release.answer import Answer, Fused
 from stream_dp.study.families import Measured as MeasuredForm
 
-from ..answer import Answer, Fused
 from ..month_filters import Measured, MonthFilters
 from .people_counts import people_weights, rows_of_cells, value_texts
 from .table_facts import Floats, Ints, PublishedTables, Weights

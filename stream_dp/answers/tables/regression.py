@@ -28,10 +28,10 @@ import scipy
 
 from stream_dp.errors import UserError
 from stream_dp.notebook_html import html_facts
+from stream_dp.release.answer import LEVEL, QUANTILE, Interval, Sampled
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.declared_sections import Sampling
 
-from ..answer import LEVEL, QUANTILE, Interval, Sampled
 from .estimating_equations import (
     MOST_STEPS,
     EstimatingEquations,

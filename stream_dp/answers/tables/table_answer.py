@@ -28,9 +28,9 @@ import pyarrow as pa
 import scipy
 
 from stream_dp.errors import UserError
+from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
 from stream_dp.study.families import Measured, Registry
 
-from ..answer import LEVEL, QUANTILE, Answer, Interval, Synthetic
 from ..joint_answers import JointAnswers, Ratios, fieller_ratio, sampled_shares
 from ..query import query_words
 from ..tidy_rows import Row, answer_table

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import stream_dp
-from stream_dp.answers.size_answers import MeasuredRegion
 from stream_dp.batch.sizes.histogram import Sizes
 from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.errors import UserError
+from stream_dp.release.size_answers import MeasuredRegion
 from stream_dp.study.place_releases import geometric_cost
 
 COUNTS = pa.table(

@@ -29,14 +29,14 @@ from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.contract.schema import asyncapi
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.table_topic import send_table
-from stream_dp.services.releaser.job_records import (
+from stream_dp.services.releaser.releaser import key_entry
+from stream_dp.services.storage.job_records import (
     failure_record,
     hold_record,
     interruption_record,
     operator_word,
 )
-from stream_dp.services.releaser.journal import Entry, journal_records
-from stream_dp.services.releaser.releaser import key_entry
+from stream_dp.services.storage.journal import Entry, journal_records
 from stream_dp.study import Run
 from stream_dp.study.topics import (
     CLOCK,

@@ -26,7 +26,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster
 from stream_dp.services.intake.table_topic import send_table
-from stream_dp.services.releaser.job_records import result_records
+from stream_dp.services.storage.job_records import result_records
 from stream_dp.study.group_releases import BatchRelease
 from stream_dp.studyfile import load_study
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dp.answers.answer import ReleaseQuery
 from stream_dp.client import LEVEL, Answer
 from stream_dp.figures.marks import (
     Box,
@@ -24,6 +23,7 @@ from stream_dp.figures.marks import (
     number_text,
     period_ticks,
 )
+from stream_dp.release.answer import ReleaseQuery
 from stream_dp.services.monitor import charts, curves
 from stream_dp.services.monitor.curves import Line, Look, Point
 from stream_dp.services.monitor.feasible import LEVELS, for_people, pointwise

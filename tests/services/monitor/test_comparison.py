@@ -9,10 +9,10 @@ import pytest
 from kit.hostile import drafts, sealed, sound
 from kit.public_logs import TopicInMemory
 
-from stream_dp.answers.answer import Answer, ReleaseQuery
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
+from stream_dp.release.answer import Answer, ReleaseQuery
 from stream_dp.services.monitor.comparison import compared, comparison_chart, difference_chart
 from stream_dp.services.monitor.reading import chance_words, noise_alone, reading, verdict
 

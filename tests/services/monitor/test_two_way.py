@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from kit.data_sets import every_pair, groups_table, people_table
 
-from stream_dp.answers.answer import Answer
 from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.figures.marks import Box
+from stream_dp.release.answer import Answer
 from stream_dp.services.monitor.feasible import for_people
 from stream_dp.services.monitor.two_way import FEWER, MORE, beyond_independence, two_way
 

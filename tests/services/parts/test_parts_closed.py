@@ -23,7 +23,8 @@ from kit.studies import toml_lines
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, Record
-from stream_dp.services.releaser.manifests import (
+from stream_dp.services.releaser.releaser_facts import InputFacts
+from stream_dp.services.storage.manifests import (
     Manifest,
     Order,
     OrderBoard,
@@ -33,7 +34,6 @@ from stream_dp.services.releaser.manifests import (
     lost_record,
     write_manifest,
 )
-from stream_dp.services.releaser.releaser_facts import InputFacts
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import MANIFESTS, ORDERS
 from stream_dp.studyfile import load_study

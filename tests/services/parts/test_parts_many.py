@@ -14,7 +14,7 @@ from kit.studies import MARKER, MONTHS, attribute, cumulative, joint, study_toml
 
 from stream_dp.log.log import Record
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser.journal import closes
+from stream_dp.services.storage.journal import closes
 
 EACH = 34_000  # reports of a period
 

@@ -20,9 +20,9 @@ from stream_dp.log.log import Record, Unavailable
 from stream_dp.services.intake.schema_source import decoder_maker
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Source
-from stream_dp.services.releaser.journal import closes
 from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage.deployment import Deployment
+from stream_dp.services.storage.journal import closes
 from stream_dp.study.topics import MANIFESTS
 
 # Rows of Avro have every column, and so say more than reports do.
@@ -173,7 +173,7 @@ def test_a_schema_that_only_later_tasks_knew(folder: Path, server: Registry) -> 
 
 def test_the_number_of_schemas_has_no_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here and in parts, at once and when all files are gone; more than a journal's head holds."""
-    monkeypatch.setattr("stream_dp.services.releaser.journal_heads._IN_HEAD", 1000)
+    monkeypatch.setattr("stream_dp.services.storage.journal_heads._IN_HEAD", 1000)
     numbers = range(1, 31)
     records = [avro(f"p{number % 30}", number) for number in numbers]
     marked = [[r for r in several if r.headers] for several in script()[:2]]

@@ -10,9 +10,9 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import Context
+from stream_dp.services.storage.journal import read as read_journal
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 

@@ -11,10 +11,10 @@ from stream_dp.planning.plan import Plan
 from stream_dp.population.accounting import CellCounts
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.releaser.decision import ChainEnd, ReleaseState, decide, draw_noise
-from stream_dp.services.releaser.job_records import SnapshotFile
-from stream_dp.services.releaser.journal import ClosedPeriod, Entry, journal_records
-from stream_dp.services.releaser.journal_heads import PeriodInput
 from stream_dp.services.releaser.recovery import genesis
+from stream_dp.services.storage.job_records import SnapshotFile
+from stream_dp.services.storage.journal import ClosedPeriod, Entry, journal_records
+from stream_dp.services.storage.journal_heads import PeriodInput
 
 PERIODS, PEOPLE = 500, 1000
 

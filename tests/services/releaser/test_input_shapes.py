@@ -23,7 +23,7 @@ from kit.studies import toml_lines
 from stream_dp.log.log import Record
 from stream_dp.services.commands import cli
 from stream_dp.services.intake.schema_source import decoder_maker
-from stream_dp.services.releaser import journal
+from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 
 # Rows of Avro have every column, and so say more than reports do.

@@ -33,7 +33,6 @@ from stream_dp.log.log import Record
 from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.services.releaser import ownership as roles
 from stream_dp.services.releaser.input_reading import _ASK
-from stream_dp.services.releaser.job_records import Progress
 from stream_dp.services.releaser.listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import (
@@ -43,6 +42,7 @@ from stream_dp.services.releaser.releaser_facts import (
     InputFacts,
     JobFacts,
 )
+from stream_dp.services.storage.job_records import Progress
 from stream_dp.studyfile import load_study
 
 READY = f"stream_dp_ready{STUDY}"

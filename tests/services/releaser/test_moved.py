@@ -18,8 +18,8 @@ from stream_dp.log.file_identity import identity_of_file, same_identity
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser import journal
-from stream_dp.services.releaser.journal_heads import PLACED
+from stream_dp.services.storage import journal
+from stream_dp.services.storage.journal_heads import PLACED
 from stream_dp.study.topics import JOURNAL, RELEASES
 
 Refused = Callable[..., str]

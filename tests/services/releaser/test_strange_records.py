@@ -17,8 +17,8 @@ from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import LARGEST_REPORT, Decoder
 from stream_dp.services.intake.markers import FoundMarkers, MarkerReader, close_marker
 from stream_dp.services.releaser.input_reading import Inputs
-from stream_dp.services.releaser.journal import read as read_journal
 from stream_dp.services.releaser.releaser_facts import Context
+from stream_dp.services.storage.journal import read as read_journal
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 header_names = st.sampled_from(["stream-dp-close", "stream-dp-source", "", "h"]) | st.text(

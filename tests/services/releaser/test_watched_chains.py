@@ -8,7 +8,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Fenced, Record
 from stream_dp.log.memory import MemoryLog
 from stream_dp.log.message import START, Message, build_message, message_records, read_messages
-from stream_dp.services.releaser.log_guard import WatchedChain
+from stream_dp.services.storage.log_guard import WatchedChain
 from stream_dp.study.topics import JOURNAL
 
 PARTS = [("state", b"x"), ("public", b"y")]

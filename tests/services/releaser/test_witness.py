@@ -17,7 +17,7 @@ from kit.stops import Stop, killed_at, stop_at
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Busy, Fenced, Record, Unavailable, UnknownCommit
 from stream_dp.log.sqlite import SqliteLog
-from stream_dp.services.releaser.witness import WITNESS, Sight
+from stream_dp.services.storage.witness import WITNESS, Sight
 from stream_dp.study.topics import RELEASES
 
 STEPS = (

@@ -19,8 +19,8 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.commands.worker import _Bar
 from stream_dp.services.process.heartbeats import new_heartbeat
 from stream_dp.services.releaser.board import JobBoard
-from stream_dp.services.releaser.job_records import Progress, duration, progress_record
 from stream_dp.services.releaser.transcript import LogTranscript
+from stream_dp.services.storage.job_records import Progress, duration, progress_record
 from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS
 
 HALF = Progress(job="a", done=3, rounds=6, error=1.25, left=90.0)

@@ -19,7 +19,7 @@ from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser.journal import Entry
+from stream_dp.services.storage.journal import Entry
 from stream_dp.study.topics import JOURNAL
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stream_dp.population.tables import FileForm, TableLayout
     from stream_dp.study import Study
 
-    from ..intake.roster_files import RosterTables
+    from .roster_files import RosterTables
 
 
 def study_file(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def member_group_column(parser: argparse._ActionsContainer, members: str) -> Non
 
 def roster_tables(options: argparse.Namespace) -> RosterTables:
     """The tables of groups and their members, by the options of `group_columns`."""
-    from ..intake.roster_files import RosterTables  # who reads no table does not wait for it
+    from .roster_files import RosterTables  # who reads no table does not wait for it
 
     return RosterTables(
         groups=options.groups,

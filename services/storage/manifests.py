@@ -38,11 +38,10 @@ from stream_dp.study import Study
 from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
-from ..storage.sealed_files import InvalidSeal
-from ..storage.snapshots import Snapshots
-from .job_families import JOB_FAMILIES
 from .job_records import SnapshotFile
 from .journal import Entry
+from .sealed_files import InvalidSeal
+from .snapshots import Snapshots
 
 _READING, _LOST = b"/reading", b"/lost"  # the ends of keys
 
@@ -257,20 +256,21 @@ class Manifest(msgspec.Struct, frozen=True, dict=True):
     def people(self) -> int:
         return sum(part_file.people for part_file in self.parts)
 
-    def answers(self, order: Order, study: Study, lengths: Mapping[str, int]) -> bool:
+    def answers(
+        self, order: Order, lengths: Mapping[str, int], tables: Mapping[str, set[str]]
+    ) -> bool:
         """Whether this is an answer to an order, without a look at the counts.
 
         lengths: by release, bytes of its counts.
+        tables: by data set that the close begins, the names of its inputs.
         """
-        due = study.due(order.number) if order.letters else ()
         return (
             (self.order, self.number) == (order.id, order.number)
             and len(self.parts) == (0 if order.gate else order.parts)
             and {name: len(data) for name, data in self.counted.items()}
             == ({GATE: 8} if order.gate else lengths)
             and self._reads_as(order)
-            and {name: set(files) for name, files in self.jobs.items()}
-            == {release.name: {*JOB_FAMILIES[release.family].tables} for release in due}
+            and {name: set(files) for name, files in self.jobs.items()} == tables
         )
 
     def _reads_as(self, order: Order) -> bool:

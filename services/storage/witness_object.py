@@ -12,7 +12,7 @@ from typing import Any
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Batch, Fenced, Positions, Record, Stored, Unavailable, UnknownCommit
 
-from ..storage.file_stores import UrlStore
+from .file_stores import UrlStore
 
 _CHANGED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _MOST_BYTES = 1 << 16

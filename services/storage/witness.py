@@ -31,7 +31,7 @@ from stream_dp.log.message import Message
 from .journal import Entry, has_begun, has_drawn
 
 if TYPE_CHECKING:
-    from ..storage.snapshots import Snapshots
+    from .snapshots import Snapshots
 
 WITNESS = "witness"  # the topic, and the role of its writer
 _AT_ONCE = 1000  # records of one read

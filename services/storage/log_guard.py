@@ -21,9 +21,9 @@ from stream_dp.log.log import Fenced, Log, Positions, Stored, TopicInfo, TopicLo
 from stream_dp.log.message import Message, check_whole, manifest_message, part_name
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
-from ..storage.restored_logs import advice, check_files, moved_entry
 from .journal import Entry, reports_topic
 from .journal_checks import check_declared, check_growth, check_identity
+from .restored_logs import advice, check_files, moved_entry
 
 ASK = 30.0  # seconds between two questions while nothing happens
 LABELS = {JOURNAL: "journal", RELEASES: "public log"}

@@ -17,8 +17,8 @@ from stream_dp.log.message import canonical
 from stream_dp.study import Study
 from stream_dp.study.topics import STUDY
 
-from ..releaser import journal
-from ..releaser.journal_checks import first_declared
+from . import journal
+from .journal_checks import first_declared
 
 
 class Binding(msgspec.Struct, frozen=True):

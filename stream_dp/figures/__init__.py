@@ -1,0 +1,1 @@
+"""Charts as marks, and their pictures."""
