@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kit.panels import Noiseless, decided, fix_secrets, raw
+from kit.panels import Noiseless, adapt, decided, fix_secrets, raw
 from kit.rejected_cells import reasons_of
 from kit.studies import attribute, cumulative, study_toml, window
 
@@ -155,8 +155,7 @@ class Days:
             fix_secrets(patch)
             process = releaser_of(self.setting)
             with closing(process.log), closing(process.public):
-                for name, value in {"source": Noiseless(), **how}.items():
-                    setattr(process, name, value)
+                adapt(process, **{"source": Noiseless(), **how})
                 return process.run(until_idle=True)
 
     def entries(self) -> list[Entry]:

@@ -16,7 +16,7 @@ import pytest
 from broker import Broker
 from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, confidential_listener, until
-from kit.panels import shared
+from kit.panels import adapt, shared
 
 from stream_dp.services.releaser.listeners import listening
 from stream_dp.services.releaser.releaser_facts import SILENCE
@@ -64,7 +64,7 @@ def test_not_ready_while_the_broker_does_not_answer(
     process = releaser_of(days.setting)
     if close == SOON:
         now = days.setting.study.periods.close_time(1) or 0.0
-        process.clock = lambda: now
+        adapt(process, clock=lambda: now)
     shared(process, at=lambda name: there.set() if name == step else None)
 
     def run() -> None:
@@ -99,7 +99,7 @@ def test_the_log_is_asked_while_nothing_happens(own_broker: Broker, tmp_path: Pa
     days = Days.on_kafka(tmp_path, own_broker.address, f"r-{uuid.uuid4().hex[:12]}", 5, close=SOON)
     process = releaser_of(days.setting)
     now = days.setting.study.periods.close_time(1) or 0.0
-    process.clock = lambda: now
+    adapt(process, clock=lambda: now)
     there = threading.Event()
     shared(process, at=lambda name: there.set() if name == "committed" else None)
     thread = threading.Thread(target=process.run, daemon=True)

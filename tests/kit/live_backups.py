@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from kit.panels import Noiseless, fix_secrets, shared
+from kit.panels import Noiseless, adapt, fix_secrets
 from stream_dp.errors import UserError
 from stream_dp.log.following import following
 from stream_dp.privacy.noise import Draw
@@ -86,10 +86,7 @@ def run_on(file: Path, at: Callable[[str], None] = lambda step: None, **how: Any
     with pytest.MonkeyPatch.context() as patch:
         fix_secrets(patch)
         process = releaser_of(Deployment.load(file))
-        process.source = Repeated()
-        shared(process, at=at)
-        for name, value in how.items():
-            setattr(process, name, value)
+        adapt(process, source=Repeated(), at=at, **how)
         with closing(process.log), closing(process.public):
             return process.run(until_idle=True)
 

@@ -166,6 +166,19 @@ def shared(releaser: Releaser, **changed: Any) -> None:
     releaser.context = replace(releaser.context, **changed)
 
 
+def adapt(releaser: Releaser, **how: Any) -> None:
+    """Changes a releaser before its run. how: fields of it, of its context, or its clocks."""
+    clocks = {"wall" if n == "clock" else n: how.pop(n) for n in ("clock", "steady") if n in how}
+    if clocks:
+        shared(releaser, clocks=replace(releaser.context.clocks, **clocks))
+    for name, value in how.items():
+        if name in SHARED:
+            shared(releaser, **{name: value})
+        else:
+            assert hasattr(releaser, name), name
+            setattr(releaser, name, value)
+
+
 @dataclass
 class StudyFolder:
     """A folder with the small study: its file, its two logs and its snapshots."""
