@@ -46,6 +46,7 @@ from stream_dp.batch.rounds.loop import AdaptiveFit
 from stream_dp.batch.synthesizer import FitContext, Known, ProgressCallback
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease
+from stream_dp.study.families import Kind
 from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from .baselines import (
@@ -285,7 +286,7 @@ class _Trial:
 
     def fitted(self, kind: str) -> Iterator[Quality]:
         """The errors of a kind of batch release, of its model and of its measurements."""
-        release = self.release.model_copy(update={"kind": kind})
+        release = self.release.model_copy(update={"kind": Kind(kind)})
         context = FitContext(self.noise, progress=self._progress(kind))
         fit = kinds.load_synthesizer(kind)(self.truth, release, context)
         yield from self._qualities(self.judge.data_set(fit.sample(self.seed)), kind, DATA_SET)

@@ -28,6 +28,7 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 from stream_dp.privacy.zcdp import selection_rho
 from stream_dp.study import PeopleRelease
+from stream_dp.study.families import Kind
 
 RELATIONS = {
     "comes and goes": {},
@@ -86,7 +87,7 @@ def test_what_is_drawn_and_picked_costs_rho(facts, seed, labels):
     codes, rho = paired(900, 4).codes, Fraction(3, 7)
     people = People(domain(*[4] * 4, **facts), codes)
     source, transcript = CountedNoise(seed), MemoryTranscript()
-    own = release(people).model_copy(update={"kind": "rap", "labels": labels})
+    own = release(people).model_copy(update={"kind": Kind.RAP, "labels": labels})
     fit = fit_people(people, own, FitContext(source, transcript))
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == len(fit.picked) >= 3

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from kit.events import lines_to
-from kit.panels import Clock, StudyFolder, fix_secrets
+from kit.panels import Clock, StudyFolder, adapt, fix_secrets
 from numpy.typing import NDArray
 
 from stream_dp.continual.base import Step
@@ -117,13 +117,13 @@ def run(
 
 def releasers_with(patch: pytest.MonkeyPatch, source: Coupled) -> None:
     """Releasers of `run` draw from this source, at a fixed time."""
-    made = Releaser.__post_init__
+    made = Releaser.__init__
 
-    def fixed(self: Releaser) -> None:
-        self.source, self.clock, self.steady = source, Clock(), Clock()
-        made(self)
+    def fixed(self: Releaser, *arguments: Any, **others: Any) -> None:
+        made(self, *arguments, **others)
+        adapt(self, source=source, clock=Clock(), steady=Clock())
 
-    patch.setattr(Releaser, "__post_init__", fixed)
+    patch.setattr(Releaser, "__init__", fixed)
 
 
 def measured(folder: Path, text: str, batches: Sequence[Sequence[Record]]) -> list[Vector]:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 import pytest
 
@@ -23,7 +22,7 @@ HEAVY = {"numpy", "scipy", "pyarrow", "opendp", "pydantic", "msgspec", "fsspec"}
 def test_what_needs_no_command_imports_none(word: str) -> None:
     code = f"""
 import sys
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 try:
     cli.main([{word!r}])
 except SystemExit:
@@ -43,7 +42,7 @@ except SystemExit:
 def test_linear_algebra_has_one_thread_except_in_fits(word: str, threads: str | None) -> None:
     code = f"""
 import os, sys
-from stream_dp.services import cli
+from stream_dp.services.commands import cli
 sys.argv = ["stream-dp", {word!r}, "nowhere.toml"]
 cli.main()
 print(os.environ.get("OPENBLAS_NUM_THREADS"))
@@ -61,10 +60,9 @@ def test_every_command_is_there() -> None:
         for action in cli._parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     )
-    modules = iter_modules(import_module("stream_dp.services.commands").__path__)
-    assert commands.choices.keys() == {module.name for module in modules}
+    assert commands.choices.keys() == cli.COMMANDS.keys()
     for name, parser in commands.choices.items():
-        module = import_module(f"stream_dp.services.commands.{name}")
+        module = import_module(cli.command_module(name))
         assert parser.get_default("command") is module.run, name
 
 

@@ -196,8 +196,8 @@ def test_members_in_no_possible_role_are_refused(
     ("old", "new", "fault"),
     [
         (
-            'kind = "hpd-fixed"\nrows = 20',
-            'kind = "independent"',
+            'kind = "hpd-fixed"\nrows = 20\nrounds = 1\nper_round = 40\nways = 2\n',
+            'kind = "independent"\n',
             "knows nothing of [groups.roles]",
         ),
         ("children = 2", "children = 5", "groups.roles.children: must be fewer than groups.most"),

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy
 from kit import portable
 from kit.panels import StudyFolder, rows, script
 
 from stream_dp.continual.counters.methods import counter_method
-from stream_dp.continual.cumulative import budgets, coupled_strategy
-from stream_dp.continual.window import presence
+from stream_dp.continual.cumulative import budgets
 from stream_dp.services.commands.cli import main
 from stream_dp.study.topics import RELEASES
 
@@ -90,10 +90,10 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFold
 
     monkeypatch.setattr(budgets, "counter", counter)
     for module, name in (
-        (coupled_strategy, "solve_triangular"),
+        (scipy.linalg, "solve_triangular"),
         (budgets, "path_costs"),
         (budgets, "equal_variance_weights"),
-        (presence, "cholesky_banded"),
+        (scipy.linalg, "cholesky_banded"),
     ):
         monkeypatch.setattr(module, name, elsewhere)
     yield study

@@ -143,7 +143,7 @@ def test_a_journal_that_takes_a_result_of_no_job(homes: HouseholdFolder) -> None
         ("[groups.attributes.region]", "[groups.attributes.work]", "'work': declared twice"),
         ('unit = "household"\n', "", "groups.unit: is required"),
         ('unit = "household"\n', 'unit = "person"\n', "study.unit: 'person' is what groups"),
-        ('at = ["2021-02"]', "every = 1\nrows = 9", "releases[2].rows: 'independent' fits no"),
+        ('at = ["2021-02"]', "every = 1\nrows = 9", "releases[2].rows: 'independent' has none"),
         ("rho = 0.1\n", "rho = 0.5\n", "their rhos add up to 0.7"),
     ],
 )
