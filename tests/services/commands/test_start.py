@@ -31,6 +31,7 @@ except SystemExit:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
+        "stream_dp.services.commands",
         "stream_dp.services.commands.cli",
         "stream_dp.services.process",
         "stream_dp.services.process.output",
