@@ -99,7 +99,7 @@ def test_charges_are_the_exact_worst_case_over_all_reports(name):
     releases, how = CASES[name]
     study = study_of(releases, closed=True, **how)
     assert study.size is None
-    codes = range(len(study.attributes["x"].values))
+    codes = range(len(study.attributes["x"].listed))
     sequences = list(product([SILENT, *codes], repeat=study.periods.count))
     people = [counted(study, said) for said in sequences]
     for declared in study.releases:
