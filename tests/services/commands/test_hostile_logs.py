@@ -24,7 +24,7 @@ from stream_dp.services.monitor.render import render
 
 SENT = sound()
 
-CHUNKS, EACH = 8, 8
+CHUNKS, EACH = 4, 16
 
 Said = tuple[int, str, str]
 
