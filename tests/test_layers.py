@@ -240,6 +240,18 @@ def test_only_services_tie_things_together():
             assert not [f for f in ours(name) if f.startswith("stream_dp.services")], name
 
 
+def test_a_file_that_a_text_of_the_product_names_exists():
+    texts = [*FILES.values(), *LIBRARY.rglob("*.md"), *(ROOT / "docs" / "mechanisms").glob("*.md")]
+    names = {
+        path.name
+        for folder in (LIBRARY, SERVICES, ROOT / "benchmarks", ROOT / "deploy", ROOT / "tests")
+        for path in folder.rglob("*.py")
+    }
+    for path in texts:
+        named = re.findall(r"`(?:[\w-]+/)*(\w+\.py)`", path.read_text("utf-8"))
+        assert set(named) <= names, path
+
+
 def test_logs_know_bytes_not_studies():
     for name in modules("stream_dp.log"):
         assert "stream_dp.study" not in reached(name), name

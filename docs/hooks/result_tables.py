@@ -1,7 +1,7 @@
 """Tables and numbers of the result pages, from `docs/results/data`.
 
 A file of that folder is one table: a caption, the command that measures its rows, the conditions,
-the columns and the rows by their names. `benchmarks/record.py` writes the rows. A page has
+the columns and the rows by their names. `benchmarks/result_file.py` writes the rows. A page has
 
     <!-- table: NAME -->              the table with its caption and its command
     <!-- figure: NAME -->             the figure of the table

@@ -95,7 +95,7 @@ _LEAVING, _JOINING = (0,), (1,)  # histories: in a place of the first region, or
 
 
 class SizesRuns(DataSetRuns):
-    """The first data set of a release of sizes; see `scored_runs.AuditedRelease`.
+    """The first data set of a release of sizes; see `histories.AuditedRelease`.
 
     together: whether all people alike are in the same place.
     """
@@ -169,7 +169,7 @@ _RELATED = 3  # people of a group with roles, at most: head, spouse, child
 
 
 class HouseholdRuns(DataSetRuns):
-    """The first data set of a release of groups; see `scored_runs.AuditedRelease`.
+    """The first data set of a release of groups; see `histories.AuditedRelease`.
 
     The people in whom the worlds differ are each a group of their own, or, where groups declare
     roles, the head of one with a spouse and a child.

@@ -52,7 +52,7 @@ _NOISY_REFERENCES = 4  # for a fit that makes choices
 
 
 class DataSetRuns:
-    """The first data set of a release on simulated people; see `scored_runs.AuditedRelease`."""
+    """The first data set of a release on simulated people; see `histories.AuditedRelease`."""
 
     def __init__(self, study: Study, release: DataSetRelease) -> None:
         """Raises UserError if this installation cannot fit the release."""

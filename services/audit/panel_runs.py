@@ -40,7 +40,7 @@ _MOST_PAIRS = 1500  # of the search
 
 
 class PanelRuns:
-    """A release of a panel on simulated people; see `scored_runs.AuditedRelease`."""
+    """A release of a panel on simulated people; see `histories.AuditedRelease`."""
 
     def __init__(self, study: Study, release: Release) -> None:
         declared = study.revised(

@@ -1,8 +1,7 @@
 """The messages of every topic of a study, as AsyncAPI 3 describes them.
 
-The schemas of journal entries, jobs and certificates are those of the types that write them.
-
-The pieces of JSON Schema that the descriptions of messages are built from.
+The schemas of journal entries, jobs and certificates are those of the types that write them. The
+pieces of JSON Schema come first.
 """
 
 from __future__ import annotations

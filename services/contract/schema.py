@@ -1,6 +1,6 @@
 """`stream-dp schema`: the schemas of a study's reports, and AsyncAPI of all its topics.
 
-AsyncAPI 3 of a study's topics: addresses, writers and messages.
+For AsyncAPI 3 a topic has an address, writers and messages.
 """
 
 from __future__ import annotations

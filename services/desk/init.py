@@ -1,8 +1,7 @@
 """`stream-dp init`: writes a study file from a table's header and the operator's answers.
 
-Questions about the format of a file: its encoding and the row of its header.
-
-No content of a cell is looked at. The proposals follow from bytes that are no UTF-8, and from the
+The first questions are about the format of the file: its encoding and the row of its header. No
+content of a cell is looked at. The proposals follow from bytes that are no UTF-8, and from the
 blank cells of the first rows.
 """
 

@@ -1,8 +1,7 @@
 """`stream-dp evaluate`: errors of a study's mechanisms on known data. CONFIDENTIAL.
 
-The quality of data sets as text. CONFIDENTIAL; the first line says so.
-
-True sizes of places for `evaluate`, from counts or from reports. CONFIDENTIAL.
+True sizes of places come from counts or from reports. The first line of a text says that it is
+confidential.
 """
 
 from __future__ import annotations

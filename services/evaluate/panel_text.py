@@ -2,9 +2,7 @@
 
 CONFIDENTIAL like their numbers; the first line says so.
 
-Tests, cell by cell, whether raw answers of an evaluation have the theoretical variance.
-
-Confidential like the evaluation.
+A test compares, cell by cell, the variance of the raw answers with theory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Data sets of people, of households and of events, judged on known people. CONFIDENTIAL.
 
-Panels' answers about known people, with simulated noise, for evaluated fits.
+A fit that learns from panels gets answers about the known people, with simulated noise.
 """
 
 from __future__ import annotations

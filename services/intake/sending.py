@@ -1,6 +1,6 @@
 """Sends tables of reports to the log.
 
-Withdraws the cells of an earlier table that a new table lacks.
+A table that replaces an earlier one withdraws the cells that the new table lacks.
 """
 
 from __future__ import annotations

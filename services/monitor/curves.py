@@ -34,7 +34,7 @@ class Point:
     position: the index of the period, from 0.
     label: the period in words.
     truth: the true value, known in a simulation alone.
-    fan: the intervals of `fan.LEVELS`; empty for an answer without an interval.
+    fan: the intervals of `feasible.LEVELS`; empty for an answer without an interval.
     """
 
     position: int

@@ -2,15 +2,13 @@
 
     python -m stream_dp.services.monitor.public_program
 
-The program forks for every order (`forks.py`): PUBLIC KEY HEAD URL MAP STATEMENT... KEY and
-HEAD are what the log must have, empty for anything. URL is where the study's pages are public. MAP
-is a file with outlines of regions, empty for none. A STATEMENT is a file with a signed statement of
-an audit. The fork writes a line of JSON with the state or the fault of the log, and then answers
-questions in forks (`forks.py`).
-
-Calls of an ASGI application without a server: a request in, a response out.
-
-What the list of studies shows of one study, and the words by which a search finds the study.
+The program forks for every order (`forks.py`): PUBLIC KEY HEAD URL MAP STATEMENT... KEY and HEAD
+are what the log must have, empty for anything. URL is where the study's pages are public. MAP is a
+file with outlines of regions, empty for none. A STATEMENT is a file with a signed statement of an
+audit. The fork writes a line of JSON with the state or the fault of the log, and then answers
+questions in forks (`forks.py`). A question is a request to an ASGI application, which is called
+without a server. The list of studies shows a summary of each study, which has the words by which a
+search finds the study.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The documents that describe published tables, by the name of their file.
 
-Frictionless Data Package: `datapackage.json`, with a schema of each table.
+A Frictionless Data Package is `datapackage.json`, with a schema of each table.
 """
 
 from __future__ import annotations

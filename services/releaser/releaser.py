@@ -14,7 +14,7 @@ The steps of a period, by the numbers of docs/index.md:
 A crash before the commit decides nothing; after a later one, the committed bytes are published.
 Between the draw and the commit there is only arithmetic on values that the plan has bounded.
 
-The key of signatures, and the journal entry of a new key. Does no input or output.
+`key_entry` is the journal entry of a new key of signatures.
 """
 
 from __future__ import annotations

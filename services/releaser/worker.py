@@ -4,9 +4,8 @@ It may run on another machine than the releaser: it needs the study file, the to
 the folder of snapshots. Rounds are recorded in the transcript before they are used. So a worker may
 be killed at any moment. Of several workers one has a job's lease, and the others wait.
 
-The earlier tables of a job's release, from their transcripts.
-
-A table is among them once its job has handed in a result: then its transcript is complete, and
+A fit may learn from the earlier tables of its release, from their transcripts. A table is among
+them once its job has handed in a result: then its transcript is complete, and
 nothing adds to it. Jobs are fitted in their order, so these are usually all tables before. A fit
 states in round 0 which of them it uses (`stream_dp/batch/synthesizer.py`).
 """

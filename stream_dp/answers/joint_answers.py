@@ -321,8 +321,8 @@ class JointAnswers:
     def band(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Low and high ends, (n,) each, that cover all true answers simultaneously at `level`.
 
-        `bands.py` has the number of standard errors to both sides. Raises UserError where an answer
-        has no standard error.
+        `simultaneous_quantiles` has the number of standard errors to both sides. Raises UserError
+        where an answer has no standard error.
         """
         return self.bands((level,))[0]
 

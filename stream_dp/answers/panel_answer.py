@@ -189,7 +189,7 @@ def joint_panel_answers(queries: Sequence[PanelQuery], *, count: bool) -> JointA
     Shares are r_i = x_i / n_i of answers x and numbers of people n, (queries,) each. To the first
     order (the delta method) their covariance is
         J [[Cov(x, x), Cov(x, n)], [Cov(n, x), Cov(n, n)]] J',  J = [diag(1 / n), diag(-r / n)].
-    Each interval, and with it each error, is of the ratio itself (`shares.Ratios`).
+    Each interval, and with it each error, is of the ratio itself (`joint_answers.Ratios`).
 
     Raises UserError where one of them is not measured.
     """

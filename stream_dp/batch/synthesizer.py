@@ -6,7 +6,7 @@ only once. Everything after the rounds is post-processing, whose random numbers 
 A fit that is interrupted therefore continues from its transcript, and gives the same data set on
 the same machine.
 
-Interactions of columns published by other releases, at no cost for a fit.
+A fit may use interactions of columns that other releases have published, at no cost.
 """
 
 from __future__ import annotations

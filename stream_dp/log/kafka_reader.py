@@ -3,10 +3,9 @@
 A topic's end is what the broker reports as the end of the partition, never arithmetic on offsets,
 because control records take offsets too.
 
-Batches on Kafka beyond the client's limit of decompressed bytes.
-
-The client refuses such a batch, stays in front of it for ever and does not say how many records it
-holds. The batch's end is found by probing which offsets behind it can be read.
+The client refuses a batch beyond its limit of decompressed bytes, stays in front of it for ever and
+does not say how many records it holds. The batch's end is found by probing which offsets behind it
+can be read.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ _BULK = 1000  # messages per call: larger calls are slower because they leave th
 # that is freed while it is in the cache is reused for the next messages.
 _PACKED = 100
 _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # smaller calls while sizes are unknown or large
-# A batch that expands to more than _EXPANDED cannot be read; see `unreadable.py`.
+# A batch that expands to more than _EXPANDED cannot be read, and is passed by.
 _QUEUED, _EXPANDED = 16_000_000, 64_000_000
 SMALL_FETCH, _LARGE_FETCH = 16_384, 1 << 20
 # By the topic's codec, the most bytes that a compressed byte expands to. A byte of zstd expands to

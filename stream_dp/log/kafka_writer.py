@@ -4,12 +4,11 @@ A role is a fixed transactional.id: a new owner fences the former owner. After a
 a transaction its result is unknown to this process. The process must end; the next one reads the
 log to find the result.
 
-Records the last owner of a role of a Kafka log: an owner signs before it takes the role.
-
-A broker gives the same error to a producer that another one has fenced and to one whose transaction
-was aborted because it took too long, as after a pause of its process. Only the first has lost its
-role to another owner; the last signature tells the two apart. A signature is stored as the metadata
-of an offset that the consumer group with the role's name commits, so it needs no topic.
+An owner signs before it takes a role, so the log knows the last owner of each role. A broker gives
+the same error to a producer that another one has fenced and to one whose transaction was aborted
+because it took too long, as after a pause of its process. Only the first has lost its role to
+another owner; the last signature tells the two apart. A signature is stored as the metadata of an
+offset that the consumer group with the role's name commits, so it needs no topic.
 """
 
 from __future__ import annotations

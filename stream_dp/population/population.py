@@ -10,7 +10,7 @@ person counts as somebody who has not answered. Once all slots have persons, new
 permanently, so adding or removing one person swaps at most one other. A closed cohort refuses
 whoever is not admitted by its last period of entry: each newcomer by the own reports alone.
 
-The cells that prevail when a period closes, attribute by attribute.
+When a period closes, the prevailing cells are found attribute by attribute.
 """
 
 from __future__ import annotations

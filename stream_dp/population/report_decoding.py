@@ -3,7 +3,7 @@
 A report is JSON, `{"person": "p1", "period": "2021-01", "values": {"poverty": 1}}`; `null` clears
 a value. Unusable content is rejected for one of a few reasons, which never quote the report.
 
-The keyed hash that stands for a person in every stored state.
+A keyed hash of the id stands for a person in every stored state.
 """
 
 from __future__ import annotations

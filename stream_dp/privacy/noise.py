@@ -189,8 +189,8 @@ def double_geometric(decay: Fraction, size: int) -> NDArray[np.int64]:
     """Draws independent integers k, (size,), with probability proportional to exp(-decay |k|).
 
     A vector of counts that one person changes by at most D in sum is (D decay)-differentially
-    private with it (Ghosh, Roughgarden, Sundararajan 2012); `geometric.geometric_rho` is its cost.
-    Raises ValueError for a decay below 2^-12.
+    private with it (Ghosh, Roughgarden, Sundararajan 2012); `exact_tables.geometric_rho` is its
+    cost. Raises ValueError for a decay below 2^-12.
     """
     if decay < _LEAST_DECAY:
         raise ValueError("double-geometric noise decays by at least 2^-12")

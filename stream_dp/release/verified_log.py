@@ -1,9 +1,8 @@
 """The checks of a public log against its study, after its hashes were checked on reading.
 
-Checks the statements of certificates against the plan of their study.
-
-The texts of a certificate are its guarantee in words. They are those of the plan in message 0,
-which is computed again from the study, so that an untrusted writer of a log can state no others.
+The statements of certificates are compared with the plan of their study. The texts of a certificate
+are its guarantee in words. They are those of the plan in message 0, which is computed again from
+the study, so that an untrusted writer of a log can state no others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Study files: TOML to a `Study` and its `Run`, or to all faults of the file at once.
 
-`slots`: one declaration in a study file for an attribute of each of several events.
-
-`slots = 6` at `[attributes.mode]` declares the attributes mode_1 to mode_6, of a person's first to
-sixth event in a period.
+`slots` makes one declaration stand for an attribute of each of several events: `slots = 6` at
+`[attributes.mode]` declares the attributes mode_1 to mode_6, of a person's first to sixth event in
+a period.
 
 The faults have the reasons why no synthesizer could fit a data set. The synthesizers' modules are
 loaded for a study that has one.

@@ -4,9 +4,8 @@ Every kind of table answers queries for values of columns. The measurement strat
 decides the weights of an answer: `WEIGHTED` has an entry for every strategy. An answer without
 measurements has no error, and a reason.
 
-Unbiased counts of groups or members from the marginals that a data set of groups publishes.
-
-Cells of a marginal that differ in columns the query does not name are disjoint sets of people, so
+A data set of groups publishes marginals, which give unbiased counts of groups or members. Cells of
+a marginal that differ in columns the query does not name are disjoint sets of people, so
 their sum answers the query, with independent noise. Several marginals answer it with independent
 noise too, and are averaged by inverse variance. A group may have several members, so the cells of
 a marginal of groups by columns of members overlap: they are summed over columns of groups alone,

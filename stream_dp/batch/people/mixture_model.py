@@ -4,16 +4,14 @@ The defaults were chosen on three tables (a survey of 60,000, 3,000 of it, and s
 that determine each other) and tried on others: `benchmarks/people.py`. Needs JAX, the `batch`
 extra.
 
-Blocks of strongly dependent columns, modelled jointly by every row of the mixture.
+Strongly dependent columns form blocks, which every row of the mixture models jointly.
 
-The goal of a mixture of blocks: the shares of pairs and triples, and their weights.
+The goal of the fit is the shares of pairs and triples, with weights. A triple's shares are those
+that its pairs imply, plus its measured interaction. The interaction is not shrunk: the model has
+far fewer parameters than the triples have cells, so the fit averages their noise. Weights are in
+proportion to the inverse variance of a cell's noise.
 
-A triple's shares are those that its pairs imply, plus its measured interaction. The interaction is
-not shrunk: the model has far fewer parameters than the triples have cells, so the fit averages
-their noise. Weights are in proportion to the inverse variance of a cell's noise.
-
-A mixture whose people are weighted to meet linear thresholds of numbers (`projections.py`).
-
+The people of a mixture may be weighted to meet linear thresholds of numbers (`projections.py`).
 The histograms of the projections, and of each with each label, are measured as residuals beside
 those of the columns. The projections are further columns of one table, so the costs are those of
 `residual_counts.py`. Under replacement its maximum runs over all patterns of agreeing columns, also
@@ -22,9 +20,8 @@ The mixture of blocks is fitted to the columns alone. People drawn from it get w
 histograms of projections and of single columns are met as far as their noise shows a difference;
 synthetic people are drawn by these weights.
 
-Weights of synthetic people that bring histograms nearer to noisy shares.
-
-Of all weights w (shares of people, sum 1) those with the least
+The weights of synthetic people bring histograms nearer to noisy shares. Of all weights w (shares of
+people, sum 1) those with the least
     trust * KL(w || even) + sum over cells (share under w - wanted)^2 / (2 variance):
 maximum entropy with relaxed constraints (Dudik, Phillips, Schapire 2004). The dual is smooth and
 convex: minimise log of the mean over people of exp(their cells' multipliers), less wanted @

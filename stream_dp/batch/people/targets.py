@@ -5,17 +5,15 @@ is compared with independence, the product of its noisy one-ways, and shrunk by 
 triples are measured, a pair that is clearly dependent stays as it was measured. Post-processing
 throughout.
 
-Shrinks noisy interactions towards 0, by the known variance of their noise.
+Noisy interactions are shrunk towards 0, by the known variance of their noise. Three estimators
+compete for each table: one factor for all of it (James and Stein 1961), singular values (a few
+strong directions), and single cells (a few strong cells). Each lessens a value x to x (1 - t^2 /
+x^2), or to 0 below t, as Stein's factor does; t and the estimator are those with the least unbiased
+estimate of the squared error (Stein 1981, SURE; for singular values Candes, Sing-Long, Trzasko
+2013, equation 9). All of it is post-processing.
 
-Three estimators compete for each table: one factor for all of it (James and Stein 1961), singular
-values (a few strong directions), and single cells (a few strong cells). Each lessens a value x to
-x (1 - t^2 / x^2), or to 0 below t, as Stein's factor does; t and the estimator are those with the
-least unbiased estimate of the squared error (Stein 1981, SURE; for singular values Candes, Sing-
-Long, Trzasko 2013, equation 9). All of it is post-processing.
-
-Tables of one schedule: the noisy interactions of earlier months sharpen those of this month.
-
-Each table is measured by itself, so its cost and its noise are as if there were no other. What
+Among tables of one schedule the interactions of earlier months sharpen those of this month. Each
+table is measured by itself, so its cost and its noise are as if there were no other. What
 `answers/month_filters.py` says of several months replaces what was measured, before the model is
 fitted: post-processing. A set of columns that an earlier month measured and this one did not, such
 as a pair that was not picked, has its last level and a larger variance.

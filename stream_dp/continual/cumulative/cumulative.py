@@ -3,21 +3,19 @@
 S_b is the number of people with the event in at least b periods so far. All S_b are measured
 together (`coupled_strategy.py`), or each by a stream counter of its own. The noisy sums are made
 monotone in b and in time, and rounded. As many synthetic rows of running total b - 1 get the event
-as S_b rises. `cumulative_design.py` has the measurements and their cost, `cumulative_panel.py` the
-algorithms on the panel's rows.
+as S_b rises. `cumulative_design.py` has the measurements and their cost.
 
 Number of rows. Under replacement the number of people is public. Under add_remove the number of
 synthetic rows is declared, or measured at t = 1 with `size_share` of rho. Where people come and go
 (`present`) the number of rows is a declared cap, and threshold 0 follows S_0, the people who have
 entered: S_0 rows enter, and only rows that have entered get the event.
 
-A cumulative release's panel from noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9).
-
-Only the column of the present period may be chosen, within S_b(t - 1) <= S_b(t) <= S_{b-1}(t - 1).
-These bounds imply that the new sums fall with b, and the noise of different b is independent. So
-the nearest possible sums in the metric of the noise are the paper's, each clamped by itself. But
-the bounds are noisy as well: sums that are made to fall with b together, before they are clamped,
-are nearer to the truth, unless most of them are 0 (docs/results/index.md).
+The panel follows from the noisy sums (Bun et al. 2024, Algorithm 2, lines 7 to 9). Only the column
+of the present period may be chosen, within S_b(t - 1) <= S_b(t) <= S_{b-1}(t - 1). These bounds
+imply that the new sums fall with b, and the noise of different b is independent. So the nearest
+possible sums in the metric of the noise are the paper's, each clamped by itself. But the bounds are
+noisy as well: sums that are made to fall with b together, before they are clamped, are nearer to
+the truth, unless most of them are 0 (docs/results/index.md).
 """
 
 from __future__ import annotations

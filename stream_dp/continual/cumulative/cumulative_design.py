@@ -6,15 +6,14 @@ compute the exact worst cost, and the noise is scaled so that it is rho. Each ro
 Gaussian answer that uses no later entry. So later entries may depend on earlier answers (adaptive
 composition, Bun and Steinke 2016): along any pair of histories the costs sum to at most rho.
 
-A lower bound of the error that any Gaussian mechanism for totals can have.
-
-A mechanism measures the entries z of all thresholds with noise of precision X, online or not. Its
-cost at 2 rho = 1 bounds z' X z for every history z, or for every difference of two histories under
-replacement. For a measure on histories with second moments M = E[z z'], tr(M X) is at most the
-largest cost, 1. The mean variance of the cells of S = D z is tr(D X^-1 D') / cells, and by Cauchy
-and Schwarz its product with tr(M X) is at least the squared nuclear norm of D M^1/2 over cells. So
-every measure gives a lower bound of the root mean square error. The history with an event in every
-period gives 1.
+Lower bound. No Gaussian mechanism for totals has a smaller error than this. A mechanism measures
+the entries z of all thresholds with noise of precision X, online or not. Its cost at 2 rho = 1
+bounds z' X z for every history z, or for every difference of two histories under replacement. For a
+measure on histories with second moments M = E[z z'], tr(M X) is at most the largest cost, 1. The
+mean variance of the cells of S = D z is tr(D X^-1 D') / cells, and by Cauchy and Schwarz its
+product with tr(M X) is at least the squared nuclear norm of D M^1/2 over cells. So every measure
+gives a lower bound of the root mean square error. The history with an event in every period gives
+1.
 
 The measure here is a mixture of histories with independent events: at t the chance of one is
 r (2 t / (T + 1))^e, clipped to between .02 and .95. A pair is two of these, one of which has few
@@ -352,7 +351,7 @@ class CumulativeDesign:
 
     @property
     def lower_bound_ratio(self) -> float | None:
-        """`rmse` over a lower bound for all Gaussian mechanisms (`total_bounds.py`).
+        """`rmse` over a lower bound for all Gaussian mechanisms.
 
         A person leaves or enters `crossed` strata, which costs as much of add_remove each. None
         above MOST_BOUNDED periods.

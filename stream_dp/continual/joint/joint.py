@@ -11,14 +11,13 @@ At each step their targets are combined in one panel:
 
 The panel begins at t = k with k columns; the sums of earlier periods are measured then, too.
 
-The part of a joint release's rho for its windows, from theory.
-
-With a part s of rho the mean square errors of patterns and of totals are W / s and C / (1 - s). W
-and C are those with all of rho, over those of the paper's forms of the same rho and relation:
-histograms of all windows, and a binary tree for each threshold with an equal part of rho. The sum
-of both ratios is least for s = sqrt(W) / (sqrt(W) + sqrt(C)). Where people enter late windows gain
-less over histograms, so W is larger and windows get more. The part follows from the study alone.
-It does not depend on rho: both errors are those of a small rho, whose noise is nearly continuous.
+The part of rho for the windows is from theory. With a part s of rho the mean square errors of
+patterns and of totals are W / s and C / (1 - s). W and C are those with all of rho, over those of
+the paper's forms of the same rho and relation: histograms of all windows, and a binary tree for
+each threshold with an equal part of rho. The sum of both ratios is least for s = sqrt(W) / (sqrt(W)
++ sqrt(C)). Where people enter late windows gain less over histograms, so W is larger and windows
+get more. The part follows from the study alone. It does not depend on rho: both errors are those of
+a small rho, whose noise is nearly continuous.
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ class Joint:
 
         stored: what was computed when the study began
 
-        Where no part is declared it is the best in theory (`window_share.py`).
+        Where no part is declared it is the best in theory.
         """
         window = FixedWindow.declared(study, release, release.rho, stored)
         window = window.best(strategy=study.strategy(release), padded=False)

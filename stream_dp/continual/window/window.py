@@ -7,7 +7,7 @@ is as near to the noisy one as the released histories of its rows allow.
 Estimates are always unbiased: they are linear in the noisy answers, before any projection or
 rounding.
 
-Error bounds of a window release (Bun et al. 2024, Theorem 3.2).
+The error bounds are those of Bun et al. 2024, Theorem 3.2.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class FixedWindow(BoundedWindow):
     residuals in an open population under replacement by an upper bound. With R = T - k + 1
     releases and s the scale of the noise the worst case is R / (2 s) under add_remove and R / s
     under replacement, for histograms of variance s and for residuals whose weights are the numbers
-    of windows (`histogram_costs.py`, `residual_costs.py`, `presence_costs.py`).
+    of windows (`window_design.py`, `residual_costs.py`, `presence_costs.py`).
     """
 
     def __post_init__(self) -> None:

@@ -9,17 +9,16 @@ Under replacement it is m: then no pair of histories costs more than with histog
 come and go or enter late it is m under every relation (`residual_costs.py`, `presence_costs.py`).
 
 Privacy. The noise is scaled so that the worst cost of all periods over all pairs of neighbours is
-rho (`histogram_costs.py` for histograms); it is exact but for residuals of an open population under
+rho; it is exact but for residuals of an open population under
 replacement, where it is an upper bound. The paper states sensitivity 1 but defines neighbours by
 replacement: at its noise replace_one costs 2 rho.
 
-The exact worst cost of histograms of windows over all pairs of one person's histories.
-
-A Gaussian answer of squared L2 sensitivity D2 and variance s2 costs D2 / (2 s2) (Bun and Steinke
-2016; Canonne, Kamath, Steinke 2020, Theorem 4). With b the noise variance of a cell, and in units
-of 1 / (2 b), two histories with the same window cost nothing at a step; otherwise 1 for each of
-the two windows that is measured, so 2 in a closed population. In an open population the pattern of
-k absences is not measured and costs nothing.
+Cost of histograms, the exact worst over all pairs of one person's histories. A Gaussian answer of
+squared L2 sensitivity D2 and variance s2 costs D2 / (2 s2) (Bun and Steinke 2016; Canonne, Kamath,
+Steinke 2020, Theorem 4). With b the noise variance of a cell, and in units of 1 / (2 b), two
+histories with the same window cost nothing at a step; otherwise 1 for each of the two windows that
+is measured, so 2 in a closed population. In an open population the pattern of k absences is not
+measured and costs nothing.
 
 add_remove: one history against none (in an open population against absences, which contribute 0
 to every measurement): at most 1 a step, reached at every step by a history that is always present.

@@ -2,12 +2,10 @@
 
 Each cell is judged alone: no row affects the result of another.
 
-Finds the people of a table who may come too late for a closed cohort.
-
-A table alone cannot tell whether an earlier one has a value of theirs: the result is a notice and
-decides nothing. People are compared by a hash of 64 bits that holds for this process.
-
-Finds repeated cells of a table: only the last counts, and only this notice tells.
+Notices name the repeated cells of a table, of which only the last counts, and the people who may
+come too late for a closed cohort. A table alone cannot tell whether an earlier one has a value of
+theirs: the result is a notice and decides nothing. People are compared by a hash of 64 bits that
+holds for this process.
 """
 
 from __future__ import annotations
