@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from people_tables import paired
 
-from stream_dp.batch.people import mixture_model as column_blocks
+from stream_dp.batch.people import mixture_model
 from stream_dp.batch.people.people_draw import drawn_cells
 from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
 from stream_dp.batch.people.targets import CLEAR, Targets, on_simplex, shrunk
@@ -130,9 +130,9 @@ def test_clear_pairs_are_not_shrunk_where_pairs_are_all_that_is_measured():
 
 
 def test_blocks_have_more_cells_where_pairs_are_all_that_is_measured(monkeypatch):
-    monkeypatch.setattr(column_blocks, "MOST_CELLS", 63)
-    assert column_blocks.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
-    assert column_blocks.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))
+    monkeypatch.setattr(mixture_model, "MOST_CELLS", 63)
+    assert mixture_model.column_blocks(targets_of(2, "4")) == ((0, 1), (2, 3))
+    assert mixture_model.column_blocks(targets_of(3, "4")) == ((0,), (1,), (2,), (3,))
 
 
 def test_a_model_that_is_far_says_so(monkeypatch):

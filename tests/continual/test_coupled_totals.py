@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kit.counter_contract import exact_costs
 
-from stream_dp.continual.cumulative import cumulative_design as total_bounds
+from stream_dp.continual.cumulative import cumulative_design
 from stream_dp.continual.cumulative.coupled_budget import table_cost
 from stream_dp.continual.cumulative.coupled_cost_table import (
     PERIODS,
@@ -243,7 +243,7 @@ def test_the_lower_bound_is_below_every_measurement():
 
 def test_the_measures_of_the_lower_bound_are_measures():
     """Their weights sum to 1, and the moments of a history are those over all histories."""
-    for mixture in (total_bounds._SINGLE, total_bounds._PAIRS):
+    for mixture in (cumulative_design._SINGLE, cumulative_design._PAIRS):
         assert sum(member[0] for member in mixture) == pytest.approx(1)
     periods, rate, exponent = 6, 0.6, -0.5
     cells = np.array([(b, t) for b in range(1, periods + 1) for t in range(b, periods + 1)])
@@ -252,7 +252,7 @@ def test_the_measures_of_the_lower_bound_are_measures():
     entries = histories([tuple(cell) for cell in cells], periods)
     events = np.array(list(product((0, 1), repeat=periods)))
     weights = np.where(events, chances, 1 - chances).prod(axis=1)
-    means, moments = total_bounds._moments(cells, rate, exponent)
+    means, moments = cumulative_design._moments(cells, rate, exponent)
     assert np.allclose(means, weights @ entries)
     assert np.allclose(moments, (entries * weights[:, None]).T @ entries)
 

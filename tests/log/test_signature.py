@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_dp.log import kafka_writer as role_signature
+from stream_dp.log import kafka_writer
 from stream_dp.log.kafka_writer import Signature
 from stream_dp.log.log import LogError, Unavailable
 
@@ -30,8 +30,8 @@ class Groups:
 
 def signing(monkeypatch: pytest.MonkeyPatch, *errors: int) -> tuple[Signature, Groups]:
     groups = Groups(errors)
-    monkeypatch.setattr(role_signature, "new_client", lambda kind, settings: groups)
-    monkeypatch.setattr(role_signature, "_PAUSE", 0.0)
+    monkeypatch.setattr(kafka_writer, "new_client", lambda kind, settings: groups)
+    monkeypatch.setattr(kafka_writer, "_PAUSE", 0.0)
     return Signature({}, "releaser", "topic"), groups
 
 
@@ -45,7 +45,7 @@ def test_a_coordinator_that_begins_is_waited_for(monkeypatch: pytest.MonkeyPatch
 def test_one_that_never_comes_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(role_signature, "TIMEOUT", -1.0)
+    monkeypatch.setattr(kafka_writer, "TIMEOUT", -1.0)
     owner, groups = signing(monkeypatch, KafkaError.COORDINATOR_NOT_AVAILABLE)
     with pytest.raises(Unavailable, match="the role 'releaser' is not to be had"):
         owner.sign()

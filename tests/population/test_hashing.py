@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.arrivals import KEY
 
-from stream_dp.population import kept_hashes
-from stream_dp.population import report_decoding as hashing
+from stream_dp.population import kept_hashes, report_decoding
 from stream_dp.population.kept_hashes import LONGEST, Fingerprints, KeptHashes
 from stream_dp.population.report_decoding import Hasher
 
@@ -37,7 +36,7 @@ HOSTILE = st.one_of(
 @given(st.lists(st.lists(HOSTILE, max_size=60), max_size=6), st.sampled_from([0, 2, 16, 1 << 19]))
 def test_of_any_bytes_in_any_order_they_are_those_of_hashlib(batches, room):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "_FEW", 0)
+        patch.setattr(report_decoding, "_FEW", 0)
         patch.setattr(kept_hashes, "KEPT", room)
         patch.setattr(kept_hashes, "_FIRST_BITS", 3)
         hasher = Hasher(KEY)
