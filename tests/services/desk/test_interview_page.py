@@ -217,7 +217,8 @@ def test_the_page_works_without_scripts_and_can_be_read_by_everybody(init: Init)
             known = next((text for part, text in ANSWERS.items() if part in title), None)
             if known is not None:
                 page.locator("input[name=answer]").fill(known)
-            page.locator("button", has_text="Next").click()
+            with page.expect_navigation():
+                page.locator("button", has_text="Next").click()
         assert page.locator("code").count() == 3
         page.evaluate(axe_core())
         assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
