@@ -9,6 +9,7 @@ from pathlib import Path
 from stream_dp.errors import UserError
 
 from ..intake.options import (
+    coding_options,
     file_form,
     file_form_options,
     group_columns,
@@ -29,6 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     group_columns(parser)
     member_group_column(parser, "MEMBERS")
     parser.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
+    coding_options(parser)
     file_form_options(parser)
 
 

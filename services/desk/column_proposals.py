@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 from xml.etree import ElementTree
 
 from stream_dp.errors import UserError
@@ -21,8 +22,10 @@ from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.column_layout import numbered_columns
 from stream_dp.population.tables.labelled_files import file_labels, is_labelled
 from stream_dp.population.tables.table_files import read_rows
+from stream_dp.population.tables.value_texts import AmbiguousCoding, Coding, ValueTexts
 from stream_dp.study.alphabet import ABSENT
 
+T = TypeVar("T")
 MOST_VALUES = 60  # that are proposed for a column
 _NAMES = ("column", "name", "variable", "attribute")
 _VALUES = ("value", "code")
@@ -40,6 +43,27 @@ def labelled_values(labels: Mapping[str, Mapping[str, str]]) -> dict[str, list[s
         plain = all(_PLAIN_LABEL.fullmatch(text) and text != ABSENT for text in texts)
         values[column] = texts if plain and len(set(texts)) == len(texts) else list(named)
     return values
+
+
+def known_coding(
+    labels: Mapping[str, str], proposed: Sequence[str], values: Sequence[str]
+) -> Coding | None:
+    """What a column holds if its declared values are the proposed ones, and may be either.
+
+    labels: of the column, by code.
+    proposed: values for the column: its labels, or codes.
+    values: the declared values.
+
+    Returns None where `send` knows by itself, or must ask.
+    """
+    try:
+        ValueTexts.of(labels, {}, set(values).__contains__)
+    except AmbiguousCoding:
+        if [*values] == [*proposed] == [*labels.values()]:
+            return Coding.LABELS
+        if [*values] == [*proposed] and {*proposed} <= {*labels}:
+            return Coding.CODES
+    return None
 
 
 def codebook_values(path: Path) -> dict[str, list[str]]:
@@ -158,6 +182,15 @@ class TableHeader:
         prefix, _, suffix = pattern.partition("{}")
         fits = re.compile(re.escape(prefix) + ".*" + re.escape(suffix), re.DOTALL).fullmatch
         return [name for name in self.names if fits(name)]
+
+    def of_column(self, facts: Mapping[str, T], column: str) -> T | None:
+        """What is known about a column, or about all columns of a pattern alike; else None.
+
+        facts: by column.
+        """
+        columns = [column] if column in self.names else self.matching(column)
+        known = [facts.get(name) for name in columns]
+        return known[0] if known and all(fact == known[0] for fact in known) else None
 
     def period_columns(self, pattern: str, labels: Sequence[str], *, steps: bool) -> dict[str, str]:
         """The `--columns` of `send` for the columns of a pattern: their periods.

@@ -156,6 +156,7 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         values,
         description=_PUBLIC if options.public else "",
         sources=sources,
+        labels=labels.values,
     )
     study, promise = _with_budget(answers)
     out: Path = options.out or Path(f"{study.name}.toml")

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.periods import Periods
@@ -23,6 +24,7 @@ from .column_proposals import (
     PAIR,
     TableHeader,
     attribute_names,
+    known_coding,
     period_length,
     study_name,
 )
@@ -57,11 +59,15 @@ class Interview:
 
 @dataclass
 class _Draft:
-    """The name of the study, the options of `send`, and the study's names of columns."""
+    """The name of the study, the options of `send`, the study's names of columns, and codings.
+
+    codings: the attributes that `send` must be told about: whether columns hold codes or labels.
+    """
 
     name: str
     options: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
+    codings: dict[Coding, list[str]] = field(default_factory=dict)
 
 
 def interview(
@@ -72,22 +78,27 @@ def interview(
     *,
     description: str = "",
     sources: Mapping[str, str] | None = None,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Interview:
     """Asks about a table of which only the header is known. Raises UserError.
 
     values: by column, the proposed values.
     description: of the study, beside the operator's own words.
     sources: by column, the hash of the public table that its proposed values are from.
+    labels: by column, the labels of the file by code.
     """
     draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
     attributes, period = _columns(questions, header, draft)
     periods = _periods(questions, draft, header, period)
     people = _people(questions)
     sources = sources or {}
-    declared = {
-        name: _attribute(questions, column, values.get(column, []), sources.get(column))
-        for column, name in attributes.items()
-    }
+    declared = dict[str, Json]()
+    for column, name in attributes.items():
+        proposed = header.of_column(values, column) or []
+        declared[name] = _attribute(questions, column, proposed, sources.get(column))
+        named = header.of_column(labels or {}, column) or {}
+        if coding := known_coding(named, proposed, [str(v) for v in declared[name]["values"]]):
+            draft.codings.setdefault(coding, []).append(name)
     releases = [
         release
         for name, attribute in declared.items()
@@ -113,6 +124,8 @@ def interview(
     if draft.columns:
         pairs = ",".join(f"{column}={name}" for column, name in draft.columns.items())
         draft.options += ["--columns", pairs]
+    for coding, names in draft.codings.items():
+        draft.options += [f"--{coding}", ",".join(names)]
     return Interview(study, tuple(draft.options), percent / 100)
 
 

@@ -14,6 +14,7 @@ from ..process.pin_options import pin_options
 
 if TYPE_CHECKING:
     from stream_dp.population.tables import FileForm, TableLayout
+    from stream_dp.population.tables.value_texts import Codings
     from stream_dp.study import Study
 
     from .roster_files import RosterTables
@@ -53,6 +54,7 @@ def roster_tables(options: argparse.Namespace) -> RosterTables:
         member_key=options.member_group or options.group,
         person=options.person,
         member=options.member,
+        codings=codings(options),
     )
 
 
@@ -76,7 +78,28 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dates", metavar="FORMAT", help=help_text)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
+    coding_options(parser)
     file_form_options(parser)
+
+
+def coding_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for columns of which a file of SPSS or Stata has codes and labels."""
+    for option, held in (("--labels", "labels of the file's codes"), ("--codes", "codes")):
+        help_text = f"the declared values of these attributes are {held}; by default of all"
+        parser.add_argument(option, nargs="?", const="", metavar="A,...", help=help_text)
+
+
+def codings(options: argparse.Namespace) -> Codings:
+    """What columns hold, by the options of `coding_options`. Raises UserError."""
+    from stream_dp.population.tables.value_texts import Codings
+
+    labels, codes = (
+        frozenset[str]() if names is None else frozenset(names.split(","))
+        for names in (options.labels, options.codes)
+    )
+    for name in sorted(labels & codes):
+        raise UserError(f"--labels and --codes both name {name or 'all attributes'}; leave one out")
+    return Codings(labels, codes)
 
 
 def file_form_options(parser: argparse.ArgumentParser) -> None:
@@ -133,6 +156,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         group=options.group,
         member=options.member,
         event=options.event,
+        codings=codings(options),
     )
 
 

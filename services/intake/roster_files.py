@@ -16,9 +16,12 @@ from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.celltext import paired_ids
 from stream_dp.population.report_judging import LONGEST_ID
-from stream_dp.population.tables import FileForm, labelled, read_table
+from stream_dp.population.tables import FileForm, read_table
 from stream_dp.population.tables.labelled_files import file_labels
+from stream_dp.population.tables.reading import rewritten
+from stream_dp.population.tables.value_texts import AmbiguousCoding, Codings, ValueTexts
 from stream_dp.study import Study
+from stream_dp.study.alphabet import ABSENT
 
 from .roster import Roster, coded_roles
 
@@ -34,6 +37,7 @@ class RosterTables:
     person: the members' column of ids.
     member: the members' column of numbers within a group; with it ids are GROUP/NUMBER.
     form: of both files.
+    codings: what the columns of values hold, codes or labels, where a file has both.
     """
 
     groups: TableSource
@@ -43,6 +47,7 @@ class RosterTables:
     person: str
     member: str | None = None
     form: FileForm = field(default_factory=FileForm)
+    codings: Codings = field(default_factory=Codings)
 
     @property
     def id_column(self) -> str:
@@ -85,7 +90,7 @@ def read_roster(study: Study, files: RosterTables) -> Roster:
     )
     attributes = {}
     for name, attribute in declared.attributes.items():
-        column = _values(files.groups, groups, name, attribute.symbols, form)
+        column = _values(files, files.groups, groups, name, attribute.symbols)
         undeclared = Column(name, attribute.symbols).codes(column) < 0
         if undeclared.any():
             faults.append(
@@ -94,7 +99,7 @@ def read_roster(study: Study, files: RosterTables) -> Roster:
             )
         attributes[name] = column.take(pa.array(order)).to_pylist()
     role_values = (
-        _values(files.members, members, roles.column, roles.values, form) if roles else None
+        _values(files, files.members, members, roles.column, roles.values) if roles else None
     )
     if role_values is not None and (group_of >= 0).all():
         _, role_faults = coded_roles(declared, role_values, group_of, len(keys))
@@ -171,16 +176,24 @@ def _size_faults(
 
 
 def _values(
+    files: RosterTables,
     path: TableSource,
     rows: pa.Table,
     name: str,
     values: Collection[int | str],
-    form: FileForm,
 ) -> pa.Array:
-    """Reads a column of values as text; a code of the file may stand for the value of its label."""
+    """Reads a column of values as text: the labels of the file's codes, where these are declared.
+
+    Raises UserError where the declared values may be codes or labels.
+    """
     column = _column(path, text_column, rows, name)
-    labels = file_labels(path, form.encoding).values.get(name, {})
-    return labelled(column, values, labels) if labels else column
+    declared = {str(value) for value in values if value != ABSENT}
+    labels = file_labels(path, files.form.encoding).values.get(name, {})
+    try:
+        texts = ValueTexts.of(labels, {}, declared.__contains__, files.codings.of(name))
+    except AmbiguousCoding as ambiguous:
+        raise UserError(f"{path}: {ambiguous.line(name, name)}") from None
+    return rewritten(column, texts.value) if texts.meanings else column
 
 
 def _column(

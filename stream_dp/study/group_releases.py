@@ -100,6 +100,11 @@ class Groups(Declaration):
     roles: RoleColumn | None = None
     """`[groups.roles]`: who is head, spouse and child, where relatives matter."""
 
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The columns of values in the tables of groups and members."""
+        return (*self.attributes, *(() if self.roles is None else (self.roles.column,)))
+
 
 class BatchRelease(HierarchyRelease):
     """A synthetic data set of groups with their members, drawn anew when certain periods close."""

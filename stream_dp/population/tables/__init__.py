@@ -8,7 +8,7 @@ from .cell_judging import Judgement, judge_table
 from .column_layout import TableLayout
 from .report_records import SentRecords, id_rule, records_of
 from .table_files import FileForm, count_rows
-from .table_reading import labelled, read_columns, read_reports, read_table
+from .table_reading import read_columns, read_reports, read_table
 
 __all__ = [
     "FileForm",
@@ -18,7 +18,6 @@ __all__ = [
     "count_rows",
     "id_rule",
     "judge_table",
-    "labelled",
     "read_columns",
     "read_reports",
     "read_table",

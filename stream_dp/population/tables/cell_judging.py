@@ -29,8 +29,9 @@ from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
+from .reading import ReportColumns
 from .report_records import id_rule, is_too_large, report_record
-from .table_reading import ReportColumns, read_columns, reports_of
+from .table_reading import read_columns, reports_of
 
 _SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
 

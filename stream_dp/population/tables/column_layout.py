@@ -15,6 +15,7 @@ from stream_dp.study.event_releases import slot_attribute
 from ..arrow_tables import TableSource
 from .period_texts import PeriodTexts
 from .table_files import FileForm
+from .value_texts import Codings
 
 IN_ORDER = "..."  # in the target of a pattern: the study's periods, in order
 _ANY = "{}"
@@ -47,6 +48,7 @@ class TableLayout:
     form: the format of the file.
     event: of a long table, the column with the number of a person's event in the period; the column
         `mode` of the row of event 3 has the attribute `mode_3`.
+    codings: what the columns of attributes hold, codes or labels, where the file has both.
     """
 
     person: str = "person"
@@ -60,6 +62,7 @@ class TableLayout:
     group: str = "group"
     member: str | None = None
     event: str | None = None
+    codings: Codings = field(default_factory=Codings)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -92,6 +95,10 @@ class Header:
     period: str = ""
     slots: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
+    def column(self, source: str) -> str:
+        """The column of the file that a source is in."""
+        return self.slots[source][0] if source in self.slots else source
+
     @property
     def most_events(self) -> int:
         """The largest number of an event, 0 without events."""
@@ -112,9 +119,15 @@ def read_header(
     all_rows, slots = "", dict[str, tuple[str, int]]()
     unknown = [name for name in layout.values if name not in study.attributes]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
+    declared = ", ".join(study.attributes)
+    of_groups = () if study.groups is None else study.groups.value_columns
+    unknown = sorted(layout.codings.named - {*study.attributes, *of_groups})
+    problems += [
+        f"--labels, --codes: attribute '{name}' is not declared; there are {declared}"
+        for name in unknown
+    ]
     if layout.attribute is not None:
         if layout.attribute not in study.attributes:
-            declared = ", ".join(study.attributes)
             problems.append(f"attribute '{layout.attribute}': not declared; there are {declared}")
         if layout.event is not None:
             problems.append("--event: goes with a row for each event, not with --attribute")

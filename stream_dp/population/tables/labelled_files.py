@@ -78,7 +78,9 @@ def file_labels(path: TableSource, encoding: str | None = None) -> FileLabels:
         kept = {
             _code(code): label.strip()
             for code, label in labels.items()
-            if code not in letters and not any(_within(code, lo, hi) for lo, hi in missing)
+            if label.strip()
+            and code not in letters
+            and not any(_within(code, lo, hi) for lo, hi in missing)
         }
         if kept:
             values[name] = kept

@@ -20,7 +20,8 @@ from stream_dp.study import Study
 
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
-from .table_reading import ReportColumns, ReportRow, reports_of
+from .reading import ReportColumns
+from .table_reading import ReportRow, reports_of
 
 _MOST_TEXT = 8000  # characters of a row; in JSON one is at most six bytes
 _PLAIN_KEY = 4 * LONGEST_ID  # characters of a key, whose bytes are not counted in detail

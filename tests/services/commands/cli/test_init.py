@@ -203,3 +203,26 @@ def test_an_existing_study_is_not_written_over(tmp_path, stream_dp, monkeypatch,
     assert cli.main(["init", str(file), "--out", str(tmp_path / "made.toml"), *options]) == 2
     assert "is there already" in capsys.readouterr().err
     assert (tmp_path / "made.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_labels_that_are_codes_of_others_are_sent_as_labels(wide, tmp_path, stream_dp, monkeypatch):
+    """Children coded 1, 2, 3 for 0, 1, 2: with every proposal, the study counts children."""
+    pandas, pyreadstat = map(pytest.importorskip, ("pandas", "pyreadstat"))
+    coded = {"id": ["a", "b", "c"], "kids1": [1, 2, 3], "kids2": [3, 2, 1]}
+    if not wide:
+        coded = {"id": ["a", "b", "c"], "period": ["2025-01"] * 3, "kids1": [1, 2, 3]}
+    named = {name: {1: "0", 2: "1", 3: "2"} for name in coded if name.startswith("kids")}
+    pyreadstat.write_sav(pandas.DataFrame(coded), tmp_path / "t.sav", variable_value_labels=named)
+    monkeypatch.chdir(tmp_path)
+    lines = (
+        ["", "", "-", "kids{}", "kids", "", "2025-01"] if wide else ["", "", "", "", "", "2025-01"]
+    )
+    answers = [*lines, "2", "", "", "50", *[""] * 9]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers) + "\n"))
+    command = sent_command(stream_dp("init", "t.sav"))
+    assert command[-2:] == ["--labels", "kids" if wide else "kids1"]
+    assert load_study(tmp_path / "t.toml")[0].attributes[command[-1]].listed == (0, 1, 2)
+    assert "would not count" not in stream_dp(*command)
+    refused = stream_dp(*command[:-2], code=2)
+    assert "1 is the code of '0'" in refused
