@@ -55,7 +55,7 @@ def random_queries(rng, layout, n, level=None):
     return Queries(chosen.astype(np.int8), group, codes(layout.person_values), relative)
 
 
-def model(name="typed", rows=20, **more):
+def model(name="others", rows=20, **more):
     return HPD(
         domain=DOMAINS[name],
         groups=GROUPS,

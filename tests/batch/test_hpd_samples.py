@@ -11,7 +11,7 @@ from stream_dp.batch.groups.workload.queries import GROUP
 
 
 @given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([0.0, 1.0, 40.0, 1e6]))
-@settings(max_examples=40)
+@settings(max_examples=15)
 @pytest.mark.parametrize("name", DOMAINS)
 def test_every_sample_is_a_valid_household(name, seed, spread):
     family, rng = model(name), np.random.default_rng(seed)
@@ -25,10 +25,10 @@ def test_every_sample_is_a_valid_household(name, seed, spread):
     assert np.array_equal(drawn.groups, again.groups)
 
 
-@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("name", ["alike", "others"])
 def test_a_sample_answers_as_the_model_does(name):
     family = model(name)
-    params, queries = family.init(21), workload(family, 300)
+    params, queries = family.init(21), workload(family, 320)
     drawn = family.sample(params, 40_000, 22)
     added = counted(
         family.layout,
@@ -39,7 +39,11 @@ def test_a_sample_answers_as_the_model_does(name):
     )
     assert np.array_equal(added.sum(axis=0), exact.exact_answers(drawn, queries))
     of_groups = queries.level == GROUP
-    share = family.answers(params, queries) / np.where(of_groups, GROUPS, PEOPLE)
+    encoded = family.encode(queries)
+    answers = [
+        family.answers(params, encoded.take(np.arange(i, i + 40))) for i in range(0, 320, 40)
+    ]
+    share = np.concatenate(answers) / np.where(of_groups, GROUPS, PEOPLE)
     excess = added - share * np.where(of_groups, 1, np.diff(drawn.starts)[:, None])
     error = excess.std(axis=0) / drawn.G**0.5
     assert (np.abs(excess.mean(axis=0)) < 6 * error + 1e-6).all()

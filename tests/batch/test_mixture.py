@@ -95,8 +95,9 @@ def test_households_of_relatives_are_valid_and_relations_are_learnt():
     work = marginal_workload(default_marginals(truth.domain, 2))
     assert {int(x) for x in work.queries.level} == set(range(5))
     plan = AdaptivePlan(Fraction(2), 4, 3)
-    start = mixture.random_start(truth, work, rows=20)
-    method = AdaptiveMethod.of("t", work, plan.phases(work), start)
+    phases = plan.phases(work)
+    start = mixture.random_start(truth, work, phases, rows=20)
+    method = AdaptiveMethod.of("t", work, phases, start)
     fitted = fit_adaptively(truth, method, FitContext(SeededNoise(2)))
     sample = fitted.sample(1)  # checked as every hierarchy is: one head, a spouse or none
     assert isinstance(sample, Hierarchy)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -42,11 +43,17 @@ def fitted(case, number, earlier=(), transcript=None):
 
 def tables(case, months):
     """What a release measured in some months."""
-    result = []
-    for number in months:
-        _, transcript = fitted(case, number, result)
-        result.append(EarlierTable(number, declared(case), tuple(transcript.recorded)))
-    return result
+    return list(_tables(case, tuple(months)))
+
+
+@cache
+def _tables(case, months):
+    if not months:
+        return ()
+    *before, number = months
+    earlier = _tables(case, tuple(before))
+    _, transcript = fitted(case, number, earlier)
+    return (*earlier, EarlierTable(number, declared(case), tuple(transcript.recorded)))
 
 
 def variation(people):
