@@ -72,10 +72,19 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
         "columns under other names; m{}=... are the periods in order, {}= leaves out all others"
     )
     parser.add_argument("--columns", metavar="COL=NAME,...", help=help_text)
-    help_text = "the meaning of a text of the file; an empty VALUE means no answer; may be repeated"
+    help_text = (
+        "the meaning of a text of the file; an empty VALUE means no answer; A may be 'period', and"
+        " TEXT have {} for any text, which {} in VALUE repeats; may be repeated"
+    )
     parser.add_argument("--map", action="append", metavar="A:TEXT=VALUE,...", help=help_text)
-    help_text = "format of dates that are not in ISO format, such as %%d.%%m.%%Y"
+    help_text = (
+        "format of dates, such as %%d.%%m.%%Y, %%b %%Y or '%%Y Q%%q'; {} is text without a meaning"
+    )
     parser.add_argument("--dates", metavar="FORMAT", help=help_text)
+    help_text = "of the days that times in UTC, or with an offset, count for: Europe/Lisbon"
+    parser.add_argument("--zone", metavar="ZONE", help=help_text)
+    help_text = "of the names of months, such as de,fr; by default en"
+    parser.add_argument("--language", metavar="LANGUAGE,...", help=help_text)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
     coding_options(parser)
@@ -129,7 +138,6 @@ def layout(options: argparse.Namespace) -> TableLayout:
     """The layout of a table, by the options of `table_columns`. Raises UserError."""
     from stream_dp.population.report_judging import LONGEST_ID
     from stream_dp.population.tables import TableLayout
-    from stream_dp.population.tables.period_texts import check_date_format
 
     columns: dict[str, str] = {}
     for pair in (options.columns or "").split(",") if options.columns else []:
@@ -150,13 +158,15 @@ def layout(options: argparse.Namespace) -> TableLayout:
         attribute=options.attribute,
         columns=columns,
         values=_mapped_values(options.map or []),
-        dates=None if options.dates is None else check_date_format(options.dates),
+        dates=options.dates,
         id_width=options.id_width,
         form=file_form(options),
         group=options.group,
         member=options.member,
         event=options.event,
         codings=codings(options),
+        zone=options.zone,
+        languages=tuple(filter(None, (options.language or "").split(","))),
     )
 
 
@@ -178,10 +188,15 @@ def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def check_mapped_values(study: Study, layout: TableLayout) -> None:
-    """Raises UserError if `--map` names an undeclared attribute or value."""
+    """Raises UserError if `--map` names an undeclared attribute or value, or no period."""
+    from stream_dp.population.tables.period_columns import PERIOD, texts_of_periods
+
+    texts_of_periods(study, layout)
     for name, values in layout.values.items():
         attribute = study.attributes.get(name)
         if attribute is None:
+            if name == PERIOD:
+                continue
             declared = ", ".join(study.attributes)
             raise UserError(f"--map: attribute '{name}' is not declared; there are {declared}")
         for value in values.values():

@@ -5,6 +5,7 @@ Every decoder uses this module, so a cell has the same outcome whatever shape it
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from stream_dp.study import Attribute, Study
+from stream_dp.study.period_texts import PeriodTexts
 
 from .cells import CLEARED, cell_type
 from .rejection_reasons import Reason
@@ -41,9 +43,11 @@ class Judge:
     names, attributes: of the study, in its order.
     find: by attribute, the function from a value to its code, or to its second argument.
     code_type: the type of the codes.
+    texts: the meaning of the texts of periods; by default a period is a label, as the schema of
+        plain reports has it.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, texts: PeriodTexts | None = None) -> None:
         self._rule = study.ids
         self.names = tuple(study.attributes)
         self.attributes = tuple(study.attributes.values())
@@ -51,8 +55,13 @@ class Judge:
         self.code_type = cell_type(max((len(a.symbols) for a in self.attributes), default=1))
         self._indices = {name: index for index, name in enumerate(self.names)}
         labels = study.periods.numbers
-        self._periods: dict[object, int] = {int(x): n for x, n in labels.items() if x.isdigit()}
+        self._periods: dict[object, int] = {
+            int(label): number
+            for label, number in labels.items()
+            if re.fullmatch("-?[0-9]+", label)
+        }
         self._periods.update(labels)
+        self._texts = texts
 
     @property
     def changes_ids(self) -> bool:
@@ -73,7 +82,7 @@ class Judge:
 
     def period(self, value: Hashable) -> int:
         """Returns the number of a period, 0 for a period outside of the study."""
-        return self._periods.get(value, 0)
+        return self._periods.get(value, 0) if self._texts is None else self._texts.number(value)
 
     @property
     def period_numbers(self) -> Mapping[object, int]:
@@ -110,7 +119,7 @@ class Judge:
         if not values and not (_is_written(person) and _is_written(period)):
             return JudgedReport("", 0, codes, Tally({"unreadable": 1}))
         (name,) = self.ids([plain_text(person) or ""])
-        number = self._periods.get(period, 0) if plain_text(period) is not None else 0
+        number = self.period(period) if plain_text(period) is not None else 0
         refusal = whole_refusal(0 < len(name) <= LONGEST_ID, number, closed, len(values))
         if refusal is not None:
             return JudgedReport(name, number, codes, refusal)

@@ -32,6 +32,7 @@ def utc(*when):
         ("year", "1999", ["1999", "2000", "2001"]),
         ("step", "1", ["1", "2", "3"]),
         ("step", "41", ["41", "42"]),
+        ("step", "-1", ["-1", "0", "1"]),
     ],
 )
 def test_labels(every, first, labels):
@@ -70,7 +71,7 @@ def test_calendar_labels_are_consecutive_and_iso(first, count):
         ("quarter", "2021-Q5"),
         ("year", "21"),
         ("year", "0000"),
-        ("step", "-1"),
+        ("step", "--1"),
         ("step", "one"),
         ("day", "9999-12-31"),
     ],

@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.event_releases import slot_attribute
+from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
-from .period_texts import PeriodTexts
+from .period_columns import PERIOD
 from .table_files import FileForm
 from .value_texts import Codings
 
@@ -42,8 +43,11 @@ class TableLayout:
         for any text, which `{}` in the study's name repeats; `...` instead of a period names the
         study's periods in order, and `2021-04...` the periods from 2021-04 on.
     values: by attribute, the declared value of a text in the file; an empty value makes an empty
-        cell.
-    dates: the format of dates other than ISO 8601, as `strptime` reads it.
+        cell. Under `period`, the period of a text.
+    dates: the format of dates, see `stream_dp.study.date_formats.date_reader`.
+    zone: the time zone whose days count for times with a distance from UTC; by default that of the
+        study's schedule.
+    languages: of the names of months; English by default.
     id_width: ids of fewer digits get zeros in front.
     form: the format of the file.
     event: of a long table, the column with the number of a person's event in the period; the column
@@ -63,6 +67,8 @@ class TableLayout:
     member: str | None = None
     event: str | None = None
     codings: Codings = field(default_factory=Codings)
+    zone: str | None = None
+    languages: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -117,11 +123,11 @@ def read_header(
         if name not in names
     ]
     all_rows, slots = "", dict[str, tuple[str, int]]()
-    unknown = [name for name in layout.values if name not in study.attributes]
+    unknown = [name for name in layout.values if name not in (*study.attributes, PERIOD)]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
     declared = ", ".join(study.attributes)
     of_groups = () if study.groups is None else study.groups.value_columns
-    unknown = sorted(layout.codings.named - {*study.attributes, *of_groups})
+    unknown = sorted(layout.codings.named - {*study.attributes, *of_groups, PERIOD})
     problems += [
         f"--labels, --codes: attribute '{name}' is not declared; there are {declared}"
         for name in unknown

@@ -31,10 +31,12 @@ class FileLabels:
 
     columns: by column, its label.
     values: by column, the labels by code; without codes that the file declares as missing.
+    formats: by column, the format in which its program shows it, such as `%tm`.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 def labelled_batches(path: Path, encoding: str | None) -> Iterator[pa.RecordBatch]:
@@ -84,7 +86,7 @@ def file_labels(path: TableSource, encoding: str | None = None) -> FileLabels:
         }
         if kept:
             values[name] = kept
-    return FileLabels(columns, values)
+    return FileLabels(columns, values, about.original_variable_types)
 
 
 def _within(code: object, low: object, high: object) -> bool:

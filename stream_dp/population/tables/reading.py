@@ -18,12 +18,13 @@ from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.attribute import Attribute
+from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
 from .column_layout import Header, TableLayout, read_header
 from .labelled_files import file_labels
-from .period_texts import PeriodTexts, period_column
+from .period_columns import PERIOD, period_column, texts_of_periods
 from .row_batches import TableRows, UnreadableRow
 from .table_files import is_text
 from .value_texts import AmbiguousCoding, ValueTexts
@@ -78,6 +79,7 @@ class Reading:
     texts: of periods.
     header: the meaning of each column.
     values: by source of the header, how texts become values.
+    periods: how codes with labels in the column of periods become texts of periods.
     """
 
     path: TableSource
@@ -86,30 +88,42 @@ class Reading:
     texts: PeriodTexts
     header: Header = field(default_factory=lambda: Header({}, (), ()))
     values: Mapping[str, ValueTexts] = field(default_factory=dict)
+    periods: ValueTexts = field(default_factory=ValueTexts)
 
     @classmethod
     def of(
         cls, path: TableSource, names: Sequence[str], study: Study, layout: TableLayout
     ) -> Reading:
         """The reading of a file with columns of these names. Raises UserError, with every fault."""
-        texts = PeriodTexts(study.periods, layout.dates)
+        about = file_labels(path, layout.form.encoding)
+        texts = texts_of_periods(study, layout, about.formats.get(layout.period))
         header = read_header(path=path, names=names, study=study, layout=layout, texts=texts)
-        labels = file_labels(path, layout.form.encoding).values
         values, faults = {}, dict[str, str]()
         for source, (_, name) in header.sources.items():
             column = header.column(source)
             try:
                 values[source] = ValueTexts.of(
-                    labels.get(column, {}),
+                    about.values.get(column, {}),
                     layout.values.get(name, {}),
                     _values_of(study.attributes[name]),
                     layout.codings.of(name),
                 )
             except AmbiguousCoding as ambiguous:
                 faults.setdefault(name, f"{path}: {ambiguous.line(column, name)}")
+        periods = ValueTexts()
+        if layout.attribute is None and layout.period in names:
+            try:
+                periods = ValueTexts.of(
+                    about.values.get(layout.period, {}),
+                    {},
+                    lambda text: texts.label(text) in study.periods.numbers,
+                    layout.codings.of(PERIOD),
+                )
+            except AmbiguousCoding as ambiguous:
+                faults[PERIOD] = f"{path}: {ambiguous.line(layout.period, PERIOD)}"
         if faults:
             raise UserError(faults.values())
-        return cls(path, study, layout, texts, header, values)
+        return cls(path, study, layout, texts, header, values, periods)
 
     def columns(self, table_rows: TableRows) -> ReportColumns:
         """A batch of rows as columns of reports."""
@@ -166,7 +180,10 @@ class Reading:
             return pa.array([self.header.period] * len(batch), pa.string())
         if self.layout.attribute is not None:
             return None
-        return rewritten(self._text(batch, self.layout.period, period_column), self.texts.label)
+        texts = self._text(batch, self.layout.period, period_column)
+        if self.periods.meanings:
+            texts = rewritten(texts, self.periods.value)
+        return rewritten(texts, self.texts.label)
 
     def _persons(self, batch: pa.RecordBatch) -> pa.Array:
         """The ids of the rows' persons, of one column or of a group and a member within it."""

@@ -264,7 +264,7 @@ def test_a_report_that_cannot_be_written_holds_no_row_back(study, command, monke
         (["--map", "poverty:Yes"], "--map: write A:TEXT=VALUE"),
         (["--map", "age:Yes=1"], "--map: attribute 'age' is not declared"),
         (["--map", "poverty:Yes=yes"], "--map: 'yes' is no value of poverty; it is one of 0, 1"),
-        (["--dates", "x"], "--dates: write a format"),
+        (["--dates", "x"], "--dates: 'x' names no period; write a format"),
         (["--id-width", "0"], "--id-width: write a number"),
         (["--separator", ";;"], "--separator: write one character"),
         (["--encoding", "x"], "--encoding: no encoding"),

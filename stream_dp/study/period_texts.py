@@ -1,0 +1,229 @@
+"""Reads texts of periods: labels, other spellings of labels, and dates.
+
+Every command, file and stream reads periods here. Each text is read alone, by fixed rules that
+depend on the study and on what was declared about the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from stream_dp.errors import UserError, visible
+
+from .date_formats import ANY, ENGLISH_MONTHS, OFFSET, Moment, Reader, date_reader, moment_of
+from .periods import Periods, Schedule
+
+_LONGEST = 64  # characters of a text that may name a period
+_YEAR = r"(?P<Y>[0-9]{4})"
+_GAP = r"[-/._ ]"
+# Other spellings of a label, by the length of the study's periods.
+_SPELLINGS = {
+    "week": (
+        r"(?P<G>[0-9]{4})[-/._ ]?W(?P<V>[0-9]{1,2})",
+        r"W(?P<V>[0-9]{1,2})[-/._ ]?(?P<G>[0-9]{4})",
+    ),
+    "month": (
+        _YEAR + r"(?P<m>[0-9]{2})(?:\.0+)?",
+        _YEAR + r"(?:[-/_ ](?P<m>[0-9]{1,2})|\.(?P<mm>[0-9]{2}))",
+        _YEAR + _GAP + r"?M(?P<m>[0-9]{1,2})",
+        r"(?P<m>[0-9]{1,2})" + _GAP + _YEAR,
+        r"M(?P<m>[0-9]{1,2})" + _GAP + "?" + _YEAR,
+        r"(?P<b>NAME)\.?,?" + _GAP + "?" + _YEAR,
+        _YEAR + _GAP + r"?(?P<b>NAME)\.?",
+    ),
+    "quarter": (
+        _YEAR + r"[-/._: ]?Q0?(?P<q>[1-4])",
+        r"Q0?(?P<q>[1-4])[-/._: ]?" + _YEAR,
+        r"(?P<q>[1-4])[-/._ ]?Q[-/._ ]?" + _YEAR,
+    ),
+    "year": (_YEAR + r"(?:\.0+)?",),
+}
+_CLOCK = (
+    r"(?:[T ](?P<H>[0-9]{2}):?(?P<M>[0-9]{2})(?::?(?P<S>[0-9]{2})(?:[.,][0-9]+)?)?"
+    r"(?: ?(?P<p>[AP]M))?(?: ?(?P<z>" + OFFSET + r"))?)?"
+)
+_ISO_DATE = _YEAR + r"-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})" + _CLOCK
+_DATES = (
+    _ISO_DATE,
+    _YEAR + r"/(?P<m>[0-9]{2})/(?P<d>[0-9]{2})" + _CLOCK,
+    _YEAR + r"(?P<m>[0-9]{2})(?P<d>[0-9]{2})" + _CLOCK,
+    r"(?P<G>[0-9]{4})-W(?P<V>[0-9]{2})-(?P<u>[1-7])",
+    r"(?P<d>[0-9]{1,2})\.?[-/ ]?(?P<b>NAME)\.?,?[-/ ]?" + _YEAR + _CLOCK,
+    r"(?P<b>NAME)\.?[-/ ]?(?P<d>[0-9]{1,2}),?[-/ ]" + _YEAR + _CLOCK,
+    _YEAR + r"[-/ ]?(?P<b>NAME)\.?[-/ ]?(?P<d>[0-9]{1,2})" + _CLOCK,
+)
+_STEP = re.compile(r"(-?)0*([0-9]{1,9})(?:\.0+)?")
+# Full-width forms of ASCII, blanks and dashes, as their ASCII forms.
+_ASCII = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
+    ord(old): new for old, new in {"\u3000": " ", "\xa0": " ", "\u202f": " ", "–": "-"}.items()
+}
+_SWAPPED = re.compile(r"(%[YyG]|\{\}).*%d.*%m", re.DOTALL)  # formats that read ISO dates otherwise
+_CLOCK_AT_END = re.compile(_CLOCK + r"\Z", re.IGNORECASE)
+
+
+class PeriodTexts:
+    """The labels of a study's periods by the texts that name them.
+
+    dates: the format of dates, see `date_formats.date_reader`. Texts that it reads are read by it
+        alone. Beside it only texts count that no order of day and month changes.
+    zone: the time zone whose days count for times with a distance from UTC; by default the zone of
+        the study's schedule. Without one the day counts that is written.
+    meanings: the label by text. `{}` in a text stands for any text, which `{}` in the label
+        repeats.
+    months: the numbers of months by their names in small letters.
+
+    `label(text)` is the label of the period with this text, else the text. `number(value)` is the
+    number of the period that a text or whole number names, and 0 for no period.
+
+    Raises UserError for a format or a meaning that names no period of the study.
+
+    >>> texts = PeriodTexts(Periods(every="month", first="2021-01", count=12))
+    >>> [texts.label(text) for text in ("2021-01", "2021-01-31", "202103", "Apr 2021", "May")]
+    ['2021-01', '2021-01', '2021-03', '2021-04', 'May']
+    """
+
+    def __init__(
+        self,
+        periods: Periods,
+        dates: str | None = None,
+        zone: str | None = None,
+        meanings: Mapping[str, str] | None = None,
+        months: Mapping[str, int] = ENGLISH_MONTHS,
+    ) -> None:
+        self._periods, self._months = periods, months
+        if zone is None and isinstance(periods.close, Schedule):
+            zone = periods.close.zone
+        self.zone = None if zone is None else _time_zone(zone)
+        self._declared: Reader | None = None
+        self._iso = _pattern(_ISO_DATE, months)
+        spellings = (*_SPELLINGS.get(periods.every, ()), *_DATES)
+        self._patterns = tuple(_pattern(spelling, months) for spelling in spellings)
+        self._iso_beside = True
+        if dates is not None:
+            self._declared = date_reader(dates, periods.every, months)
+            self._iso_beside = _SWAPPED.match(dates) is None
+        self.label: Callable[[str], str] = lru_cache(1 << 16)(self._label)
+        self.number: Callable[[object], int] = lru_cache(1 << 16, typed=True)(self._number)
+        self._meanings: dict[str, str] = {}
+        self._templates: list[tuple[re.Pattern[str], str]] = []
+        for text, meant in (meanings or {}).items():
+            self._declare(text, meant)
+
+    def is_period(self, text: str) -> bool:
+        """Tells whether a text names a period of this length, of the study or not."""
+        return text in self._periods.numbers or self._named(text) is not None
+
+    def lacks_zone(self, text: str) -> bool:
+        """Tells whether a text has a distance from UTC and no zone was declared."""
+        try:
+            moment = None if self.zone else self._moment(text.strip().translate(_ASCII))
+        except (ValueError, OverflowError):
+            return False
+        return moment is not None and moment.instant is not None
+
+    def _declare(self, text: str, meant: str) -> None:
+        """Takes the meaning of a text. Raises UserError."""
+        if ANY in text:
+            before, _, after = text.partition(ANY)
+            pattern = re.compile(f"{re.escape(before)}(.*){re.escape(after)}", re.DOTALL)
+            self._templates.append((pattern, meant))
+            return
+        label = self._label(meant)
+        if label not in self._periods.numbers:
+            raise UserError(f"map: 'period:{text}={meant}': {_no_period(self._periods, meant)}")
+        self._meanings[text] = label
+
+    def _number(self, value: object) -> int:
+        """Returns the number of the period that a text or whole number names, 0 for no period."""
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+            value = str(value)
+        return self._periods.numbers.get(self._label(value), 0) if isinstance(value, str) else 0
+
+    def _label(self, text: str) -> str:
+        """Returns the label of the study's period with this text, else the text."""
+        if (meant := self._meanings.get(text) or self._meanings.get(text.strip())) is not None:
+            return meant
+        if self._declared is None and not self._templates and text in self._periods.numbers:
+            return text
+        for pattern, meant in self._templates:
+            if match := pattern.fullmatch(text.strip()):
+                named = meant.replace(ANY, match[1])
+                label = self._named(named)
+                return label if label in self._periods.numbers else text
+        label = self._named(text)
+        return label if label in self._periods.numbers else text
+
+    def _named(self, text: str) -> str | None:
+        """Returns the label of the period with this text, of the study or not.
+
+        Returns None if the text names no period.
+        """
+        if len(text) > _LONGEST:
+            return None
+        text = text.strip().translate(_ASCII)
+        if self._periods.every == "step":
+            match = _STEP.fullmatch(text)
+            return None if match is None else str(int(match[1] + match[2]))
+        try:
+            moment = self._moment(text)
+            return None if moment is None else self._periods.label_of(moment.local(self.zone))
+        except (ValueError, OverflowError):
+            return None
+
+    def _moment(self, text: str) -> Moment | None:
+        """Reads a text. Raises ValueError or OverflowError outside of the calendar."""
+        if self._declared is not None:
+            if (moment := self._declared(text)) is not None:
+                return moment
+            if text in self._periods.numbers and self._periods.every != "day":
+                return self._by(self._patterns, text)
+            if not any(map(str.isalpha, _CLOCK_AT_END.sub("", text))):
+                return self._by((self._iso,), text) if self._iso_beside else None
+        return self._by(self._patterns, text)
+
+    def _by(self, patterns: tuple[re.Pattern[str], ...], text: str) -> Moment | None:
+        """Reads a text by the first pattern that fits."""
+        for pattern in patterns:
+            if match := pattern.fullmatch(text):
+                fields = match.groupdict()
+                fields["m"] = fields.get("m") or fields.get("mm")
+                return moment_of(fields, self._months)
+        return None
+
+
+def require_period(periods: Periods, text: str, name: str = "period") -> str:
+    """Returns the label of the period that a text names.
+
+    name: of the text, for the error. Raises UserError for a text that names no period of the study.
+    """
+    label = PeriodTexts(periods).label(text)
+    if label not in periods.numbers:
+        raise UserError(f"{name} '{visible(text)}': {_no_period(periods, text)}")
+    return label
+
+
+def _no_period(periods: Periods, text: str) -> str:
+    return f"not one of the study's, {periods.labels[0]} to {periods.labels[-1]}"
+
+
+@lru_cache(64)
+def _compiled(spelling: str, names: tuple[str, ...]) -> re.Pattern[str]:
+    alternatives = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(spelling.replace("NAME", f"(?:{alternatives})"), re.IGNORECASE)
+
+
+def _pattern(spelling: str, months: Mapping[str, int]) -> re.Pattern[str]:
+    return _compiled(spelling, tuple(months))
+
+
+def _time_zone(name: str) -> ZoneInfo:
+    """Returns a time zone. Raises UserError."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise UserError(
+            f"zone: '{visible(name)}' is not a time zone; write one like 'Europe/Lisbon' or 'UTC'"
+        ) from None
