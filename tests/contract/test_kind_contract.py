@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -164,10 +165,7 @@ def product_with(folder, replaced, by, room="groups", member=MEMBER, module=MODU
         for path in (FOLDER / inside).iterdir():
             if path.relative_to(FOLDER).as_posix() not in ("study", "batch", f"batch/{room}"):
                 (package / inside / path.name).symlink_to(path)
-    for path in FOLDER.glob("study/**/*.py"):
-        target = package / path.relative_to(FOLDER)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(path.read_text("utf-8"), "utf-8")
+    shutil.copytree(FOLDER / "study", package / "study")  # with what Python has compiled
     families = package / "study" / "families.py"
     text = families.read_text("utf-8")
     after = '    HPD_FIXED = "hpd-fixed", _HOUSEHOLDS\n'

@@ -1,6 +1,8 @@
-"""`kafka-acls.sh --add` without Java: adds access lists as the administrator of a secured broker.
+"""`kafka-acls.sh --add`, mostly without Java: adds access lists to a secured broker.
 
 Takes the options that `acls.sh` gives. SECRETS is the folder with the administrator's password.
+KAFKAS_OWN is the command of Kafka itself. It gets the call if an option or an operation is new to
+it, so that Kafka itself reads everything that the script can say.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -26,7 +30,20 @@ RESOURCES = {
 }
 
 
+def is_new(words: list[str]) -> bool:
+    """Whether an option or an operation stands in no call before; remembers those of this call."""
+    file = Path(os.environ["SECRETS"]).parent / "said-to-kafka"
+    known = set(file.read_text().split()) if file.exists() else set()
+    said = {word for word in words if word.startswith("--")}
+    said |= {word for option, word in pairwise(words) if option == "--operation"}
+    file.write_text("\n".join(known | said))
+    return not said <= known
+
+
 def main() -> None:
+    if is_new(sys.argv[1:]):
+        command = os.environ["KAFKAS_OWN"].split()
+        os.execvp(command[0], [*command, *sys.argv[1:]])
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--command-config", required=True)

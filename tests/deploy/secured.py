@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,10 +74,11 @@ class Secured:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
-    def script(self, name: str, *arguments: str) -> str:
-        """What a shipped script says; it must succeed."""
+    def script(self, name: str, *arguments: str, **settings: str) -> str:
+        """What a shipped script says; it must succeed. settings: more of its environment."""
+        environment = self.environment() | settings
         done = subprocess.run(
-            [HERE / name, *arguments], env=self.environment(), capture_output=True, text=True
+            [HERE / name, *arguments], env=environment, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -90,7 +92,8 @@ class Secured:
             "PROPERTIES": str(self.folder / "server.properties"),
             "KAFKA_STORAGE": f"{SHARED} kafka.tools.StorageTool",
             "KAFKA_SERVER": f"{SHARED} -Xmx512m kafka.Kafka",
-            "KAFKA_ACLS": f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {ACLS}",
+            "KAFKA_ACLS": f"{sys.executable} {Path(__file__).with_name('acl_tool.py')}",
+            "KAFKAS_OWN": f"{QUICK} -XX:SharedArchiveFile={ARCHIVE} {ACLS}",
             "KAFKA_CONFIGS": f"{QUICK} kafka.admin.ConfigCommand",
             "BOOTSTRAP": f"127.0.0.1:{self.sasl}",
             "ADMIN_CONFIG": str(self.folder / "admin.properties"),
@@ -128,18 +131,22 @@ class Secured:
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
         )
         for name in ("kafka", *USERS):
-            self._openssl(
-                *("req", "-x509", "-nodes", "-subj", f"/CN={name}", "-days", "2"),
-                *("-CA", "authority.pem", "-CAkey", "authority.key"),
-                *("-addext", "basicConstraints=critical,CA:FALSE"),
-                *("-addext", "subjectAltName=IP:127.0.0.1"),
-                *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-                *("-keyout", f"{name}.key", "-out", f"{name}.crt"),
-            )
+            self.certify(name)
         key_and_certificate = (self.secrets / "kafka.key").read_text() + (
             self.secrets / "kafka.crt"
         ).read_text()
         (self.secrets / "kafka.pem").write_text(key_and_certificate)
+
+    def certify(self, name: str) -> None:
+        """A key and a certificate of the authority for a user."""
+        self._openssl(
+            *("req", "-x509", "-nodes", "-subj", f"/CN={name}", "-days", "2"),
+            *("-CA", "authority.pem", "-CAkey", "authority.key"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-keyout", f"{name}.key", "-out", f"{name}.crt"),
+        )
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self.secrets, check=True, capture_output=True)

@@ -4,40 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from deploy.secured import PRIVATE, PUBLIC, Secured
+from deploy.users import World
 from kit import fork_server
 from kit.households import EVERY, LABELS, roster
 
-from deploy import secured
-
+PRIVATE, PUBLIC = "homes-inside", "homes"
 TLS = """
 [run.kafka]
 "security.protocol" = "SSL"
-"ssl.ca.location" = "secrets/authority.pem"
-"ssl.certificate.location" = "secrets/{user}.crt"
-"ssl.key.location" = "secrets/{user}.key"
+"ssl.ca.location" = "{secrets}/authority.pem"
+"ssl.certificate.location" = "{secrets}/{user}.crt"
+"ssl.key.location" = "{secrets}/{user}.key"
 """
-USERS = (*secured.USERS, "operator", "worker")
+# By the setting of the script that names them; each has a certificate of that name.
+PRINCIPALS = {
+    "PRODUCERS": "producer",
+    "RELEASER": "releaser",
+    "ANALYSTS": "analyst",
+    "MONITOR": "monitor",
+    "OPERATORS": "operator",
+    "WORKERS": "worker",
+}
 
 
-class Batches(Secured):
-    def environment(self) -> dict[str, str]:
-        """With a tool of access lists that begins in a moment; Kafka's own is another test's."""
-        tool = f"{sys.executable} {Path(__file__).with_name('acl_tool.py')}"
-        return {**super().environment(), "BATCHES": "yes", "KAFKA_ACLS": tool}
+class Batches:
+    """A study with batch releases on the broker of all tests, with users of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.broker = world.broker
+        self.folder = world.folder / "homes"
+        self.folder.mkdir()
+
+    def grant(self) -> None:
+        users = {setting: f"User:{PUBLIC}-{user}" for setting, user in PRINCIPALS.items()}
+        for user in PRINCIPALS.values():
+            self.broker.certify(f"{PUBLIC}-{user}")
+        settings = {"PREFIX": PRIVATE, "PUBLIC_PREFIX": PUBLIC, "BATCHES": "yes", **users}
+        self.broker.script("acls.sh", **settings)
 
     def files(self) -> None:
         """A study file for each user, and what is sent."""
-        url = f"kafka://127.0.0.1:{self.tls}"
+        url = f"kafka://127.0.0.1:{self.broker.tls}"
         text = EVERY.replace("sqlite:homes.db", f"{url}/{PRIVATE}")
         text = text.replace("sqlite:homes-public.db", f"{url}/{PUBLIC}") + "replication = 1\n"
-        for user in USERS:
-            (self.folder / f"{user}.toml").write_text(text + TLS.format(user=user))
+        for user in ("admin", *PRINCIPALS.values()):
+            name = user if user == "admin" else f"{PUBLIC}-{user}"
+            settings = TLS.format(secrets=self.broker.secrets, user=name)
+            (self.folder / f"{user}.toml").write_text(text + settings)
         households = roster()
         rows = [f"{i},{r}" for i, r in enumerate(households.attributes["region"])]
         (self.folder / "groups.csv").write_text("\n".join(["group,region", *rows]))
@@ -58,18 +73,12 @@ class Batches(Secured):
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
-    batches = Batches(tmp_path_factory.mktemp("batches") / "broker")
-    batches.folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secured, "USERS", USERS)
-        try:
-            batches.start()
-            batches.files()
-            assert batches.says("admin", "topics")[0] == 0
-            yield batches
-        finally:
-            batches.stop()
+def broker(world: World) -> Batches:
+    batches = Batches(world)
+    batches.grant()
+    batches.files()
+    assert batches.says("admin", "topics")[0] == 0
+    return batches
 
 
 def test_each_user_does_their_part(broker: Batches) -> None:

@@ -60,10 +60,13 @@ MACHINES = {"bare": "", "of other vendors": NODE + JAVA + R + CHROME}
 
 
 def simulated(machine: str, names: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """What apt would do on a machine that has nothing but these packages."""
+    """What apt would fetch for a machine that has nothing but these packages; it removes none.
+
+    It resolves the packages and does not put them in order, which takes longer than that.
+    """
     status = folder / "status"
     status.write_text(machine)
-    command = ["apt-get", "--simulate", "--no-install-recommends"]
+    command = ["apt-get", "--print-uris", "--yes", "--no-remove", "--no-install-recommends"]
     command += ["-o", f"Dir::State::status={status}", "install", *names]
     return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
@@ -150,7 +153,7 @@ def test_apt_would_install_all_of_it(machine: str, tmp_path: Path) -> None:
     assert set(demo) <= set(tests)
     done = simulated(MACHINES[machine], tests, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "\nRemv " not in done.stdout
+    assert all(f"/{name}_" in done.stdout for name in ("maven", "chromium", "r-cran-jsonlite"))
 
 
 @needs("apt-get")

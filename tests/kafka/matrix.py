@@ -108,7 +108,8 @@ class Matrix:
         once = [step for step in self.report.steps if step in ONCE]
         if self.fault:
             often, once = ["journal open"], []
-        steps = [RANDOM] * (0 if self.fault else self.kills // 4)
+        chance = min(self.kills // 4, max(2, self.kills - len(self.report.steps)))
+        steps = [RANDOM] * (0 if self.fault else chance)
         steps += [often[i % len(often)] for i in range(self.kills - len(steps) - len(once))]
         self.rng.shuffle(steps)
         events: list[Callable[[], None]] = [lambda s=s: self._kill(s) for s in steps]

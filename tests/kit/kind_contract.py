@@ -212,7 +212,7 @@ def check_judge(kind: Kind) -> None:
 
 
 def check_reference(kind: Kind) -> None:
-    assert f"| `{kind}` | {kind.family} | {kind.about} |" in study_keys.markdown()
+    assert f"| `{kind}` | {kind.family} | {kind.about} |" in study_keys.kinds_table()
 
 
 def check_documentation(kind: Kind) -> None:
