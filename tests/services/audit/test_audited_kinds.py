@@ -51,7 +51,7 @@ FEW_RUNS = {Kind.MIXTURE, Kind.RAP, Kind.MATCH, Kind.SIZES, Kind.MWEM, *HPD}
 )
 def test_a_kind_shows_its_declared_cost(kind: Kind) -> None:
     few = kind in FEW_RUNS
-    runs = 40 if kind == Kind.HPD_EVENTS else 25 if few else 150
+    runs = {Kind.HPD_EVENTS: 40, Kind.HPD_FIXED: 18}.get(kind, 25 if few else 150)
     result = prepared_kind(kind).run(SeededNoise(1), runs)
     assert result.pair_rho == pytest.approx(SHARES.get(kind, 1) * float(result.rho), rel=0.01)
     assert not result.violation

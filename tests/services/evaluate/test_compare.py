@@ -17,7 +17,7 @@ from variants import variants
 
 from stream_dp.continual.cumulative.cumulative import Cumulative
 
-REPETITIONS = 60
+REPETITIONS = 40
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["residuals, padded", "residuals, projected"]
 
@@ -103,7 +103,7 @@ def test_ratios_have_error_bars_and_theory(comparison: Comparison) -> None:
 def test_one_panel_stands_beside_two_of_all_of_rho_two_of_half_and_one_as_estimated() -> None:
     declared = together()
     only = declared.model_copy(update={"releases": declared.releases[2:]})
-    comparison = compare(only, truth(), 20, jobs=1, progress=False)
+    comparison = compare(only, truth(), 10, jobs=1, progress=False)
     assert [(c.release, c.kind) for c in comparison.contests] == [
         ("both", "window"),
         ("both", "cumulative"),
@@ -155,7 +155,7 @@ def test_bias_is_net_of_chance(comparison: Comparison) -> None:
     for contest in comparison.contests:
         for form in contest.forms:
             raw = form.quantity("every", "raw")
-            assert 0 <= raw.bias < 0.12 * raw.rmse
+            assert 0 <= raw.bias < 0.15 * raw.rmse
             assert raw.worst is not None
             assert raw.worst >= raw.rmse
 
@@ -186,9 +186,9 @@ def test_tables_are_confidential_and_say_what_is_simulated(
 
 
 def test_a_comparison_repeats_exactly() -> None:
-    few = compare(study(), truth(), 15, jobs=1, progress=False, simulated=True)
-    assert compare(study(), truth(), 15, jobs=2, progress=False, simulated=True) == few
-    other = compare(study(), truth(), 15, seed=1, jobs=1, progress=False)
+    few = compare(study(), truth(), 5, jobs=1, progress=False, simulated=True)
+    assert compare(study(), truth(), 5, jobs=2, progress=False, simulated=True) == few
+    other = compare(study(), truth(), 5, seed=1, jobs=1, progress=False)
     assert not np.isclose(
         other.contests[0].paper.quantity("every", "raw").rmse,
         few.contests[0].paper.quantity("every", "raw").rmse,

@@ -24,7 +24,7 @@ from stream_dp.services.evaluate.panel_report import Evaluation
 from stream_dp.services.evaluate.panel_text import disagreements, evaluation_text, sweep_text
 from stream_dp.services.evaluate.trial_plans import trial_plan
 
-REPETITIONS = 300
+REPETITIONS = 150
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_a_panel_without_padding_is_about_as_good_as_the_raw_answers(
 def test_one_panel_answers_both_classes() -> None:
     declared = together(600)
     only = declared.model_copy(update={"releases": declared.releases[2:]})
-    evaluation = repeat.evaluate_panels(only, truth(600), 100, seed=5, jobs=1, progress=False)
+    evaluation = repeat.evaluate_panels(only, truth(600), 50, seed=5, jobs=1, progress=False)
     patterns, totals = evaluation.releases
     assert (patterns.release, totals.release) == ("both patterns", "both totals")
     assert patterns.width == 2

@@ -85,30 +85,43 @@ def violations(page: Any, axe: str) -> list[str]:
     return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:300]}" for v in findings]
 
 
-def looked_at(seen: Seen, axe: str, scheme: str, width_of_axe: int, name: str) -> None:
-    """In a scheme a page fits in every width, and axe-core finds nothing in one of them."""
-    seen.page.emulate_media(color_scheme=scheme)
-    for width in SIZES:
+def looked_at(seen: Seen, axe: str, widths: tuple[int, ...], name: str) -> None:
+    """A page fits in these widths, and axe-core finds nothing in the first of them."""
+    for width in widths:
         seen.page.set_viewport_size({"width": width, "height": 900})
         shown = seen.page.evaluate("document.documentElement.scrollWidth")
         assert shown <= width, f"{name} is {shown} pixels wide at {width}"
-        if width == width_of_axe:
+        if width == widths[0]:
             assert violations(seen.page, axe) == []
+
+
+def in_scheme(seen: Seen, scheme: str) -> None:
+    """A page has the colours of the scheme that its reader prefers; they change no size."""
+    seen.page.emulate_media(color_scheme=scheme)
     colour = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     dark = sum(int(part) for part in colour[4:-1].split(",")) < 384
     assert dark == (scheme == "dark")
 
 
+@pytest.fixture(scope="module")
+def shared(browser: Any) -> Iterator[Seen]:
+    """One page for all addresses that are only looked at."""
+    with Seen(browser) as seen:
+        yield seen
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_fit_and_can_be_read_by_everybody(
-    served: Monitor, browser: Any, axe: str, path: str
+    served: Monitor, shared: Seen, axe: str, path: str
 ) -> None:
-    with Seen(browser) as seen:
-        seen.page.goto(served.url + path)
-        looked_at(seen, axe, "light", SIZES[0], path)
-        # Every page has the same colours: the dark ones are looked at on every other page.
-        looked_at(seen, axe, "dark", SIZES[-1] if path in PAGES[::2] else 0, path)
-        assert [text for text in seen.said if "404" not in text and "400" not in text] == []
+    shared.said.clear()
+    shared.page.goto(served.url + path)
+    in_scheme(shared, "light")
+    looked_at(shared, axe, SIZES, path)
+    in_scheme(shared, "dark")
+    if path in PAGES[::2]:  # every page has the same colours
+        looked_at(shared, axe, SIZES[-1:], path)
+    assert [text for text in shared.said if "404" not in text and "400" not in text] == []
 
 
 TALLEST = "Math.max(...[...document.querySelectorAll('main .numbers td')].map(e => e.offsetHeight))"
@@ -118,31 +131,30 @@ LARGEST = """Math.max(...[...document.querySelectorAll('main svg[role=img]')].ma
 
 @pytest.mark.parametrize("width", SIZES)
 def test_numbers_stand_on_one_line_and_letters_of_charts_are_no_headings(
-    served: Monitor, browser: Any, width: int
+    served: Monitor, shared: Seen, width: int
 ) -> None:
-    with Seen(browser, width=width) as seen:
-        seen.page.goto(served.url + "/")
-        assert 0 < seen.page.evaluate(TALLEST) <= 40
-        assert 0.6 < seen.page.evaluate(LARGEST) < 1.4
+    shared.page.set_viewport_size({"width": width, "height": 900})
+    shared.page.goto(served.url + "/")
+    assert 0 < shared.page.evaluate(TALLEST) <= 40
+    assert 0.6 < shared.page.evaluate(LARGEST) < 1.4
 
 
 @pytest.mark.parametrize("path", ["/release/both", "/data/homes", "/privacy"])
 def test_every_chart_has_words_and_a_table_behind_it(
-    served: Monitor, browser: Any, path: str
+    served: Monitor, shared: Seen, path: str
 ) -> None:
-    with Seen(browser) as seen:
-        seen.page.goto(served.url + path)
-        figures = seen.page.locator("figure")
-        assert figures.count() > 0
-        for i in range(figures.count()):
-            figure = figures.nth(i)
-            label = figure.locator('svg[role="img"]').first.get_attribute("aria-label")
-            assert label
-            table = figure.locator("table")
-            assert not table.first.is_visible()
-            figure.locator("summary").first.click()
-            assert table.first.is_visible()
-            assert table.first.locator("tbody tr").count() > 0
+    shared.page.goto(served.url + path)
+    figures = shared.page.locator("figure")
+    assert figures.count() > 0
+    for i in range(figures.count()):
+        figure = figures.nth(i)
+        label = figure.locator('svg[role="img"]').first.get_attribute("aria-label")
+        assert label
+        table = figure.locator("table")
+        assert not table.first.is_visible()
+        figure.locator("summary").first.click()
+        assert table.first.is_visible()
+        assert table.first.locator("tbody tr").count() > 0
 
 
 def test_a_question_is_asked_by_keyboard_alone(served: Monitor, browser: Any) -> None:
@@ -271,14 +283,16 @@ def test_the_verifier_judges_a_file_that_is_chosen(
         assert f"holds: chain: {len(sound())} messages" in said
         assert "holds: head: the hash that was kept elsewhere is in the chain" in said
         assert f"head {head}" in said
-        looked_at(seen, axe, "light", SIZES[0], where)
+        in_scheme(seen, "light")
+        looked_at(seen, axe, SIZES, where)
         page.fill("#verifier [name=head]", "0" * 64)
         page.click("#verifier button")
         page.wait_for_selector("#verifier output:has-text('This log does not hold.')")
         page.set_input_files("#verifier [name=file]", Path(__file__))
         page.click("#verifier button")
         page.wait_for_selector("#verifier output:has-text('not a log of stream-dp')")
-        looked_at(seen, axe, "dark", SIZES[-1], where)
+        in_scheme(seen, "dark")
+        looked_at(seen, axe, SIZES[-1:], where)
         assert seen.said == []
 
 
@@ -291,18 +305,17 @@ def test_the_operators_pages_fit_and_can_be_read_by_everybody(
     send = ["send", str(study), str(tmp_path / "reports.csv")]
     assert cli.main(send) == 0
     with monitor(str(study), "--operator") as one:
-        cookies = []
-        for path, *schemes in (
-            ("/login", "light", "dark"),
-            ("/", "light", "dark"),
-            ("/close", "light"),
-        ):
+        cookies, dark = [], ("/login", "/")
+        for path in (*dark, "/close"):
             with Seen(browser) as seen:
                 seen.page.context.add_cookies(cookies)
                 seen.page.goto(one.url + (one.link if path == "/" else path))
                 cookies = seen.page.context.cookies()
                 if path == "/":  # which may say first that the logs are being read
                     seen.page.wait_for_selector("h2:has-text('Intake')")
-                for scheme in schemes:
-                    looked_at(seen, axe, scheme, SIZES[-1], path)
+                in_scheme(seen, "light")
+                looked_at(seen, axe, SIZES[::-1], path)
+                if path in dark:
+                    in_scheme(seen, "dark")
+                    looked_at(seen, axe, SIZES[-1:], path)
                 assert seen.said == []

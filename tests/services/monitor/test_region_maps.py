@@ -161,13 +161,13 @@ def test_a_page_with_a_map_fits_and_can_be_read_by_everybody(mapped: Monitor) ->
     with playwright.sync_playwright() as started:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = started.chromium.launch(executable_path=chromium, args=options)
+        page = browser.new_page()
+        page.goto(f"{mapped.url}/data/blocks?q=at-least+2")
+        for width in (320, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate(axe_core())
         for scheme in ("light", "dark"):
-            page = browser.new_page(color_scheme=scheme)
-            page.goto(f"{mapped.url}/data/blocks?q=at-least+2")
-            for width in (320, 1280):
-                page.set_viewport_size({"width": width, "height": 900})
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-            page.evaluate(axe_core())
+            page.emulate_media(color_scheme=scheme)
             assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
-            page.close()
         browser.close()
