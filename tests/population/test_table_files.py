@@ -320,8 +320,8 @@ def test_wide_columns_by_a_pattern(read):
 @pytest.mark.parametrize(
     ("names", "columns", "fault"),
     [
-        ((1, 10, 2), {"m{}": "..."}, "do not stand in the order of their numbers"),
-        ((1, 2, 4), {"m{}": "..."}, "do not stand in the order of their numbers"),
+        ((1, 10, 2), {"m{}": "..."}, "do not tell their periods"),
+        ((1, 2, 4), {"m{}": "..."}, "do not tell their periods"),
         ((1, 2, 3), {"m{}": "2021-02..."}, "3 columns fit, and there are 2 periods"),
         ((1, 2, 3), {"m{}": "2022-01..."}, "'2022-01' is no period of the study"),
         ((1, 2, 3), {"q{}": "..."}, "no column 'q{}' to rename"),

@@ -14,6 +14,7 @@ from stream_dp.study.event_releases import slot_attribute
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
+from .column_order import ColumnOrder
 from .period_columns import PERIOD
 from .table_files import FileForm
 from .value_texts import Codings
@@ -267,6 +268,7 @@ def _renamed(
     A pattern applies to columns without a name of the study and without a renaming of their own.
     """
     columns, problems = layout.columns or {}, []
+    order = ColumnOrder(study.periods, texts, layout.languages)
     renamed = {name: columns.get(name, name) for name in names}
     study_names = study.attributes if layout.attribute is None else study.periods.numbers
     named = {n for n in names if (n if layout.attribute is None else texts.label(n)) in study_names}
@@ -279,7 +281,7 @@ def _renamed(
             problems.append(f"{path}: no column '{source}' to rename")
         elif meant.endswith(IN_ORDER):
             try:
-                renamed |= _in_order(placeholders, meant.removesuffix(IN_ORDER), study)
+                renamed |= order.assign(source, placeholders, meant.removesuffix(IN_ORDER))
             except UserError as error:
                 problems += [f"{path}: --columns '{source}={meant}': {x}" for x in error.lines]
         else:
@@ -294,28 +296,6 @@ def _matches(pattern: str, names: Sequence[str]) -> dict[str, str]:
         return {}
     fits = re.compile(re.escape(prefix) + "(.*)" + re.escape(suffix), re.DOTALL).fullmatch
     return {name: match[1] for name in names if (match := fits(name))}
-
-
-def _in_order(placeholders: Mapping[str, str], start: str, study: Study) -> dict[str, str]:
-    """Assigns the study's periods from `start` on to columns in the order of the file.
-
-    Raises UserError if there are more columns than periods, or their numbers are no sequence.
-    """
-    labels = study.periods.labels
-    if start and start not in labels:
-        raise UserError(f"'{start}' is no period of the study")
-    labels = labels[labels.index(start) if start else 0 :]
-    if len(placeholders) > len(labels):
-        raise UserError(f"{len(placeholders)} columns fit, and there are {len(labels)} periods")
-    texts = list(placeholders.values())
-    if any(text.isdecimal() for text in texts):
-        numbers = [int(text) if text.isdecimal() and len(text) < 10 else -1 for text in texts]
-        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            raise UserError(
-                f"the columns {_several(list(placeholders))} do not stand in the order of their"
-                " numbers, or one is missing"
-            )
-    return dict(zip(placeholders, labels, strict=False))
 
 
 def _several(names: Sequence[str]) -> str:

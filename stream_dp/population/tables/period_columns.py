@@ -14,7 +14,7 @@ from stream_dp.study import Study
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..celltext import DAMAGED, cell_text
-from .month_names import month_names
+from .calendar_names import month_names
 
 if TYPE_CHECKING:
     from .column_layout import TableLayout
