@@ -70,7 +70,8 @@ check_file <- function(folder, resource) {
   }
 }
 
-# A table as a data frame: columns with listed values are factors, numbers are numeric.
+# A table as a data frame: columns with listed values are factors, numbers are numeric. The codes
+# of a column of numbers that are no numbers, such as -9, are NA.
 read_table <- function(folder, resource) {
   fields <- resource$schema$fields
   types <- vapply(fields, column_class, "")
@@ -82,6 +83,8 @@ read_table <- function(folder, resource) {
     refuse(file.path(folder, resource$path), ": its columns are not those of ", DESCRIPTION_FILE)
   }
   for (column in seq_along(fields)) {
+    codes <- setdiff(unlist(fields[[column]]$missingValues), "")
+    table[[column]][table[[column]] %in% as.numeric(codes)] <- NA
     listed <- fields[[column]]$constraints$enum
     if (!is.null(listed)) {
       table[[column]] <- factor(table[[column]], vapply(listed, as.character, ""))

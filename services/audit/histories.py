@@ -75,13 +75,13 @@ class Cell:
 def cell_options(attribute: Attribute) -> tuple[Symbol | None, ...]:
     """The answers that the search tries: first and last values first, at most `_MOST_OPTIONS`.
 
-    Of a number, the first number of every bin, and the last number.
+    Of a number, the first number of every bin, the last number, and the special codes.
     """
     values: list[Symbol] = list(attribute.listed)
     if attribute.number is not None and attribute.numbers is not None:
         points = attribute.number.points
-        firsts = [points[start] for start in attribute.numbers.starts if start < len(points)]
-        values = list(dict.fromkeys([*firsts, points[-1]]))
+        firsts = [points[start] for start in attribute.numbers.bin_starts[:-1]]
+        values = list(dict.fromkeys([*firsts, points[-1], *attribute.numbers.special]))
     half = _MOST_OPTIONS // 2
     if len(values) > _MOST_OPTIONS:
         values = [*values[:half], *values[-half:]]

@@ -76,7 +76,8 @@ def _answer(attribute: Attribute) -> Json:
     if attribute.place:
         return {"type": ["string", "integer", "null"], "description": _OF_PLACE}
     # A report cannot write numbers beyond 64 bits.
-    written = [v for v in attribute.codes if isinstance(v, str) or abs(v) <= _LARGEST]
+    listed_codes = (*attribute.codes, *sorted(attribute.no_answers, key=str))
+    written = [v for v in listed_codes if isinstance(v, str) or abs(v) <= _LARGEST]
     listed = {"enum": [*written, None]}
     scale = attribute.number
     if scale is None:

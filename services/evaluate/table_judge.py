@@ -115,7 +115,7 @@ class ThresholdJudge:
         numbers = people.domain.numbers
         result: dict[str, dict[Columns, Floats]] = {}
         for number, declared in numbers.items():
-            starts = np.array(declared.starts)
+            starts = np.array(declared.bin_starts)
             middles = ((starts[:-1] + starts[1:]) // 2)[np.diff(starts) > 1]
             for name, ends in ((EDGES, starts[1:-1]), (WITHIN, middles)):
                 cells = np.searchsorted(ends, people.numbers[number], side="right")

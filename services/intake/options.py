@@ -201,5 +201,5 @@ def check_mapped_values(study: Study, layout: TableLayout) -> None:
             raise UserError(f"--map: attribute '{name}' is not declared; there are {declared}")
         for value in values.values():
             judged = attribute.values_known
-            if value and judged and not isinstance(attribute.read(value), int):
+            if value and judged and not attribute.takes(value):
                 raise UserError(f"--map: '{value}' is no value of {name}; it is {attribute.words}")

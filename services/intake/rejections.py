@@ -167,7 +167,7 @@ def _concerns(study: Study, reason: Reason, name: str, value: object) -> bool:
         return attribute is None and reason == "attribute"
     fault: int | str = "value"
     if isinstance(value, str | int) and not isinstance(value, bool):
-        fault = attribute.read(value)
+        fault = 0 if value in attribute.no_answers else attribute.read(value)
     sound = value is None or isinstance(fault, int)
     if reason == "fixed":
         return sound and attribute.fixed is True

@@ -105,6 +105,10 @@ def _variable(parent: Element, identifier: str, file: str, column: DescribedColu
     interval = "contin" if column.type == "number" else "discrete"
     variable = _child(parent, "var", ID=identifier, name=column.name, files=file, intrvl=interval)
     _child(variable, "labl", column.label)
+    if column.codes:
+        invalid = _child(variable, "invalrng")
+        for code in column.codes:
+            _child(invalid, "item", VALUE=str(code))
     for value, label in column.values:
         category = _child(variable, "catgry")
         _child(category, "catValu", str(value))

@@ -33,12 +33,17 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class DescribedColumn:
-    """A column. values: the possible values with a label each; empty if they are not listed."""
+    """A column.
+
+    values: the possible values with a label each; empty if they are not listed.
+    codes: the values of a column of numbers that are no numbers.
+    """
 
     name: str
     type: ColumnType
     label: str
     values: tuple[tuple[int | str, str], ...] = ()
+    codes: tuple[int, ...] = ()
 
 
 def described_columns(
@@ -58,10 +63,13 @@ def described_columns(
         attribute, label = answers.get(column.name, ("", labels.get(column.name, column.name)))
         listed = values.get(column.name, ())
         texts = _value_labels(study, release, attribute, listed)
+        declared = study.attributes.get(attribute)
+        codes = () if declared is None else declared.special or ()
+        if codes:
+            label += f"; codes that are no numbers: {', '.join(map(str, codes))}"
+        values_in_words = tuple(zip(listed, texts, strict=True))
         described.append(
-            DescribedColumn(
-                column.name, _type(column.type), label, tuple(zip(listed, texts, strict=True))
-            )
+            DescribedColumn(column.name, _type(column.type), label, values_in_words, codes)
         )
     return tuple(described)
 

@@ -79,6 +79,8 @@ def _field(column: DescribedColumn) -> Json:
         labels = [{"value": v, "label": t} for v, t in column.values if str(v) != t]
         if labels:
             field["categories"] = labels
+    if column.codes:
+        field["missingValues"] = ["", *map(str, column.codes)]
     return field
 
 

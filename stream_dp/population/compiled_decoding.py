@@ -28,7 +28,8 @@ class CompiledDecoding:
         for name, attribute in zip(judge.names, judge.attributes, strict=True):
             scale = attribute.number
             numbers = None if scale is None else (scale.least, scale.most, scale.step)
-            attributes.append((name, _by_token({**attribute.codes, None: CLEARED}), numbers))
+            cleared = dict.fromkeys((None, *attribute.no_answers), CLEARED)
+            attributes.append((name, _by_token({**attribute.codes, **cleared}), numbers))
         self._code_type = judge.code_type
         wide = np.dtype(self._code_type).itemsize > 2
         periods = _by_token(judge.period_numbers)

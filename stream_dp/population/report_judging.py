@@ -178,6 +178,7 @@ def _finder(attribute: Attribute) -> Callable[[object, int], int]:
     """Makes the function from a reported value to its code, or to its second argument."""
     listed: dict[object, int] = {None: CLEARED, msgspec.UNSET: NOT_SAID}
     listed.update(attribute.codes.items())
+    listed.update(dict.fromkeys(attribute.no_answers, CLEARED))
     scale = attribute.number
     if scale is None:
         return listed.get

@@ -426,6 +426,15 @@ def binned(columns: Columns, tables: Tables) -> tuple[Columns, Tables]:
     return labels, coarse
 
 
+def number_cells(numbers: Numbers, codes: NDArray[np.integer]) -> pa.Array:
+    """The numbers and special codes of codes, as integers; null for 'absent'."""
+    points = numbers.scale.points
+    beyond = codes.astype(np.int64) - len(points)
+    special = np.array([*numbers.special, 0], np.int64)[np.maximum(beyond, 0)]
+    cells = np.where(beyond < 0, points.start + points.step * codes.astype(np.int64), special)
+    return pa.array(cells, mask=beyond == len(numbers.special))
+
+
 def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict[str, object]:
     """The values by column, in the table's order of columns."""
     decoded = {}
@@ -434,9 +443,7 @@ def _values(columns: Mapping[str, Sequence[int | str]], table: pa.Table) -> dict
             continue
         symbols, codes = columns[name], table[name].to_numpy()
         if isinstance(symbols, Numbers):
-            values = symbols.scale.least + symbols.scale.step * codes.astype(np.int64)
-            absent = codes == len(symbols.scale.points)
-            decoded[name] = pa.array(values, mask=absent if symbols.absent else None)
+            decoded[name] = number_cells(symbols, codes)
             continue
         numeric = all(isinstance(symbol, int) for symbol in symbols)
         names = pa.array(list(symbols) if numeric else [str(symbol) for symbol in symbols])

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from .alphabet import ABSENT
 from .field_types import Declaration, Flag, Symbol
-from .scale import Fault, Numbers, Scale, bin_fault
+from .scale import Fault, Numbers, Scale, Whole, bin_fault, special_fault
 
 MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
 _PLAIN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a key that a report may write as a number
@@ -48,6 +48,13 @@ class Attribute(Declaration):
     bins: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     """The public edges of a number's bins. Each edge is the first number of its bin. Never take
     edges from the data. Required with `number`."""
+    special: tuple[Whole, ...] | None = None
+    """Only with `number`: answers that are codes and no numbers, such as `[-9, -8]` for a refusal
+    and "do not know". Each code is a value of its own, beside the bins, and counts in no sum and no
+    comparison of numbers. `[]` declares that there are no codes."""
+    missing_codes: tuple[Symbol, ...] | None = None
+    """Answers that count as no answer, such as `[-9, "refused"]`: the person is without an answer
+    in the period, and `missing` applies."""
     interest: Symbol | None = None
     """The value that figures and examples ask for, such as `"yes"`. By default the last value."""
     label: Annotated[str, Field(max_length=60)] | None = None
@@ -91,7 +98,12 @@ class Attribute(Declaration):
         """The symbols of a number, or None for listed values."""
         if self.number is None:
             return None
-        return Numbers(self.number, self.bins or (), absent=self.missing == ABSENT)
+        return Numbers(
+            self.number,
+            self.bins or (),
+            absent=self.missing == ABSENT,
+            special=self.special or (),
+        )
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...] | Numbers:
@@ -103,11 +115,22 @@ class Attribute(Declaration):
 
     @cached_property
     def codes(self) -> dict[Symbol, int]:
-        """The codes of listed symbols and of the symbols' texts: '1' for a declared 1, too."""
-        symbols = tuple(self.symbols) if self.numbers is None else (ABSENT,) * self.numbers.absent
+        """The codes of symbols and of their texts, '1' for a declared 1; of a number, those of
+        special codes and 'absent' alone."""
         first = 0 if self.number is None else len(self.number.points)
-        codes: dict[Symbol, int] = {s: i for i, s in enumerate(symbols, first)}
-        return codes | {str(s): i for i, s in enumerate(symbols, first)}
+        listed = self.symbols[first:]
+        codes: dict[Symbol, int] = {s: i for i, s in enumerate(listed, first)}
+        return codes | {str(s): i for i, s in enumerate(listed, first)}
+
+    @cached_property
+    def no_answers(self) -> frozenset[Symbol]:
+        """The reported values that count as no answer: the missing codes and their texts."""
+        codes = self.missing_codes or ()
+        return frozenset((*codes, *map(str, codes)))
+
+    def takes(self, value: Symbol) -> bool:
+        """Whether a report may give the value: an answer, or one that counts as none."""
+        return value in self.no_answers or isinstance(self.read(value), int)
 
     def read(self, value: Symbol) -> int | Fault:
         """The code of a reported value, or the Fault of a value without a code."""
@@ -120,7 +143,8 @@ class Attribute(Declaration):
     def words(self) -> str:
         """The possible answers in words."""
         if self.number is not None:
-            return self.number.words
+            codes = f", or one of {', '.join(map(str, self.special))}" if self.special else ""
+            return self.number.words + codes
         several = ", ".join(map(str, self.listed[:12])) + (", ..." if self.listed[12:] else "")
         return f"one of {several}"
 
@@ -142,9 +166,14 @@ class Attribute(Declaration):
         if self.place:
             return self._place_problems(key)
         if self.number is not None:
-            return self._number_problems(key, self.number)
+            return self._number_problems(key, self.number) or self._missing_code_problems(key)
         if self.bins is not None:
             return [f"{key}.bins: goes with number"]
+        if self.special is not None:
+            return [
+                f"{key}.special: goes with number; put the codes among values, or, where they count"
+                " as no answer, into missing_codes"
+            ]
         if not self.listed:
             return [f"{key}.values: is required; declare the possible answers, or number = {{...}}"]
         texts = [str(v) for v in self.listed]
@@ -161,6 +190,17 @@ class Attribute(Declaration):
             return [f"{key}.values: one symbol alone says nothing; declare at least two"]
         if self.interest is not None and str(self.interest) not in texts:
             return [f"{key}.interest: '{self.interest}' is none of the values"]
+        return self._missing_code_problems(key)
+
+    def _missing_code_problems(self, key: str) -> list[str]:
+        texts = [str(code) for code in self.missing_codes or ()]
+        for text in texts:
+            if text == ABSENT:
+                return [f"{key}.missing_codes: 'absent' is reserved; leave it out"]
+            if texts.count(text) > 1:
+                return [f"{key}.missing_codes: {text} stands there twice"]
+            if isinstance(self.read(text), int):
+                return [f"{key}.missing_codes: {text} is an answer, too; leave it out of one"]
         return []
 
     def _place_problems(self, key: str) -> list[str]:
@@ -169,6 +209,9 @@ class Attribute(Declaration):
             return [f"{key}.values: are the keys of the table of places; leave them out"]
         if self.number is not None or self.bins is not None:
             return [f"{key}.number: goes without place; declare one of both"]
+        if self.special is not None or self.missing_codes is not None:
+            name = "missing_codes" if self.special is None else "special"
+            return [f"{key}.{name}: goes without place; leave such codes empty"]
         first = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if first != ABSENT:
             return [
@@ -187,7 +230,9 @@ class Attribute(Declaration):
             return [f"{key}.number: {fault}"]
         if (fault := bin_fault(scale, self.bins or ())) is not None:
             return [f"{key}.bins: {fault}"]
-        if rule != ABSENT and not isinstance(scale.read(rule), int):
+        if (fault := special_fault(scale, self.special or ())) is not None:
+            return [f"{key}.special: {fault}"]
+        if rule != ABSENT and not isinstance(self.read(rule), int):
             return [f"{key}.missing: must be 'absent', one of the numbers, or carry forward"]
         if self.fixed and self.missing != ABSENT:
             return [f"{key}.missing: must be 'absent', for nobody has a fixed value unasked"]

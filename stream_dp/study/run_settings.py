@@ -157,7 +157,7 @@ class Input(Declaration):
 
 def _reads(attribute: Attribute, value: int | str) -> bool:
     """Whether `value` is a value of the attribute."""
-    return isinstance(attribute.read(value), int)
+    return attribute.takes(value)
 
 
 # A class has a method of this name, by its metaclass, which no instance has.

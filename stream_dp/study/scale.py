@@ -6,12 +6,13 @@ The symbols of a number are computed and never listed, because there may be mill
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Literal, overload
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.dataclasses import dataclass
 
 from .alphabet import ABSENT
@@ -19,8 +20,9 @@ from .field_types import Declaration, Symbol
 
 MOST_POINTS = 1 << 24
 MOST_EDGES = 1000
+MOST_SPECIAL = 64
 _LONGEST = 17  # characters of a whole number with its sign
-_Whole = Annotated[int, Field(ge=-(1 << 53), le=1 << 53, strict=True)]
+Whole = Annotated[int, Field(ge=-(1 << 53), le=1 << 53, strict=True)]
 
 # The reason why a value is not a number of the scale: not whole, out of range, between two points.
 Fault = Literal["value", "range", "step"]
@@ -29,9 +31,9 @@ Fault = Literal["value", "range", "step"]
 class Scale(Declaration):
     """The whole numbers as answers: the multiples of `step` from `least` to `most`."""
 
-    least: _Whole
+    least: Whole
     """The smallest answer, a multiple of `step`."""
-    most: _Whole
+    most: Whole
     """The largest answer, a multiple of `step`."""
     step: Annotated[int, Field(ge=1, le=1 << 53, strict=True)] = 1
     """The difference between neighbouring answers."""
@@ -78,21 +80,32 @@ class Scale(Declaration):
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Numbers(Sequence[Symbol]):
-    """The symbols of a number in code order: the points of its scale, then 'absent' if declared.
+    """The symbols of a number in code order: its scale's points, special codes, 'absent'.
 
     bins: public edges; a bin holds the points from one edge up to the next.
+    special: the answers that are no numbers, each beside the bins.
+    absent: whether 'absent' is a symbol.
 
-    >>> age = Numbers(Scale(least=0, most=99), (18, 65), absent=True)
-    >>> len(age), age[17], age[100], age.bin_labels
-    (101, 17, 'absent', ('0..17', '18..64', '65..99', 'absent'))
+    >>> age = Numbers(Scale(least=0, most=99), (18, 65), absent=True, special=(-9,))
+    >>> len(age), age[17], age[100], age[101], age.bin_labels
+    (102, 17, -9, 'absent', ('0..17', '18..64', '65..99', '-9', 'absent'))
     """
 
     scale: Scale
-    bins: tuple[_Whole, ...] = field(default=())
+    bins: tuple[Whole, ...] = field(default=())
     absent: bool = False
+    special: tuple[Whole, ...] = field(default=())
+
+    @model_serializer(mode="wrap")
+    def _declared(self, fields: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """The fields; special codes only if some are declared."""
+        declared: dict[str, object] = fields(self)
+        if not self.special:
+            declared.pop("special", None)
+        return declared
 
     def __len__(self) -> int:
-        return len(self.scale.points) + self.absent
+        return len(self.scale.points) + len(self.special) + self.absent
 
     @overload
     def __getitem__(self, code: int) -> Symbol: ...
@@ -102,38 +115,54 @@ class Numbers(Sequence[Symbol]):
         if isinstance(code, slice):
             return tuple(self[i] for i in range(len(self))[code])
         index = range(len(self))[code]
-        return ABSENT if index == len(self.scale.points) else self.scale.points[index]
+        beyond = index - len(self.scale.points)
+        if beyond < 0:
+            return self.scale.points[index]
+        return self.special[beyond] if beyond < len(self.special) else ABSENT
 
     def __contains__(self, value: object) -> bool:
-        return value == ABSENT if isinstance(value, str) else value in self.scale.points
+        if isinstance(value, str):
+            return value == ABSENT and self.absent
+        return value in self.scale.points or value in self.special
 
     @property
-    def starts(self) -> tuple[int, ...]:
+    def non_numbers(self) -> int:
+        """How many symbols are no numbers: the special codes, and 'absent' if declared."""
+        return len(self.special) + self.absent
+
+    @property
+    def bin_starts(self) -> tuple[int, ...]:
         """The first code of every bin, then the number of points."""
         points = self.scale.points
         return (0, *(points.index(edge) for edge in self.bins), len(points))
 
     @property
+    def starts(self) -> tuple[int, ...]:
+        """The first code of every bin and of every special code, then that of 'absent'."""
+        first = len(self.scale.points) + 1
+        return (*self.bin_starts, *range(first, first + len(self.special)))
+
+    @property
     def bin_labels(self) -> tuple[str, ...]:
-        """The bins by their first and last number, then 'absent' if declared."""
-        points, starts = self.scale.points, self.starts
-        pairs = itertools.pairwise(starts)
-        labels = tuple(
-            f"{points[a]}..{points[b - 1]}" if b - a > 1 else str(points[a]) for a, b in pairs
+        """The bins by their first and last number, the special codes, 'absent' if declared."""
+        points, pairs = self.scale.points, itertools.pairwise(self.bin_starts)
+        labels = (
+            *(f"{points[a]}..{points[b - 1]}" if b - a > 1 else str(points[a]) for a, b in pairs),
+            *map(str, self.special),
         )
         return (*labels, ABSENT) if self.absent else labels
 
     def coarser(self, edges: Sequence[int]) -> tuple[int, ...]:
-        """The number, from 0, of the coarser bin around every bin.
+        """The number, from 0, of the coarser bin around every bin; no bin holds a special code.
 
         edges: a subset of the bins' edges.
 
         >>> Numbers(Scale(least=0, most=99), (18, 40, 65), absent=True).coarser((40,))
         (0, 0, 1, 1, 2)
         """
-        firsts = [self.scale.points[start] for start in self.starts[:-1]]
-        coarse_bins = tuple(bisect_right(edges, first) for first in firsts)
-        return (*coarse_bins, len(edges) + 1) if self.absent else coarse_bins
+        firsts = [self.scale.points[start] for start in self.bin_starts[:-1]]
+        beside = range(len(edges) + 1, len(edges) + 1 + self.non_numbers)
+        return (*(bisect_right(edges, first) for first in firsts), *beside)
 
 
 def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
@@ -146,3 +175,37 @@ def bin_fault(scale: Scale, bins: Sequence[int]) -> str | None:
         line = f"edges must be numbers of the scale above {scale.least}"
         return f"{line}, where the first bin begins" if bins[0] == scale.least else line
     return None
+
+
+_USUAL_CODE = re.compile(r"9+[789]")  # 97, 98, 99, 997, ...
+
+
+def special_fault(scale: Scale, special: Sequence[int]) -> str | None:
+    """The fault of special codes beside a scale. None for sound ones."""
+    if len(special) > MOST_SPECIAL:
+        return f"declare at most {MOST_SPECIAL} codes"
+    for code in special:
+        if special.count(code) > 1:
+            return f"{code} stands there twice"
+        if code in scale.points:
+            return (
+                f"{code} is a number of the scale, too; let the scale end before its codes, or"
+                " leave the code out"
+            )
+    return None
+
+
+def code_notice(scale: Scale) -> str | None:
+    """A line about numbers of a scale that are often codes; None for a scale without any."""
+    ends = []
+    if scale.least < 0:
+        ends.append(f"begins at {scale.least}, below 0")
+    if _USUAL_CODE.fullmatch(str(scale.most)):
+        ends.append(f"ends in {scale.most}")
+    if not ends:
+        return None
+    return (
+        f"{' and '.join(ends)}: if a number such as {'-9' if scale.least < 0 else scale.most} is"
+        " the code of a refusal, declare it with special = [CODE] beside a scale without it;"
+        " special = [] says that there is none"
+    )

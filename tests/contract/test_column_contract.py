@@ -30,11 +30,22 @@ LARGE = 1000  # a rho whose noise is far below one person
 
 @dataclass(frozen=True)
 class Column:
-    """A column of reports. declared: its table in a study file. answers: all that may be given."""
+    """A column of reports.
+
+    declared: its table in a study file.
+    answers: all that may be given.
+    tried: the answers that an audit tries, if it does not try all.
+    silent: what may be given, and counts as no answer.
+    """
 
     declared: dict[str, Any]
     answers: tuple[int | str, ...]
     tried: tuple[int | str, ...] = ()
+    silent: tuple[int | str, ...] = ()
+
+    @property
+    def given(self) -> tuple[int | str, ...]:
+        return *self.answers, *self.silent
 
     @property
     def missing(self) -> int | str:
@@ -72,6 +83,21 @@ COLUMNS = {
     ),
     "age": Column({**AGE, "missing": 0}, tuple(range(6)), (0, 2, 5)),
     "wealth": Column({**AGE, "missing": carried(3)}, tuple(range(6)), (0, 2, 5)),
+    "hours": Column(
+        {**AGE, "special": [-9, 8], "missing": ABSENT}, (*range(6), -9, 8), (0, 2, 5, -9, 8)
+    ),
+    "spare": Column({**AGE, "special": [-9], "missing": -9}, (*range(6), -9), (0, 2, 5, -9)),
+    "asked": Column(
+        {"values": [0, 1], "missing": ABSENT, "missing_codes": [-9, "refused"]},
+        (0, 1),
+        silent=(-9, "refused"),
+    ),
+    "pay": Column(
+        {**AGE, "special": [8], "missing": carried(8), "missing_codes": [-9]},
+        (*range(6), 8),
+        (0, 2, 5, 8),
+        silent=(-9,),
+    ),
     "home": Column({"place": True, "missing": ABSENT}, ("b1", 7, "b3")),
     "job": Column({"place": True, "missing": carried(ABSENT)}, ("b1", 7, "b3")),
 }
@@ -102,7 +128,7 @@ def declared() -> str:
 
 def answer(column: Column, person: int) -> int | str | None:
     """The answer of a person in the first period: every value by turns, and one nobody's."""
-    return None if person == PEOPLE - 1 else column.answers[person % len(column.answers)]
+    return None if person == PEOPLE - 1 else column.given[person % len(column.given)]
 
 
 @pytest.fixture(scope="module")
@@ -156,12 +182,14 @@ def test_the_symbols_are_all_answers(name: str, study: Study) -> None:
     assert [attribute.read(str(a)) for a in column.answers] == list(range(len(column.answers)))
     assert attribute.symbols[attribute.first_code] == column.missing
     assert attribute.read("what") == "value"
+    assert all(attribute.takes(a) and attribute.takes(str(a)) for a in column.given)
+    assert not any(isinstance(attribute.read(a), int) for a in column.silent)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_schema_of_reports_takes_all_answers(name: str, study: Study) -> None:
     cells = draft("202012", report_schema(study)["properties"]["values"]["properties"][name])
-    assert all(cells.is_valid(a) and cells.is_valid(str(a)) for a in COLUMNS[name].answers)
+    assert all(cells.is_valid(a) and cells.is_valid(str(a)) for a in COLUMNS[name].given)
     assert cells.is_valid(None)
     assert cells.is_valid("what") == (name in PLACES)
 
@@ -183,7 +211,7 @@ def test_a_file_with_another_answer_says_what_is_one(
 def reported(column: Column) -> list[int | str]:
     """The symbols of all people in the first period."""
     answers = (answer(column, person) for person in range(PEOPLE))
-    return [column.missing if a is None else a for a in answers]
+    return [column.missing if a is None or a in column.silent else a for a in answers]
 
 
 @pytest.mark.parametrize("name", PANELS)
@@ -224,6 +252,13 @@ def test_an_export_lists_every_symbol(name: str, folder: Path, study: Study) -> 
         symbols = [*map(str, study.attributes[attribute].symbols)]
         listed = fields[field].get("constraints", {}).get("enum")
         assert listed is None if attribute in NUMBERS else [*map(str, listed)] == symbols
+    if name == "table":
+        assert fields["hours"]["missingValues"] == ["", "-9", "8"]
+        assert {key for key in fields if "missingValues" in fields[key]} == {
+            "hours",
+            "spare",
+            "pay",
+        }
     if name == "agrees":
         labels = {c["value"]: c["label"] for c in fields["1"]["categories"]}
         assert labels["no"] == "does not agree"

@@ -153,7 +153,7 @@ def _histograms(
     histograms: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {}
     for name, numbers in published.numbers.items():
         points = numbers.scale.points
-        histograms[name] = {name: 1}, tuple(points[start - 1] for start in numbers.starts[1:-1])
+        histograms[name] = {name: 1}, tuple(points[start - 1] for start in numbers.bin_starts[1:-1])
     for column, cells in published.projections.items():
         ends = [cell.partition("..")[2] for cell in cells if cell != ABSENT]
         histograms[column] = _measured_weights(column), tuple(int(end) for end in ends[:-1])
@@ -349,7 +349,9 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
     """Examples of queries to a data set, about values other than 'absent'."""
 
     def term(table: str, name: str) -> str:
-        values = published.columns[table][name]
+        values, numbers = published.columns[table][name], published.numbers.get(name)
+        if table == "people" and numbers is not None:
+            values = values[: len(values) - numbers.non_numbers]
         return f"{name}={next((v for v in reversed(values) if v != ABSENT), values[-1])}"
 
     asked, link = published.rows_asked, published.link

@@ -5,7 +5,8 @@ work=full ~ age + sex=f              an indicator of a value, or of several: wor
 income ~ factor(age) + sex           an indicator of every value of age but the first
 income ~ age + sex + age:sex         an interaction; age*sex stands for all three terms
 
-A column of numbers in bins counts as the mean of the bin's numbers. An outcome of a logistic model
+A column of numbers in bins counts as the mean of the bin's numbers; its special codes are no
+numbers, and the people with such a code are left out. An outcome of a logistic model
 is an indicator, or a column of two values: then of the second.
 """
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study.alphabet import ABSENT
@@ -25,6 +27,7 @@ from ..query import nearest
 from .table_facts import Floats, PublishedTables
 
 MOST_COEFFICIENTS = 50
+Mask = NDArray[np.bool_]
 INTERCEPT = "(intercept)"
 
 
@@ -55,6 +58,7 @@ class ModelFormula:
     terms: the intercept, then all others.
     columns: of the table, in its order, the columns that the model names.
     binned: the columns of `columns` that are numbers in bins.
+    as_numbers: the columns that count as numbers in some term.
     """
 
     text: str
@@ -62,12 +66,22 @@ class ModelFormula:
     terms: tuple[Term, ...]
     columns: tuple[str, ...]
     binned: tuple[str, ...]
+    as_numbers: frozenset[str] = frozenset()
 
     @property
     def covariates(self) -> tuple[str, ...]:
         """The columns that the terms name, in the table's order."""
         named = {name for term in self.terms for name in term.functions}
         return tuple(name for name in self.columns if name in named)
+
+
+def answered_values(name: str, published: PublishedTables, *, as_number: bool) -> Mask:
+    """Which values of a column of people are answers, (values,); of a number, which are numbers."""
+    answered = np.array([value != ABSENT for value in published.columns["people"][name]])
+    numbers = published.numbers.get(name)
+    if as_number and numbers is not None:
+        answered[len(answered) - numbers.non_numbers :] = False
+    return answered
 
 
 def parse_formula(text: str, published: PublishedTables, *, logistic: bool) -> ModelFormula:
@@ -110,6 +124,7 @@ class _Parser:
         longest = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
         self.column = re.compile(rf"\s*({longest})(?=\s*(?:[=~+:*)]|$))")
         self.position = 0
+        self.as_numbers: set[str] = set()
 
     def parsed(self, *, logistic: bool) -> ModelFormula:
         if self.text.count("~") != 1:
@@ -147,7 +162,8 @@ class _Parser:
         columns = tuple(name for name in self.published.names["people"] if name in named)
         binned = tuple(name for name in columns if name in self.published.numbers)
         shortest = f"{written[0]} ~ {' + '.join(written[1:])}"
-        return ModelFormula(shortest, left, tuple(terms), columns, binned)
+        as_numbers = frozenset(self.as_numbers)
+        return ModelFormula(shortest, left, tuple(terms), columns, binned, as_numbers)
 
     def _next(self, sign: str) -> bool:
         """Whether the next sign is this one, which is then behind."""
@@ -211,6 +227,7 @@ class _Parser:
         values = self.values[factor.name]
         numbers = None if factor.by_value else self._numbers(factor.name)
         if factor.values is None and numbers is not None:
+            self.as_numbers.add(factor.name)
             return [Term(factor.name, {factor.name: numbers})]
         if factor.values is not None:
             return [self._indicator(factor.name, factor.values)]
@@ -225,7 +242,10 @@ class _Parser:
     def _is_constant(self, term: Term) -> bool:
         """Whether a term is the same for everybody with an answer."""
         return all(
-            len({f for f, v in zip(function, self.values[name], strict=True) if v != ABSENT}) < 2
+            np.unique(
+                function[answered_values(name, self.published, as_number=name in self.as_numbers)]
+            ).size
+            < 2
             for name, function in term.functions.items()
         )
 
@@ -233,9 +253,9 @@ class _Parser:
         """The numbers of a column's values, means of bins; None for a column of words."""
         scale = self.published.numbers.get(name)
         if scale is not None:
-            ends = pairwise(scale.starts)
+            ends = pairwise(scale.bin_starts)
             means = [(scale.scale.points[a] + scale.scale.points[b - 1]) / 2 for a, b in ends]
-            return np.array([*means, *[0.0] * scale.absent])
+            return np.array([*means, *[0.0] * scale.non_numbers])
         values = self.published.columns["people"][name]
         if any(isinstance(v, str) and v != ABSENT for v in values):
             return None

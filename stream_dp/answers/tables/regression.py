@@ -29,7 +29,6 @@ import scipy
 from stream_dp.errors import UserError
 from stream_dp.notebook_html import html_facts
 from stream_dp.release.answer import LEVEL, QUANTILE, Interval, Sampled
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.declared_sections import Sampling
 
 from .estimating_equations import (
@@ -42,7 +41,7 @@ from .estimating_equations import (
     inverse_of,
 )
 from .joint_sums import JointTable, NotMeasured
-from .model_formula import ModelFormula, Term, parse_formula
+from .model_formula import ModelFormula, Term, answered_values, parse_formula
 from .table_facts import Floats, PublishedTables
 
 
@@ -279,10 +278,10 @@ def _answered(model: ModelFormula, published: PublishedTables) -> _Answered:
     """The model of people who are present. Raises NotMeasured."""
     shares, present = dict[str, Floats](), dict[str, Floats]()
     for name in model.columns:
-        values = [str(value) for value in published.columns["people"][name]]
-        if ABSENT not in values:
+        as_number = name in model.as_numbers
+        answered = answered_values(name, published, as_number=as_number).astype(np.float64)
+        if answered.all():
             continue
-        answered = np.array([value != ABSENT for value in values], np.float64)
         counts = JointTable((name,), published).sums(np.eye(answered.size))
         numbers, noise = counts.values(published), counts.in_noise(published)
         error = math.sqrt(float(np.square((1 - answered) @ noise).sum()))
@@ -305,6 +304,9 @@ def _answered(model: ModelFormula, published: PublishedTables) -> _Answered:
     notes = list[str]()
     if present:
         notes.append(f"people without an answer to {', '.join(present)} are left out")
+    coded = [n for n in model.binned if n in model.as_numbers and published.numbers[n].special]
+    if coded:
+        notes.append(f"special codes of {', '.join(coded)} are no numbers: they are no answer here")
     if shares:
         notes.append(f"few or no people have no answer to {', '.join(shares)}: they have the mean")
     if model.binned:

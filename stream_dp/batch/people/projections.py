@@ -52,7 +52,7 @@ class Projection:
     def sums(
         self, domain: PeopleDomain, answers: Mapping[int, Codes]
     ) -> tuple[Int64Array, NDArray[np.bool_]]:
-        """(N,) the sums, and whether a number of a sum is absent.
+        """(N,) the sums, and whether a number of a sum is absent or a special code.
 
         answers: by column that is a number, (N,) codes.
         """
@@ -66,7 +66,7 @@ class Projection:
         return total, absent
 
     def cells(self, domain: PeopleDomain, answers: Mapping[int, Codes]) -> Int64Array:
-        """(N,) the cell of each person; absent people have the last cell."""
+        """(N,) the cell of each person; people without one of the numbers have the last cell."""
         total, absent = self.sums(domain, answers)
         cells = np.searchsorted(np.array(self.thresholds, np.int64), total, side="left")
         return np.where(absent, len(self.thresholds) + 1, cells).astype(np.int64)
@@ -77,7 +77,7 @@ class Projection:
         starts = ["", *(str(t + 1) for t in self.thresholds)]
         cells = [f"{a}..{b}" for a, b in zip(starts, (*self.thresholds, ""), strict=True)]
         numbers = (domain.numbers[c] for c, _ in self.weights)
-        if any(number.absent for number in numbers):
+        if any(number.non_numbers for number in numbers):
             cells.append(ABSENT)
         return Column("+".join(terms).replace("+-", "-"), tuple(cells))
 
@@ -168,7 +168,7 @@ def _ends(numbers: Numbers) -> tuple[int, int]:
 def _reference(name: str, numbers: Numbers) -> NDArray[np.int64]:
     """(_DRAWS,) numbers, of every bin about equally many, uniform within it."""
     bins, offsets = _words(f"reference {name}", "<u4", 2 * _DRAWS).reshape(2, _DRAWS)
-    starts = np.array(numbers.starts, np.int64)
+    starts = np.array(numbers.bin_starts, np.int64)
     bin_of = (bins.astype(np.int64) * (len(starts) - 1)) >> 32
     width = (starts[1:] - starts[:-1])[bin_of]
     codes = starts[bin_of] + ((offsets.astype(np.int64) * width) >> 32)

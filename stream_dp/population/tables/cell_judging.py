@@ -264,7 +264,10 @@ class _Judge:
         self._normal = None if study.ids is None else study.ids.normal
         self._attributes = study.attributes
         self._values = {
-            name: pa.array([text for text in attribute.codes if isinstance(text, str)], pa.string())
+            name: pa.array(
+                [t for t in (*attribute.codes, *attribute.no_answers) if isinstance(t, str)],
+                pa.string(),
+            )
             for name, attribute in study.attributes.items()
         }
 
