@@ -241,7 +241,8 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A line for every declaration that weakens the guarantee, or drops reported events."""
+        """A line for every declaration that weakens the guarantee, drops reported events, or may
+        take a code for a number."""
         study, lines = self.study, []
         eps = epsilon(study.rho, study.delta)
         if eps > _MOST_EPSILON:
@@ -255,6 +256,9 @@ class Plan:
                 " that probability the eps is not kept; take far less than 1 in the number of"
                 " people, such as 1e-6"
             )
+        for name, attribute in study.attributes.items():
+            if (notice := attribute.code_notice) is not None:
+                lines.append(f"attributes.{name}.number: {notice}")
         return *lines, *gate_warnings(study), *event_warnings(study)
 
     def as_dict(self) -> Json:

@@ -11,7 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from .alphabet import ABSENT
 from .field_types import Declaration, Flag, Symbol
-from .scale import Fault, Numbers, Scale, Whole, bin_fault, special_fault
+from .scale import Fault, Numbers, Scale, Whole, bin_fault, code_notice, special_fault
 
 MOST_SYMBOLS = 250  # of an alphabet; a code of a panel is a byte
 _PLAIN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # a key that a report may write as a number
@@ -104,6 +104,13 @@ class Attribute(Declaration):
             absent=self.missing == ABSENT,
             special=self.special or (),
         )
+
+    @property
+    def code_notice(self) -> str | None:
+        """A line about numbers that are often codes, unless `special` is declared, even empty."""
+        if self.number is None or self.special is not None:
+            return None
+        return code_notice(self.number)
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...] | Numbers:

@@ -205,7 +205,7 @@ def code_notice(scale: Scale) -> str | None:
     if not ends:
         return None
     return (
-        f"{' and '.join(ends)}: if a number such as {'-9' if scale.least < 0 else scale.most} is"
-        " the code of a refusal, declare it with special = [CODE] beside a scale without it;"
-        " special = [] says that there is none"
+        f"{' and '.join(ends)}: if some of these numbers are codes, such as of a refusal, let the"
+        " range end before them and declare them as special = [CODE, ...]; special = [] says that"
+        " there are none"
     )

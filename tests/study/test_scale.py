@@ -6,6 +6,7 @@ import pytest
 from kit.studies import attribute, small_study, window
 
 from stream_dp.errors import UserError
+from stream_dp.planning.plan import plan_study
 from stream_dp.study import Numbers, Scale, Study
 
 INCOME = {"number": {"least": -900, "most": 1400, "step": 100}, "bins": [0, 100, 500]}
@@ -37,6 +38,54 @@ def test_every_number_has_one_code_and_one_bin():
     assert [numbers.scale.read(number) for number in numbers[:24]] == list(range(24))
     assert [numbers.scale.read(str(number)) for number in numbers[:24]] == list(range(24))
     assert len(numbers) == 25
+
+
+def test_special_codes_are_beside_the_bins():
+    numbers = study({"special": [-9000, 9999]}).attributes["income"].numbers
+    assert numbers[24:] == (-9000, 9999, "absent")
+    assert numbers.bin_labels[-4:] == ("500..1400", "-9000", "9999", "absent")
+    assert numbers.starts == (0, 9, 10, 14, 24, 25, 26)
+    assert numbers.bin_starts == (0, 9, 10, 14, 24)
+    assert numbers.coarser((100,)) == (0, 0, 1, 1, 2, 3, 4)
+    assert 9999 in numbers
+    assert 10_000 not in numbers
+
+
+def test_codes_of_no_answer_are_no_symbols():
+    attribute = study({"missing_codes": [-9000, "refused"]}).attributes["income"]
+    assert attribute.symbols == study().attributes["income"].symbols
+    assert attribute.takes("-9000")
+    assert attribute.takes("refused")
+    assert not attribute.takes("what")
+    assert attribute.read(-9000) == "range"
+
+
+def test_special_codes_alone_change_the_hash():
+    assert study({"special": [-9000]}).hash != study().hash
+    assert '"special"' not in study().canonical().decode()
+    assert "missing_codes" not in study().canonical().decode()
+
+
+@pytest.mark.parametrize(
+    ("number", "special", "told"),
+    [
+        ({"least": 0, "most": 90}, None, ""),
+        ({"least": -9, "most": 90}, None, "begins at -9, below 0: "),
+        ({"least": 0, "most": 97}, None, "ends in 97: "),
+        ({"least": 0, "most": 9998}, None, "ends in 9998: "),
+        ({"least": -1, "most": 99}, None, "begins at -1, below 0 and ends in 99: "),
+        ({"least": 0, "most": 197}, None, ""),
+        ({"least": 0, "most": 96}, None, ""),
+        ({"least": -9, "most": 99}, [], ""),
+        ({"least": 0, "most": 97}, [-9, -8], ""),
+    ],
+)
+def test_a_range_that_may_hold_codes_is_a_warning(number, special, told):
+    warnings = plan_study(study({"number": number, "bins": [50], "special": special})).warnings
+    lines = [line for line in warnings if line.startswith("attributes.income.number: ")]
+    assert [line.startswith(f"attributes.income.number: {told}") for line in lines] == (
+        [True] if told else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +128,17 @@ def test_any_other_value_has_a_reason(value, fault):
         ({"bins": [1500]}, "bins: edges must be numbers of the scale"),
         ({"values": [1, 2]}, "values: goes without number"),
         ({"missing": 50}, "missing: must be 'absent', one of the numbers"),
+        ({"missing": -9}, "missing: must be 'absent', one of the numbers"),
+        ({"special": [-900]}, "special: -900 is a number of the scale, too"),
+        ({"special": [-9, -9]}, "special: -9 stands there twice"),
+        ({"special": ["x"]}, "special.0: must be a whole number"),
+        ({"special": [*range(1401, 1470)]}, "special: declare at most 64 codes"),
+        ({"special": [-9], "missing_codes": [-9]}, "missing_codes: -9 is an answer, too"),
+        ({"missing_codes": [0]}, "missing_codes: 0 is an answer, too"),
+        ({"missing_codes": ["x", "x"]}, "missing_codes: x stands there twice"),
+        ({"missing_codes": ["absent"]}, "missing_codes: 'absent' is reserved"),
         ({"number": None}, "bins: goes with number"),
+        ({"number": None, "bins": None, "special": [-9], "values": [1]}, "special: goes with nu"),
         ({"number": None, "bins": None}, "values: is required"),
     ],
 )
