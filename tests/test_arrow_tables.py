@@ -92,8 +92,8 @@ def sizes(counts):
 @LIBRARIES
 def test_results_are_those_of_the_table_of_pyarrow(of):
     assert run(of(REPORTS)).panel("now").table() == run(pa.table(REPORTS)).panel("now").table()
-    expected = fit(pa.table(HOMES), pa.table(PEOPLE)).sample(1)
-    assert fit(of(HOMES), of(PEOPLE)).sample(1) == expected
+    expected = fit(pa.table(HOMES), pa.table(PEOPLE)).sample(seed=1)
+    assert fit(of(HOMES), of(PEOPLE)).sample(seed=1) == expected
     assert sizes(of(COUNTS)).sizes == sizes(pa.table(COUNTS)).sizes
 
 

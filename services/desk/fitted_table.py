@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.answers.tables.table_facts import PublishedTables
+from stream_dp.batch.data.domain import Codes
 from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people.people_table import People, present_rows, study_people
 from stream_dp.batch.synthesizer import FitContext, FittedModel
@@ -32,17 +34,20 @@ from stream_dp.release.certificate import (
 )
 from stream_dp.release.published_tables import binned, coded_people, column_values
 from stream_dp.study import PeopleRelease, Study
-from stream_dp.study.call_arguments import Number, checked_relation
+from stream_dp.study.call_arguments import Number, checked_relation, checked_whole
 from stream_dp.study.families import Family, Kind, kinds_of
 
+from .coded_cells import coded_column, column_notices
 from .declared_columns import (
     DeclaredColumn,
     Values,
     budget,
     declared_columns,
     one_study,
-    public_domain,
 )
+from .public_domain import public_domain
+
+_MOST_SEEDS = 1 << 64  # further samples for one table have seeds beyond those of callers
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,35 @@ class FittedTable:
         """The noisy answers: query, value, variance, standard_error."""
         return measurement_table(self.model.measurements)
 
-    def sample(self, seed: int = 0) -> Any:
+    def sample(self, rows: int | None = None, *, seed: int = 0) -> Any:
         """A table of artificial people, of the library of the fitted table; costs nothing more.
 
+        rows: how many people; by default as many as the model has, which is the public number of
+            rows, or a noisy one.
         seed: the same seed gives the same table again.
+
+        Raises UserError.
         """
-        answers = self.model.sample(seed).answers
+        number = None if rows is None else checked_whole("rows", rows)
+        answers = self.model.sample(checked_whole("seed", seed, 0)).answers
+        if number is not None:
+            answers = self._drawn(number, answers, seed)
         cells = {c.name: c.cells(answers[:, i]) for i, c in enumerate(self.columns)}
         return table_like(pa.table(cells), self.pattern)
+
+    def _drawn(self, rows: int, answers: Codes, seed: int) -> Codes:
+        """(rows, columns) the answers of so many people, of as many samples as are needed.
+
+        answers: of the sample with this seed.
+        """
+        if not len(answers):
+            raise UserError("rows: the model is of no people; leave rows out")
+        rng, samples = np.random.default_rng([seed, rows]), [answers]
+        while sum(map(len, samples)) < rows:
+            samples.append(self.model.sample(seed + len(samples) * _MOST_SEEDS).answers)
+        whole = sum(map(len, samples[:-1]))
+        some = np.sort(rng.permutation(len(samples[-1]))[: rows - whole])
+        return np.concatenate([*samples[:-1], samples[-1][some]])
 
     def answer(self, query: str, *, count: bool = False) -> Answer:
         """The answer to a query such as `sex=f & work=yes`, with the error of the noise.
@@ -141,6 +167,7 @@ def fit(
     values: Mapping[str, Values] | None = None,
     domain_from: ArrowStream | None = None,
     bins: Mapping[str, Sequence[int]] | None = None,
+    special: Mapping[str, Sequence[int]] | None = None,
     kind: str | None = None,
     unit: str = "person",
     simulation_seed: int | None = None,
@@ -157,15 +184,20 @@ def fit(
     epsilon: the cost as (epsilon, delta)-differential privacy, or
     rho: the cost as zero-concentrated differential privacy.
     values: the columns to learn, each with its possible values: a list, with None among them if
-        cells may be empty, or a range of whole numbers. Values are public: never take them from
-        the table.
+        cells may be empty, or a range of whole numbers. A list may have a range beside codes, such
+        as `[-9, -8, range(0, 98)]`. Values are public: never take them from the table.
     domain_from: a public table, such as last year's publication. Its columns and values are
         learnt beside those of `values`. Never `table` itself.
     bins: by column with a range, the public edges of its bins; 20 equal bins by default.
+    special: by column, the codes that are answers and no numbers, such as `{"hours": [-9, -8]}`:
+        each is a value of its own, beside the range. An empty list says that there are none.
     kind: `mixture`, `rap` or `match`; by default `rap` if a column has bins, else `mixture`.
     unit: who is protected, for the words of the guarantee.
     simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
         noise is from the system's entropy.
+
+    Numbers between two numbers of a range are rounded to the nearest. Warnings say how many, and
+    which ranges may have codes among their numbers.
 
     Raises UserError, a line for each column with undeclared cells.
 
@@ -181,7 +213,9 @@ def fit(
     relation = checked_relation(neighbours)
     rows = arrow_table(table, "table")
     public = None if domain_from is None else public_domain(domain_from, rows)
-    columns = declared_columns(values, public, bins)
+    columns = declared_columns(values, public, bins, special)
+    if len(columns) < 2:
+        raise UserError("values: declare at least two columns; one alone needs no synthesizer")
     chosen = kind or (Kind.RAP if any(column.edges for column in columns) else Kind.MIXTURE)
     if chosen not in kinds_of(Family.PEOPLE):
         raise UserError(f"kind: must be one of {', '.join(kinds_of(Family.PEOPLE))}")
@@ -200,28 +234,30 @@ def fit(
         periods={"first": 1, "every": "step", "count": 1},
     )
     synthesizer = load_synthesizer(chosen)
-    people = _people(rows, columns, study)
+    people, notices = _people(rows, columns, study)
+    if notices:
+        warnings.warn("\n".join(["fit:", *notices]), stacklevel=2)
     model = synthesizer(people, _release(study), FitContext(noise))
     return FittedTable(study, columns, model, table, noise.simulated)
 
 
-def _people(rows: pa.Table, columns: Sequence[DeclaredColumn], study: Study) -> People:
-    """The people of a table. Confidential. Raises UserError, a line for each faulty column."""
+def _people(
+    rows: pa.Table, columns: Sequence[DeclaredColumn], study: Study
+) -> tuple[People, list[str]]:
+    """The people of a table, and notices. Confidential.
+
+    Raises UserError, a line for each faulty column.
+    """
     faults = missing_columns("table", rows.column_names, [column.name for column in columns])
     if faults:
         raise UserError(faults)
-    codes = {c.name: c.codes(rows, study.attributes[c.name]) for c in columns}
-    wrong = {name: int((column < 0).sum()) for name, column in codes.items()}
-    faults = [
-        f"table: {count} of the cells of '{name}' are empty or undeclared; declare their values,"
-        " None among them for empty cells, or leave these rows out"
-        for name, count in wrong.items()
-        if count
-    ]
+    coded = [coded_column(c, rows, study.attributes[c.name]) for c in columns]
+    faults = [line for column in coded if (line := column.fault_line) is not None]
     if faults:
         raise UserError(faults)
-    release = _release(study)
-    return People.of_answers(study_people(study, release), present_rows(study, release, codes))
+    release, codes = _release(study), {c.column.name: c.codes for c in coded}
+    people = People.of_answers(study_people(study, release), present_rows(study, release, codes))
+    return people, column_notices(coded)
 
 
 def _release(study: Study) -> PeopleRelease:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +20,13 @@ from .declared_columns import (
     DeclaredColumn,
     Values,
     budget,
+    checked_codes,
+    column_name,
     declared_columns,
+    named,
     one_study,
-    public_domain,
 )
+from .public_domain import public_domain
 
 # By unit of periods, the label of a date as `strftime` writes it.
 _LABELS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
@@ -32,8 +35,8 @@ _LABELS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
 def window(
     table: ArrowStream,
     *,
-    person: str,
-    period: str,
+    person: str | int,
+    period: str | int,
     first: str | int,
     count: int,
     width: int,
@@ -44,6 +47,7 @@ def window(
     values: Mapping[str, Values] | None = None,
     domain_from: ArrowStream | None = None,
     missing: Mapping[str, object] | None = None,
+    special: Mapping[str, Sequence[int]] | None = None,
     rows: int | None = None,
     unit: str = "person",
     simulation_seed: int | None = None,
@@ -69,6 +73,7 @@ def window(
     domain_from: a public table, whose columns and values are published beside those of `values`;
         never `table` itself. Certificates have its hash.
     missing: by column, the value of a person without an answer; by default `absent`, a symbol more.
+    special: by column, the codes that count as no answer, such as `{"work": [-9, -8]}`.
     rows: under `add_remove` with `absent`, a public bound on the number of people.
     unit: who is protected, for the words of the guarantee.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
@@ -87,30 +92,35 @@ def window(
     """
     spent, exact = budget(rho, epsilon, delta)
     relation = checked_relation(neighbours)
+    ids = column_name(person, "person"), column_name(period, "period")
     answers = arrow_table(table, "table")
     public = None
     if domain_from is not None:
-        public = public_domain(domain_from, answers, (person, period))
-    columns = [c for c in declared_columns(values, public, None) if c.name not in {person, period}]
-    rules = dict(missing or {})
+        public = public_domain(domain_from, answers, ids)
+    columns = [c for c in declared_columns(values, public, None) if c.name not in ids]
+    rules, codes = named(missing, "missing"), checked_codes(named(special, "special"))
     label = period_text(first)
     every = unit_of_label(label) if isinstance(label, str) else None
     if every is None:
         raise UserError(
             "first: write a period such as 2026-01-31, 2026-W05, 2026-01, 2026-Q1 or 2026"
         )
-    unknown = rules.keys() - {column.name for column in columns}
-    if unknown:
-        raise UserError(f"missing: '{min(unknown)}' is none of the columns in values")
+    for argument, of_columns in (("missing", rules), ("special", codes)):
+        if unknown := of_columns.keys() - {column.name for column in columns}:
+            raise UserError(f"{argument}: '{min(unknown)}' is none of the columns in values")
     wide = [column.name for column in columns if column.edges]
     if wide:
         raise UserError(f"values: '{wide[0]}' has too many values for a panel; declare fewer")
-    reports = _reports(answers, person, period, columns, every)
+    reports = _reports(answers, *ids, columns, every)
     people = len(reports["person"].drop_null().unique())
     if relation != "add_remove" and not people:
         raise UserError("table: has no people, and their number is public under this relation")
     study = one_study(
-        {c.name: c.declaration(rules.get(c.name, ABSENT)) for c in columns},
+        {
+            c.name: c.declaration(rules.get(c.name, ABSENT))
+            | ({"missing_codes": list(codes[c.name])} if codes.get(c.name) else {})
+            for c in columns
+        },
         [
             {"name": c.name, "kind": "window", "attribute": c.name, "width": width}
             | ({} if rows is None else {"rows": rows})

@@ -28,7 +28,7 @@ class FittedTables:
 
     model: FittedModel[Hierarchy]
 
-    def sample(self, seed: int = 0) -> tuple[pa.Table, pa.Table]:
+    def sample(self, *, seed: int = 0) -> tuple[pa.Table, pa.Table]:
         """Artificial groups and people, tied by the column `group`; costs nothing more.
 
         seed: the same one gives the same tables again.

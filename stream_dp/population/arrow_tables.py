@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -50,30 +50,71 @@ def arrow_table(table: ArrowStream, name: str) -> pa.Table:
             f" with Arrow's PyCapsule interface (__arrow_c_stream__); {type(table).__name__} has"
             " none"
         )
+    frame: Any = table
+    if _library(table) == "pandas":
+        frame = _named_columns(frame, name)
     try:
-        read = pa.table(table)
+        read = pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        faults = _column_faults(frame, name) if _library(table) == "pandas" else []
         raise UserError(
-            f"{name}: cannot be read as an Arrow table: {type(error).__name__}"
+            faults or f"{name}: cannot be read as an Arrow table: {type(error).__name__}"
         ) from None
     return read.drop_columns([c for c in read.column_names if _UNNAMED_INDEX.fullmatch(c)])
 
 
-def table_like(table: pa.Table, pattern: object) -> Any:
+def _named_columns(frame: Any, name: str) -> Any:
+    """A table of pandas whose names of columns are texts. Raises UserError for a repeated one."""
+    names = [str(column) for column in frame.columns]
+    repeated = sorted({column for column in names if names.count(column) > 1})
+    if repeated:
+        raise UserError(
+            f"{name}: more than one column '{repeated[0]}'; rename one, or leave it out"
+        )
+    if all(isinstance(column, str) for column in frame.columns):
+        return frame
+    renamed = frame.copy(deep=False)
+    renamed.columns = names
+    return renamed
+
+
+def _column_faults(frame: Any, name: str) -> list[str]:
+    """A line for each column of a table of pandas that is no column of Arrow."""
+    lines = []
+    for column in frame.columns:
+        cells = frame[column]
+        try:
+            pa.Array.from_pandas(cells)
+        except (pa.ArrowException, TypeError, ValueError):
+            kinds = sorted({type(cell).__name__ for cell in cells.dropna()})
+            mixed = cells.dtype == object and len(kinds) > 1
+            held = f"values of several types ({', '.join(kinds[:4])})" if mixed else cells.dtype
+            lines.append(
+                f"{name}: column '{column}' holds {held}; write it as text or as numbers, in pandas"
+                f" df[{column!r}] = df[{column!r}].astype(str), or leave it out"
+            )
+    return lines
+
+
+def table_like(table: pa.Table, pattern: Any) -> Any:
     """Converts a table of pyarrow to the library of `pattern`: pandas or polars.
 
-    A pattern of any other library leaves the table as it is.
+    The columns of pandas have the names that they have in `pattern`, which may be no texts. A
+    pattern of any other library leaves the table as it is.
     """
-    for kind in type(pattern).__mro__:
-        if (convert := _LIBRARIES.get(kind.__module__.partition(".")[0])) is not None:
-            return convert(table)
+    match _library(pattern):
+        case "pandas":
+            names = {str(column): column for column in pattern.columns}
+            return table.to_pandas().rename(columns=names)
+        case "polars":
+            return import_module("polars").from_arrow(table)
     return table
 
 
-_LIBRARIES: Mapping[str, Callable[[pa.Table], Any]] = {
-    "pandas": lambda table: table.to_pandas(),
-    "polars": lambda table: import_module("polars").from_arrow(table),
-}
+def _library(table: object) -> str | None:
+    """The library that a table is of: pandas, polars, or None for another one."""
+    modules = (kind.__module__.partition(".")[0] for kind in type(table).__mro__)
+    return next((module for module in modules if module in {"pandas", "polars"}), None)
 
 
 def missing_columns(table: str, names: Sequence[str], needed: Sequence[str]) -> list[str]:

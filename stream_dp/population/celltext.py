@@ -20,7 +20,7 @@ def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Arr
     """Converts text, numbers, booleans, dates and times to text; null for empty cells and for NaN.
 
     Integers that are stored as floats lose their '.0', which pandas adds to a column with an
-    empty cell.
+    empty cell; those that are stored as decimals lose their zeros behind the point.
 
     damaged: replaces a cell that cannot be read, such as bad UTF-8.
 
@@ -38,7 +38,9 @@ def cell_text(column: pa.Array, name: str, damaged: str | None = None) -> pa.Arr
         or pa.types.is_boolean(kind)
         or pa.types.is_temporal(kind)
     ):
-        raise UserError(f"column '{name}': holds neither text nor numbers")
+        raise UserError(
+            f"column '{name}': holds neither text nor numbers, but {kind}; write it as text"
+        )
     try:
         return _as_text(column)
     except pa.ArrowException:
@@ -100,6 +102,8 @@ def _as_text(column: pa.Array) -> pa.Array:
     if pa.types.is_floating(column.type):
         return _float_text(column)
     text = column.cast(pa.string())
+    if pa.types.is_decimal(column.type):
+        return pc.replace_substring_regex(text, r"\.0+$", "")
     if _is_text(column.type):
         text.validate(full=True)
     return text
@@ -124,6 +128,11 @@ def _plain(column: pa.Array, name: str) -> pa.Array:
     try:
         return column.cast(kind.value_type)
     except pa.ArrowException:
+        if not _is_text(kind.value_type):
+            raise UserError(
+                f"column '{name}': holds neither text nor numbers, but {kind.value_type}; write it"
+                " as text"
+            ) from None
         raise UserError(
             f"column '{name}': its texts have over 2 GB; divide the table, or write shorter texts"
         ) from None

@@ -55,6 +55,13 @@ def checked_study(study: object) -> Study:
     return study
 
 
+def checked_whole(name: str, value: object, least: int = 1) -> int:
+    """The whole number of an argument. Raises UserError for another value, or one below `least`."""
+    if value is True or value is False or not isinstance(value, Integral) or value < least:
+        raise UserError(f"{name}: must be a whole number from {least} on")
+    return int(value)
+
+
 def _exact(name: str, value: Any, kind: Any) -> Fraction:
     if isinstance(value, Integral) and value is not True and value is not False:
         value = int(value)  # of NumPy, for example

@@ -68,4 +68,4 @@ def test_a_fit_with_a_large_budget_learns_answers_without_noise():
         group_values={"region": ["north", "south"]},
         person_values={"work": ["yes", "no"]},
     )
-    assert len(fitted.sample(0)[0]) == 2
+    assert len(fitted.sample(seed=0)[0]) == 2

@@ -98,13 +98,110 @@ def test_a_public_table_declares_the_domain():
     assert fitted.answer("income=0..400", count=True).standard_error > 0
 
 
-def test_undeclared_cells_are_counted_by_column_and_never_quoted():
-    table = pa.table({"work": ["yes", "secret", None], "tired": [True, False, True]})
-    with pytest.raises(stream_dp.UserError) as caught:
-        fit(table, rho=1, values={"work": ["yes", "no"], "tired": [True, False]})
-    (line,) = caught.value.lines
-    assert line.startswith("table: 2 of the cells of 'work' are empty or undeclared; ")
-    assert "secret" not in line
+def hours_of(people):
+    """Hours of people of whom 39 % refuse and 1 % do not know, as in labour force surveys."""
+    rng = np.random.default_rng(3)
+    worked = rng.choice([0, *range(5, 98)], people, p=[0.2, *[0.8 / 93] * 93])
+    return rng.choice([-9, -8, 1], people, p=[0.39, 0.01, 0.6]), worked
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"values": [-9, -8, range(98)]},
+        {"values": range(98), "special": [-9, -8]},
+        {"values": [None, range(98)], "special": [-9], "empty": -8},
+    ],
+    ids=["among the values", "special", "empty"],
+)
+def test_special_codes_are_values_of_their_own(declared, recwarn):
+    code, worked = hours_of(3000)
+    hours = np.where(code < 0, code, worked)
+    empty = declared.get("empty")
+    cells = [None if hour == empty else int(hour) for hour in hours]
+    table = pa.table({"hours": cells, "sex": np.where(worked > 40, "m", "f")})
+    special = {"hours": declared["special"]} if "special" in declared else None
+    values = {"hours": declared["values"], "sex": ["f", "m"]}
+    fitted = fit(table, rho=10, values=values, special=special)
+    sample = fitted.sample()["hours"].to_pylist()
+    for code in (-9, -8):
+        share = np.mean([hour == (None if code == empty else code) for hour in sample])
+        assert share == pytest.approx((hours == code).mean(), abs=0.005)
+        if code != empty:
+            answer = fitted.answer(f"hours={code}", count=True)
+            assert answer.value == pytest.approx((hours == code).sum(), abs=5)
+    numbers = [hour for hour in sample if hour is not None and hour not in {-9, -8}]
+    assert all(0 <= hour <= 97 for hour in numbers)
+    assert np.mean(numbers) == pytest.approx(hours[hours >= 0].mean(), rel=0.01)
+    at_most = fitted.answer("hours<=46", count=True).value
+    assert at_most == pytest.approx(((hours >= 0) & (hours <= 46)).sum(), abs=60)
+    assert not [warning for warning in recwarn if "codes" in str(warning.message)]
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"),
+    [
+        (range(-9, 98), "'hours' begins at -9, below 0 and ends in 97: if some of these numbers"),
+        (range(120), None),
+        (range(5), None),
+    ],
+)
+def test_a_range_that_may_hold_codes_is_a_warning(hours, told, recwarn):
+    fit(pa.table({"hours": [1, 2], "sex": ["f", "m"]}), rho=1, values={"hours": hours, **SEX})
+    said = [str(warning.message) for warning in recwarn if warning.category is UserWarning]
+    assert [told in line for line in said] == ([True] if told else [])
+
+
+SEX = {"sex": ["f", "m"]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "values", "line"),
+    [
+        (
+            ["y", "secret", None],
+            ["y", "n"],
+            "2 of the cells of 'work' are none of its values: 1 empty, ",
+        ),
+        ([0.5, 1.0, 1.0], [0, 1], "1 of the cells of 'work' are none of its values: 1 with a frac"),
+        ([0, 200, 1], range(100), "1 of the cells of 'work' are none of its values: 1 outside of"),
+        ([0, -9, 1], range(0, 9900, 100), "1 of the cells of 'work' .*: 1 outside of the range"),
+        ([0, 99.4, 1], range(100), "1 of the cells of 'work' .*: 1 outside of the range"),
+    ],
+)
+def test_cells_without_a_code_are_counted_and_never_quoted(cells, values, line):
+    table = pa.table({"work": cells, "sex": ["f", "m", "m"]})
+    with pytest.raises(stream_dp.UserError, match=f"^table: {line}") as caught:
+        fit(table, rho=1, values={"work": values, **SEX})
+    assert "secret" not in str(caught.value)
+
+
+def test_numbers_between_steps_are_rounded_with_a_word():
+    pay = [float(cent) / 100 for cent in range(12_345, 12_345 + 100 * N, 100)]
+    table = pa.table({"pay": pay, "sex": ["f", "m"] * (N // 2)})
+    with pytest.warns(UserWarning, match="400 cells of 'pay' lie between two numbers of its range"):
+        fitted = fit(table, rho=100, values={"pay": range(0, 1000, 10), **SEX})
+    sample = fitted.sample()["pay"].to_numpy()
+    assert not (sample % 10).any()
+    assert sample.mean() == pytest.approx(np.mean(pay), rel=0.02)
+
+
+def test_decimals_without_a_fraction_are_whole_numbers(recwarn):
+    work = pa.array([0, 1, 1, 0]).cast(pa.decimal128(21, 2))
+    table = pa.table({"work": work, "sex": ["f", "m"] * 2})
+    assert fit(table, rho=1, values={"work": [0, 1], **SEX}).columns[0].values == [0, 1]
+    assert not recwarn.list
+
+
+def test_so_many_rows_as_are_asked_for(fitted):
+    assert fitted.sample(7).num_rows == 7
+    assert fitted.sample(rows=1000, seed=2).num_rows == 1000
+    assert fitted.sample(1000) == fitted.sample(1000)
+    share = np.mean([work == "yes" for work in fitted.sample(3 * N)["work"].to_pylist()])
+    assert share == pytest.approx(WORK.count("yes") / N, abs=0.03)
+    for wrong in ({"rows": 0}, {"rows": 1.5}, {"rows": True}, {"seed": -1}, {"seed": "x"}):
+        with pytest.raises(stream_dp.UserError, match=f"^{next(iter(wrong))}: must be a whole num"):
+            fitted.sample(**wrong)
 
 
 def test_the_symbol_of_an_empty_cell_is_no_value():
