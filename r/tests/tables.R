@@ -48,6 +48,17 @@ sizes <- read_export(file.path(folder, "sizes"))
 refused(panel(sizes), "has sizes, measurements")
 refused(estimates(sizes), "table 'series'")
 
+# Codes of a column of numbers are no numbers.
+coded <- tempfile()
+dir.create(coded)
+writeLines(c("hours,pay", "40,-9", "-9,7", ",-8"), file.path(coded, "people.csv"))
+fields <- list(
+  list(name = "hours", type = "integer", missingValues = list("", "-9", "-8")),
+  list(name = "pay", type = "integer")
+)
+numbers <- streamdp:::read_table(coded, list(path = "people.csv", schema = list(fields = fields)))
+stopifnot(identical(numbers$hours, c(40, NA, NA)), identical(numbers$pay, c(-9, 7, -8)))
+
 # Every file is checked: its bytes, its presence, its name, its form.
 damaged <- function(change, words) {
   copy <- file.path(tempfile(), "quarters")

@@ -13,6 +13,7 @@ from kit.data_sets import every_pair, groups_table, people_table, published
 from kit.studies import attribute, small_study
 
 from stream_dp.answers.tables.conjunction import example_conjunctions, parse_conjunction, reduced
+from stream_dp.answers.tables.regression import regress
 from stream_dp.answers.tables.table_answer import LINEAR, NO_ERROR, answering, joint_table_answers
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.people.projections import declared_projections, linear_residuals, widened
@@ -24,7 +25,10 @@ from stream_dp.study import Numbers, Scale
 PEOPLE = 400
 ATTRIBUTES = {
     "sex": attribute(["f", "m"], missing="f"),
-    "n-1": {"number": {"least": -20, "most": 20, "step": 2}, "bins": [0, 6], "missing": "absent"},
+    "n-1": {
+        **{"number": {"least": -20, "most": 20, "step": 2}, "bins": [0, 6]},
+        **{"special": [-99], "missing": "absent"},
+    },
     "pay": {"number": {"least": 0, "most": 90, "step": 10}, "bins": [30, 60], "missing": 0},
 }
 SUMS = [
@@ -46,7 +50,7 @@ def table(noise=0.0, *, moves=False, labels=True, seed=1, linear=SUMS):
     (declared,) = study.batches
     domain = study_people(study, declared)
     rng = np.random.default_rng(seed)
-    people = People.of_answers(domain, rng.integers(0, [2, 22, 10], (PEOPLE, 3)))
+    people = People.of_answers(domain, rng.integers(0, [2, 23, 10], (PEOPLE, 3)))
     residuals = linear_residuals(domain, declared)
     wide = widened(residuals.domain, people, declared_projections(domain, declared))
     rows = []
@@ -72,9 +76,10 @@ def table(noise=0.0, *, moves=False, labels=True, seed=1, linear=SUMS):
 
 
 def true_count(people, wanted):
-    """Over everybody; wanted: of sex, n-1 and pay. Who is absent is nan, on no side of anything."""
+    """Over everybody; wanted: of sex, n-1 and pay. Who is absent, or has a special code, is nan, on
+    no side of anything."""
     rows = people.answers.tolist()
-    return sum(wanted("fm"[s], nan if n == 21 else 2 * n - 20, 10 * p) for s, n, p in rows)
+    return sum(wanted("fm"[s], nan if n > 20 else 2 * n - 20, 10 * p) for s, n, p in rows)
 
 
 # A query, its shortest words, and whom it counts.
@@ -161,6 +166,28 @@ def test_what_is_not_measured_is_the_records_own_answer(query):
     assert answer.value == answer.synthetic > 0
     with pytest.raises(UserError, match="no measurement says how far off"):
         joint_table_answers(answering(tables), tables, [query], count=True)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_special_code_is_a_value_of_its_own(moves):
+    tables, people = table(moves=moves)
+    answer = answering(tables).answer(tables, "n-1=-99 & sex=m", count=True)
+    codes = people.answers[:, [1, 0]].tolist()
+    assert answer.value == pytest.approx(codes.count([21, 1]))
+    assert answer.synthetic == codes.count([21, 1]) > 0
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_model_of_numbers_leaves_out_special_codes(moves):
+    tables, people = table(moves=moves)
+    fit = regress(tables, "pay ~ n-1 + sex", logistic=False)
+    assert fit.people == pytest.approx((people.answers[:, 1] <= 20).sum())
+    for c in fit.coefficients:
+        assert c.estimate == pytest.approx(c.naive[0], abs=1e-7)
+    assert any("special codes of n-1 are no numbers" in note for note in fit.notes)
+    by_value = regress(tables, "pay ~ factor(n-1)", logistic=False)
+    assert "n-1=-99" in [c.term for c in by_value.coefficients]
+    assert by_value.people == pytest.approx((people.answers[:, 1] <= 21).sum())
 
 
 def test_without_labels_a_sum_with_a_value_has_no_error():

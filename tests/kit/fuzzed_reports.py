@@ -29,7 +29,7 @@ ODD_PERIODS = [
 VALUES = {
     "a": [b"0", b"1", b"2", b'"0"', b"null"],
     "b": [b'"x"', b'"y"', '"ü"'.encode(), b"null"],
-    "n": [b"0", b"5", b"-100", b"100", b'"95"', b'"-5"', b"null"],
+    "n": [b"0", b"5", b"-100", b"100", b'"95"', b'"-5"', b"null", b"-9", b'"no"'],
     "h-1": [b"0", b"1"],
     "k": [*(b"%d" % i for i in range(10)), f'"{LONG}"'.encode(), '"β"'.encode()],
 }
@@ -74,8 +74,11 @@ def fuzzed_study(**ids: object) -> Study:
         attributes={
             "a": attribute([0, 1, 2], missing=0),
             "b": attribute(["x", "y", "ü"], missing="absent"),
-            "n": {"number": {"least": -100, "most": 100, "step": 5}, "bins": [0], "missing": 0},
-            "h-1": attribute([0, 1], missing=0),
+            "n": {
+                **{"number": {"least": -100, "most": 100, "step": 5}, "bins": [0], "missing": 0},
+                **{"special": [-9, 12], "missing_codes": [-8, "no"]},
+            },
+            "h-1": attribute([0, 1], missing=0) | {"missing_codes": [2, "x"]},
             "k": attribute([*range(10), LONG, "β"], missing=0),
         },
         releases=[window("w", "a", width=1, rho=1)],

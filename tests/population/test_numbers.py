@@ -36,6 +36,8 @@ STUDY = small_study(
             "number": {"least": 0, "most": 99999},
             "bins": [1000],
             "missing": {"carry": True, "first": 7},
+            "special": [-9, 100000],
+            "missing_codes": [-8, "no"],
         },
     },
     releases=[
@@ -63,6 +65,12 @@ def decode(*reports, decoder=None):
         ({"a": 2, "b": "50", "c": "x"}, [], {"value": 2, "step": 1}),
         ({"a": 1, "b": 1.0}, [(0, 1)], {"value": 1}),
         ({"b": True, "x": 3, "c": 4}, [(2, 4)], {"value": 1, "attribute": 1}),
+        ({"c": -9}, [(2, 100000)], {}),
+        ({"c": "100000"}, [(2, 100001)], {}),
+        ({"c": -8}, [(2, CLEARED)], {}),
+        ({"c": "no"}, [(2, CLEARED)], {}),
+        ({"c": "-7"}, [], {"range": 1}),
+        ({"b": -9}, [], {"step": 1}),
         ({"b": 10**30, "c": 10**18}, [], {"value": 1, "range": 1}),
     ],
 )
@@ -80,7 +88,7 @@ def test_every_shape_gives_the_same_cells(name):
     decoder = ShapedDecoder(STUDY, KEY, shape.input, source)
     reports = [
         report("ann", "2001", a=1, b=-100, c=5),
-        report("bob", "2001", a=1, b=-150, c=100000),
+        report("bob", "2001", a=1, b=-150, c=100001),
     ]
     records = []
     for i, one in enumerate(reports):

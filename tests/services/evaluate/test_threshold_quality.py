@@ -23,7 +23,12 @@ from stream_dp.services.releaser.known_interactions import known_interactions
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study
 
-NUMBER = {"number": {"least": 0, "most": 90, "step": 10}, "bins": [40], "missing": "absent"}
+NUMBER = {
+    "number": {"least": 0, "most": 90, "step": 10},
+    "bins": [40],
+    "special": [-9],
+    "missing": "absent",
+}
 ATTRIBUTES = {"y": attribute(["a", "b"], "a"), "n": NUMBER, "m": NUMBER}
 LINEAR = [{"weights": {"n": 1, "m": -1}, "thresholds": [-10, 0]}]
 RELEASE = {"name": "p", "kind": "rap", "attributes": list(ATTRIBUTES), "rho": 1, "every": 1}
