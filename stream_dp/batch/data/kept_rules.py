@@ -29,22 +29,26 @@ def column_numbers(domain: Domain, column: int) -> tuple[int | None, ...]:
 
 
 def groups_that_break(hierarchy: Hierarchy, rule: Rule) -> NDArray[np.bool_]:
-    """(G,) whether each group breaks a rule. Confidential, unless the groups are synthetic."""
-    low = np.full(hierarchy.G, _LOWEST if rule.low is not None else rule.gap)
-    high = np.full(hierarchy.G, _HIGHEST if rule.high is not None else 0)
+    """(G,) whether each group breaks the rule low + gap <= high for some pair of members.
+
+    A group breaks it exactly if its largest low + gap is above its smallest high. A missing
+    variable is 0. Confidential, unless the groups are synthetic.
+    """
+    largest_low = np.full(hierarchy.G, _LOWEST if rule.low is not None else rule.gap)
+    smallest_high = np.full(hierarchy.G, _HIGHEST if rule.high is not None else 0)
     if rule.low is not None:
         group, number = _numbers(hierarchy, rule.low)
-        np.maximum.at(low, group, number + rule.gap)
+        np.maximum.at(largest_low, group, number + rule.gap)
     if rule.high is not None:
         group, number = _numbers(hierarchy, rule.high)
-        np.minimum.at(high, group, number)
-    return low > high
+        np.minimum.at(smallest_high, group, number)
+    return largest_low > smallest_high
 
 
 def _numbers(
     hierarchy: Hierarchy, variable: Variable
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The group and the number of every member with the role and a number."""
+    """(n,) the group and (n,) the number of every member with the variable's role and a number."""
     domain = hierarchy.domain
     column = [c.name for c in domain.person].index(variable.column)
     numbers = column_numbers(domain, column)

@@ -58,6 +58,9 @@ class Choice:
         one column follows from the other. Noise of variance v in a cell has (m - 1)(n - 1) v, with
         a deviation of sqrt(2 (m - 1)(n - 1)) v.
 
+        Noise in shares falls with the number of people N, and in squares with N^2. So the signal
+        of the median pair is CLEAR deviations at N = sqrt(CLEAR / its signal for one person).
+
         Of many columns the noise must be small as well. A tree of picked pairs leaves out the
         dependence of other pairs, however much rho there is: about as much as that noise.
         """
@@ -80,7 +83,11 @@ class Choice:
         return len(self.domain.columns) >= MANY
 
     def singles_share(self, people: int, least: Fraction = LEAST_SINGLES) -> Fraction:
-        """The share of rho for single columns where pairs are picked: `least` or more."""
+        """The share of rho for single columns where pairs are picked: `least` or more.
+
+        All of rho gives the median column `noise`, and a share f of it noise / sqrt(f). The result
+        is the f that makes this SINGLES, in whole percent.
+        """
         sets = tuple((c,) for c in range(len(self.domain.columns)))
         residuals = Residuals(self.domain, sets)
         variances = residual_phase(residuals, sets, self.rho).variances(residuals)
@@ -89,7 +96,11 @@ class Choice:
         return min(max(Fraction(percent, 100), least), max(MOST_SINGLES, least))
 
     def picks(self, pairs: Sequence[Columns], rho: Fraction, people: int) -> int:
-        """The number of picks that rho pays for before noise falls; may be 0."""
+        """The number of picks that rho pays for before noise falls; may be 0.
+
+        A single pick with all of rho has the median noise `noise`; k picks have noise * sqrt(k)
+        each. The result is the k that makes this PAIR.
+        """
         if not pairs:
             return 0
         residuals = Residuals(self.domain, tuple(pairs))

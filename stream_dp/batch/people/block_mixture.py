@@ -140,7 +140,10 @@ def name_of(columns: Columns) -> str:
 
 
 def starting_params(layout: Layout, one_ways: tuple[NDArray[np.float64], ...], seed: int) -> Params:
-    """Rows near the noisy one-ways, tilted a little at random; without shared dependence."""
+    """Rows near the noisy one-ways, tilted a little at random; without shared dependence.
+
+    one_ways: by column, (values,) shares.
+    """
     rng = np.random.default_rng(seed)
     params: Params = {}
     for c, shares in enumerate(one_ways):
@@ -217,6 +220,12 @@ def pair_shares(
 
 
 def _loss(layout: Layout, params: Arrays, goal: Goal) -> jax.Array:
+    """The sum of weight * (model's share - share)^2 over the four tables of the goal.
+
+    With `ones` (K, S) the rows' single columns, side by side, and `joint` (K, pair cells) their
+    pairs, the model's one-ways are the mean of `ones` over rows, its pairs ones' ones / K, and its
+    triples joint' ones / K.
+    """
     blocks = _traced_blocks(layout, params)
     columns = range(len(layout.sizes))
     singles = [_reduced(layout, blocks, (c,)) for c in columns]

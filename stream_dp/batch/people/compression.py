@@ -183,20 +183,26 @@ class MergedColumn:
     def of(
         noisy: NoisyColumn, public: NDArray[np.int64], threshold: Fraction, exempt: bool
     ) -> MergedColumn:
-        """public: (n,) the declared groups. exempt: merge only values beyond MOST_APART."""
+        """A declared group stays apart if its noisy T >= threshold * sqrt(variance of T).
+
+        Of these the MOST_APART with the largest T stay, and the largest group always; all others
+        are merged.
+
+        public: (n,) the declared groups. exempt: every T counts as large enough.
+        """
         order = np.argsort(public, kind="stable")
         starts = np.flatnonzero(np.diff(public[order], prepend=-1))
         declared = [tuple(g.tolist()) for g in np.split(order, starts[1:])]
         scaled = [noisy.scaled(group) for group in declared]
         threshold_of = {m: threshold**2 * noisy.scaled_variance(m) for m in set(map(len, declared))}
-        high = [
+        is_high = [
             exempt or (count >= 0 and count**2 >= threshold_of[len(group)])
             for count, group in zip(scaled, declared, strict=True)
         ]
-        first = sorted(range(len(declared)), key=lambda i: (-scaled[i], i))
-        separate = {first[0], *[i for i in first if high[i]][:MOST_APART]}
+        by_count = sorted(range(len(declared)), key=lambda i: (-scaled[i], i))
+        separate = {by_count[0], *[i for i in by_count if is_high[i]][:MOST_APART]}
         low = [i for i in range(len(declared)) if i not in separate]
-        if len(low) == 1:  # alone it is what it was
+        if len(low) == 1:  # merged with no other group
             separate, low = {*separate, *low}, []
         groups = [declared[i] for i in sorted(separate)]
         if low:
@@ -235,7 +241,9 @@ class MergedColumn:
     def known(self, column: int) -> Known:
         """The interaction of the compressed column number `column`, from its groups' counts.
 
-        Its noise differs by group; the variance is that of their mean.
+        The sum of m of a column's n centred cells has the variance m (1 - m / n) s / n^2, where s
+        is that of an entry. One variance stands for all groups: the mean of these, divided by what
+        centring leaves of independent noise, 1 - 1 / groups.
         """
         n, count = len(self.group_of), len(self.groups)
         sums = np.zeros(count)

@@ -27,6 +27,32 @@ Axes = tuple[int, ...]
 Shape = tuple[int, ...]
 
 
+class _Message(NamedTuple):
+    """The sums by which a clique and its parent agree on their shared columns.
+
+    summed: the clique's axes that the parent lacks.
+    parent_summed: the parent's axes that the clique lacks.
+    shape: of a table of the shared columns, as it broadcasts to the parent's.
+    """
+
+    summed: Axes
+    parent_summed: Axes
+    shape: Shape
+
+
+class _Conditional(NamedTuple):
+    """A neighbour's distribution given the columns that it shares with a clique.
+
+    summed: the axes to be summed of the clique's table with one more column in front.
+    shape: of a table of the shared columns, as it broadcasts to the neighbour's.
+    table: of the neighbour.
+    """
+
+    summed: Axes
+    shape: Shape
+    table: Table
+
+
 class _Path(NamedTuple):
     """The cells added by joining cliques, and the cliques."""
 
@@ -174,11 +200,10 @@ class JunctionTree:
         return tuple(i for i, c in enumerate(self.cliques[clique]) if c not in columns)
 
     @cached_property
-    def _messages(self) -> tuple[tuple[Axes, Axes, Shape], ...]:
-        """By clique: its axes that its parent lacks, its parent's axes that it lacks, and the shape
-        in which their shared columns fit the parent's table."""
+    def _messages(self) -> tuple[_Message, ...]:
+        """By clique, how it and its parent exchange tables of their shared columns."""
         return tuple(
-            (
+            _Message(
                 self._axes_without(clique, shared),
                 self._axes_without(parent, shared),
                 self._shape_in(parent, shared),
@@ -191,29 +216,35 @@ class JunctionTree:
     def marginals(self, potentials: Sequence[Table]) -> tuple[list[Table], float]:
         """By clique its marginal, and the logarithm of the normalising sum.
 
+        Upwards, a clique's table becomes its distribution given the columns shared with the parent,
+        whose table gains the logarithm of the sums. Downwards, it is multiplied by the parent's
+        marginal of these columns.
+
         potentials: by clique, logarithms; they are overwritten.
         """
         tables = list(potentials)
         for clique in reversed(range(1, len(tables))):
-            lacks, _, shape = self._messages[clique]
-            highest = tables[clique].max(axis=lacks, keepdims=True)
+            message = self._messages[clique]
+            highest = tables[clique].max(axis=message.summed, keepdims=True)
             tilted = np.exp(tables[clique] - highest)
-            total = tilted.sum(axis=lacks, keepdims=True)
+            total = tilted.sum(axis=message.summed, keepdims=True)
             tables[clique] = tilted / total
-            tables[self.parents[clique]] += (highest + np.log(total)).reshape(shape)
+            tables[self.parents[clique]] += (highest + np.log(total)).reshape(message.shape)
         highest = tables[0].max()
         tilted = np.exp(tables[0] - highest)
         total = float(tilted.sum())
         result = [tilted / total]
         for clique in range(1, len(tables)):
-            _, parent_lacks, _ = self._messages[clique]
-            shared = result[self.parents[clique]].sum(axis=parent_lacks)
+            shared = result[self.parents[clique]].sum(axis=self._messages[clique].parent_summed)
             shape = self._shape_in(clique, self.separators[clique])
             result.append(tables[clique] * shared.reshape(shape))
         return result, float(highest) + float(np.log(total))
 
     def pairs(self, marginals: Sequence[Table]) -> Iterator[tuple[int, dict[int, Table]]]:
         """By column, its joint shares with all columns, (values of the first, of the second).
+
+        A table of the first column and a clique's columns goes from clique to clique: summed to the
+        columns shared with the neighbour, and multiplied by the neighbour's others given these.
 
         marginals: by clique.
         """
@@ -241,16 +272,13 @@ class JunctionTree:
                 for neighbour in self.neighbours[clique]:
                     if neighbour not in seen:
                         seen.add(neighbour)
-                        lacks, shape, conditional = conditionals[clique, neighbour]
-                        shared = table.sum(axis=lacks).reshape(size, *shape)
-                        ready.append((neighbour, shared * conditional))
+                        given = conditionals[clique, neighbour]
+                        shared = table.sum(axis=given.summed).reshape(size, *given.shape)
+                        ready.append((neighbour, shared * given.table))
             yield first, joint
 
-    def _conditionals(
-        self, marginals: Sequence[Table]
-    ) -> dict[tuple[int, int], tuple[Axes, Shape, Table]]:
-        """By neighbours: the axes that the second lacks of the first's table with a column in
-        front, the shape of what they share in the second's, and the second's given that."""
+    def _conditionals(self, marginals: Sequence[Table]) -> dict[tuple[int, int], _Conditional]:
+        """By clique and neighbour, the neighbour's distribution given the columns they share."""
         result = {}
         for clique, neighbours in enumerate(self.neighbours):
             columns = self.cliques[clique]
@@ -260,7 +288,8 @@ class JunctionTree:
                 total = marginals[neighbour].sum(axis=new, keepdims=True)
                 conditional = marginals[neighbour] / np.maximum(total, np.finfo(float).tiny)
                 shape = self._shape_in(neighbour, columns)
-                result[clique, neighbour] = tuple(i + 1 for i in lacks), shape, conditional
+                summed = tuple(i + 1 for i in lacks)
+                result[clique, neighbour] = _Conditional(summed, shape, conditional)
         return result
 
 
@@ -268,6 +297,7 @@ class JunctionTree:
 def _grown(
     sizes: tuple[int, ...], base: tuple[Columns, ...], pairs: tuple[Columns, ...]
 ) -> JunctionTree:
+    """The tree of all pairs but the last, extended by the last, or a new one if it is smaller."""
     if not pairs:
         return JunctionTree.of(sizes, base)
     smaller = _grown(sizes, base, pairs[:-1])

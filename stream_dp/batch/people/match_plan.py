@@ -105,7 +105,10 @@ class MatchPlan:
         return choice.singles_share(people, release.one_ways)
 
     def compression(self, answers: NoisyAnswers) -> Compression:
-        """The compressed domain that the first phase's answers say."""
+        """The compressed domain that the first phase's answers say.
+
+        Candidate 0 is the number of people, candidate c + 1 the measured column c.
+        """
         people, people_variance = self.encoding.domain.size or 0, Fraction(0)
         columns, exempt = list[MergedColumn](), {*(self.release.exempt or ())}
         starts = (0, *answers.ends[:-1])
@@ -220,7 +223,8 @@ class MatchPlan:
     ) -> tuple[Residuals, Everything]:
         """The second phase if interactions of two columns and three are measured at once.
 
-        weights: by interaction.
+        weights: by interaction. Triples get a further factor, which makes the cost of all of them
+            _OF_TRIPLES times that of all pairs if every weight is 1.
         """
         residuals = Residuals(domain, tuple(sorted(weights, key=lambda a: (len(a), a))))
         costs = {2: Fraction(0), 3: Fraction(0)}

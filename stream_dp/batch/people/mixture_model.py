@@ -74,16 +74,20 @@ class Histogram(NamedTuple):
 
 
 def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
-    """(N,) weights, sum 1.
+    """(N,) weights of people, sum 1, at the minimum of the module's dual.
+
+    With a multiplier m_c and a target share b_c of each cell c of all histograms, the dual is
+        log mean over people of exp(sum of m_c of their cells) - m b + trust / 2 sum s_c m_c^2.
 
     trust: how many people the even weights are worth; with more they change less.
     """
     starts = np.cumsum([0, *(len(h.target) for h in histograms)])
     cells = [h.cells + start for h, start in zip(histograms, starts[:-1], strict=True)]
     target = np.concatenate([h.target for h in histograms])
-    loose = trust * np.repeat([h.variance for h in histograms], np.diff(starts))
+    relaxation = trust * np.repeat([h.variance for h in histograms], np.diff(starts))
 
     def tilted(multipliers: Floats) -> tuple[Floats, float]:
+        """The weights, and the logarithm of the mean."""
         tilts = np.zeros(len(cells[0]))
         for histogram_cells in cells:
             tilts += multipliers[histogram_cells]
@@ -93,11 +97,12 @@ def entropic_weights(histograms: Sequence[Histogram], trust: float) -> Floats:
         return weights / total, highest + float(np.log(total / len(tilts)))
 
     def dual(multipliers: Floats) -> tuple[float, Floats]:
+        """The value and its gradient."""
         weights, value = tilted(multipliers)
         shares = np.zeros(starts[-1])
         for histogram_cells in cells:
             shares += np.bincount(histogram_cells, weights, minlength=len(shares))
-        pull = loose * multipliers
+        pull = relaxation * multipliers
         value += float(multipliers @ (pull / 2 - target))
         return value, shares - target + pull
 

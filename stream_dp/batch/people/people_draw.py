@@ -26,6 +26,9 @@ def drawn_cells(
 ) -> list[NDArray[np.int64]]:
     """By row, the cells of its people, in random order.
 
+    A cell's number of people is its expected number, rounded. What rounding leaves out goes to the
+    next row (`remainder`), so that it does not add up over rows.
+
     rows: (K, cells) each row's distribution.
     people: (K,) each row's number of people.
     """
@@ -38,11 +41,11 @@ def drawn_cells(
         counts = np.maximum(np.floor(expected), 0).astype(np.int64)
         missing = int(people[k] - counts.sum())
         if missing > 0:
-            ends = np.argsort(counts - expected, kind="stable")
-            counts[ends[:missing]] += 1
+            most_below = np.argsort(counts - expected, kind="stable")
+            counts[most_below[:missing]] += 1
         while missing < 0:
-            ends = np.argsort(np.where(counts > 0, expected - counts, np.inf), kind="stable")
-            lowered = ends[: min(-missing, int((counts > 0).sum()))]
+            most_above = np.argsort(np.where(counts > 0, expected - counts, np.inf), kind="stable")
+            lowered = most_above[: min(-missing, int((counts > 0).sum()))]
             counts[lowered] -= 1
             missing += len(lowered)
         remainder = expected - counts

@@ -127,7 +127,11 @@ def widened(wide: PeopleDomain, people: People, projections: tuple[Projection, .
 def _weights(
     linear: Linear, column_of: Mapping[str, int], reference: Mapping[int, NDArray[np.int64]]
 ) -> Iterator[dict[int, int]]:
-    """The weights of each declared projection, by column."""
+    """The weights of each declared projection, by column.
+
+    A random weight is about normal (`_NORMAL` uniform words, less their mean), in units in which
+    every column's reference has the same standard deviation.
+    """
     if linear.weights is not None:
         yield {column_of[name]: weight for name, weight in linear.weights.items()}
         return

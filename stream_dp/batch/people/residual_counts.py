@@ -96,7 +96,10 @@ class AgreementPatterns:
         return prod(len(members) + 1 for members in self.classes) <= MOST_PATTERNS
 
     def largest_ratio(self, rest: Fraction) -> Fraction:
-        """The largest f of `new` over what f of `before` leaves of `rest`, over all patterns.
+        """The largest f_new(S) / (rest - f_before(S)) over all patterns S of agreement.
+
+        Floats with bounds of their rounding find the patterns that may be largest: those whose
+        upper bound is at least the greatest lower bound. Their ratios are then computed exactly.
 
         There must be few patterns. Raises ValueError if nothing is left for a pattern that `new`
         costs.
@@ -133,10 +136,9 @@ class AgreementPatterns:
 
     @cached_property
     def _products(self) -> list[list[list[int]]]:
-        """E of each class, by how many of its columns agree and how many a set has."""
-        most = self._most
+        """E(a, b) of each class, at [class][a][b]: a of its columns agree, a set has b of them."""
         result = []
-        for members, highest in zip(self.classes, most, strict=True):
+        for members, highest in zip(self.classes, self._most, strict=True):
             m, n = len(members), self.sizes[members[0]]
             result.append(
                 [
@@ -159,14 +161,18 @@ class AgreementPatterns:
         return [max(profile[k] for profile in profiles) for k in range(len(self.classes))]
 
     def _costs(self, profiles: Mapping[Profile, Fraction]) -> tuple[Costs, float]:
-        """f by how many columns of each class agree, and the largest sum of absolute terms."""
+        """f by how many columns of each class agree, and the largest sum of absolute terms.
+
+        values[b_1, b_2, ..] starts as p_A and becomes sum over b of p prod_k E_k(a_k, b_k), a class
+        at a time. Its last entry, where all columns agree, is sum_A p_A prod_A n_i (n_i - 1).
+        """
         values = np.zeros([highest + 1 for highest in self._most])
         for profile, precision in profiles.items():
             values[profile] = float(precision)
         for axis, products in enumerate(self._products):
-            after, before = prod(values.shape[axis + 1 :]), prod(values.shape[:axis])
-            blocks = values.reshape(before, -1, after)
-            changed = np.zeros((before, len(products), after))
+            left, right = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
+            blocks = values.reshape(left, -1, right)
+            changed = np.zeros((left, len(products), right))
             for a, row in enumerate(products):
                 for b, product in enumerate(row):
                     changed[:, a] += float(product) * blocks[:, b]
@@ -175,14 +181,17 @@ class AgreementPatterns:
         return bound - values, bound
 
     def _cost(self, profiles: Mapping[Profile, Fraction], agreeing: Sequence[int]) -> Fraction:
-        """f where so many columns of each class agree."""
+        """The exact f where `agreeing[k]` columns of class k agree.
+
+        The sum of p_A (prod_k E_k(m_k, b_k) - prod_k E_k(a_k, b_k)).
+        """
         total = Fraction(0)
         for profile, precision in profiles.items():
-            apart = alike = 1
-            for table, a, b in zip(self._products, agreeing, profile, strict=True):
-                alike *= table[-1][b]
-                apart *= table[a][b]
-            total += (alike - apart) * precision
+            at_all = at_these = 1
+            for products, a, b in zip(self._products, agreeing, profile, strict=True):
+                at_all *= products[-1][b]
+                at_these *= products[a][b]
+            total += (at_all - at_these) * precision
         return total
 
 
@@ -330,11 +339,11 @@ def marginal_counts(people: People, columns: Columns) -> Int64Array:
     kind, at_once = np.min_scalar_type(total), max(_IN_CACHE, total)
     counts = np.zeros(total, np.int64)
     for start in range(0, people.N, at_once):
-        some = people.codes[start : start + at_once]
-        cells = np.zeros(len(some), kind)
+        codes = people.codes[start : start + at_once]
+        cells = np.zeros(len(codes), kind)
         for column, size in zip(columns, shape, strict=True):
             cells *= kind.type(size)
-            np.add(cells, some[:, column], out=cells, casting="unsafe")
+            np.add(cells, codes[:, column], out=cells, casting="unsafe")
         counts += np.bincount(cells, minlength=total)
     return counts.reshape(shape)
 

@@ -123,6 +123,10 @@ def shrunk(values: Table, variance: float) -> Shrunk:
 
 
 def _scaled(values: Table, variance: float, free: float) -> Shrunk:
+    """All of x times c = 1 - (free - 2) variance / |x|^2, or 0 (James and Stein 1961).
+
+    SURE is |x - c x|^2 - free variance + 2 variance divergence, as for the other estimators.
+    """
     total = float(np.square(values).sum())
     lost = max(free - 2, 0.0) * variance
     if total <= lost:
@@ -134,7 +138,10 @@ def _scaled(values: Table, variance: float, free: float) -> Shrunk:
 
 
 def _cells(values: Table, variance: float, free: float) -> Shrunk:
-    """Cells of a centred table have a little less noise than before, and are nearly independent."""
+    """Each cell x becomes x (1 - t^2 noise / x^2), or 0 if x^2 <= t^2 noise; the best t.
+
+    Cells of a centred table have a little less noise than before, and are nearly independent.
+    """
     noise = variance * free / values.size
     squares = np.square(values)
     best = None
@@ -150,6 +157,11 @@ def _cells(values: Table, variance: float, free: float) -> Shrunk:
 
 
 def _spectral(values: Table, variance: float, free: float) -> Shrunk:
+    """Each singular value s becomes f(s) = s - t^2 / s, or 0 if s <= t; the best t.
+
+    With an m x n table of free entries the divergence is (Candes et al. 2013, equation 9)
+        sum f'(s_i) + |m - n| sum f(s_i) / s_i + 2 sum over i != j of s_i f(s_i) / (s_i^2 - s_j^2).
+    """
     m, n = (size - 1 for size in values.shape)
     u, s, v = np.linalg.svd(values, full_matrices=False)
     s = s[: min(m, n)]
@@ -197,6 +209,7 @@ class Targets:
         """known: interactions that others have published, combined with the answers."""
         people = residuals.domain.size
         starts = (0, *answers.ends)[:-1]
+        # By set: the sum of (entry / variance) over its measurements, and that of 1 / variance.
         sums: dict[Columns, tuple[Table, float]] = {}
         for number, first, end in zip(answers.candidates, starts, answers.ends, strict=True):
             columns = residuals.sets[number]

@@ -193,11 +193,11 @@ class TreeDual:
 
         scaled = np.empty_like(start.vector)
         for block in blocks:
-            own = start.vector[block.entries]
+            at_start = start.vector[block.entries]
             if block.root.ndim == 1:
-                scaled[block.entries] = own / block.root
+                scaled[block.entries] = at_start / block.root
             else:
-                scaled[block.entries] = np.linalg.solve(block.root.T, own)
+                scaled[block.entries] = np.linalg.solve(block.root.T, at_start)
         options = {"maxiter": _STAGE, "ftol": 1e-15, "gtol": 0, "maxcor": 20}
         with suppress(_Solved):
             scipy.optimize.minimize(loss, scaled, jac=True, method="L-BFGS-B", options=options)
@@ -344,15 +344,15 @@ class TreeModel:
             if any({*a} <= {*clique} for clique in tree.cliques)
         }
         dual = TreeDual.of(tree, interactions, self.solver.weight(targets.people))
-        start = [
-            self.logits[a]
-            if a in self.logits
-            else _logits(targets.one_ways[a[0]])
-            if len(a) == 1
-            else np.zeros(interaction.values.shape)
-            for a, interaction in interactions.items()
-        ]
-        solution = dual.solved(np.concatenate([table.reshape(-1) for table in start]))
+
+        def start(columns: Columns) -> Table:
+            if columns in self.logits:
+                return self.logits[columns]
+            if len(columns) == 1:
+                return _logits(targets.one_ways[columns[0]])
+            return np.zeros(interactions[columns].values.shape)
+
+        solution = dual.solved(np.concatenate([start(a).reshape(-1) for a in interactions]))
         tables = dual.marginals(solution.vector)[0]
         model = replace(
             self,

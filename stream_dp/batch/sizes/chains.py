@@ -76,6 +76,10 @@ def chain(
 ) -> Chain:
     """The chain of a region.
 
+    The weight of a count c at a size s is minus the penalty of v(s) - c, for cumulative counts. For
+    sorted sizes one more count moves the rank i = c to the sizes up to s, so that the weight grows
+    by penalty(v(i) - s - 1) - penalty(v(i) - s).
+
     estimate: of its sizes, by isotonic regression.
     values: the noisy values, of cumulative counts or of sorted sizes.
     penalty: minus the log density of the noise, up to a constant.
@@ -93,7 +97,6 @@ def chain(
     else:
         weights = np.zeros(counts.shape)
         for state in range(1, states):
-            # The rank that lies at or below this count, and above the one before.
             gap = values[np.minimum(counts[:, state], total) - 1] - size
             weights[:, state] = weights[:, state - 1] + penalty(gap - 1) - penalty(gap)
     return Chain(total, low, np.where(counts <= total, weights, -np.inf).astype(np.float32))
@@ -164,6 +167,10 @@ def counts_of(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Cou
 
 
 def _together(chains: Sequence[Chain], evidence: Sequence[Evidence]) -> list[Counts]:
+    """See `counts_of`; chains with equally many states, padded to the same number of sizes.
+
+    The log weight of a count c is that of the chain + slope c - precision (c - mean)^2 / 2.
+    """
     sizes, states = max(chain.sizes for chain in chains), chains[0].states
     offsets = np.arange(states)
     low = np.stack([chain.least(sizes) for chain in chains])
@@ -207,7 +214,12 @@ def _log_odds(logs: Floats) -> NDArray[np.float32]:
 def _marginals(weights: Floats, low: Int64Array) -> Floats:
     """The log probability of every count, (regions, sizes, states), of rising counts.
 
-    In logarithms throughout: evidence of two sizes may differ by thousands.
+    The forward-backward algorithm: the count at a size is at least that at the size before, so the
+    messages are sums over all counts at or below, and at or above. In logarithms throughout:
+    evidence of two sizes may differ by thousands.
+
+    weights: (regions, sizes, states), of the counts low + 0, 1, ..
+    low: (regions, sizes), the least count considered.
     """
     regions, sizes, states = weights.shape
     rows, offsets = np.arange(regions)[:, None], np.arange(states)

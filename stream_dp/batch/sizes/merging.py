@@ -74,7 +74,10 @@ def consistent(regions: Regions, levels: Sequence[MeasuredLevel], merge: Merge) 
 
 
 def _weighed(estimate: Estimate, level: MeasuredLevel, siblings: int, merge: Merge) -> _Weighed:
-    """An estimate with the variances of a merge. siblings: number of children, 0 for the root."""
+    """An estimate with the variances of its sizes, by the kind of merge; see the module.
+
+    siblings: the number of its parent's children, 0 for the root.
+    """
     if merge is not Merge.SPREAD:
         rounded = Estimate.of(estimate.sizes)
         variance = (1 + level.plan.cumulative) * level.plan.variance / rounded.groups
@@ -108,7 +111,7 @@ def _spread(estimate: Estimate, deviation: float) -> NDArray[np.float64]:
     ends = np.cumsum(estimate.groups)
     if not len(ends):
         return np.zeros(0)
-    middle = ends - estimate.groups / 2
+    middle = ends - estimate.groups / 2  # the rank in the middle of a size's groups
     lower, upper = (
         estimate.value[np.searchsorted(ends, np.clip(middle + step, 0, ends[-1]))]
         for step in (-deviation, deviation)

@@ -220,7 +220,14 @@ def _at_size(
     odds: NDArray[np.float32],
     states: Int64Array,
 ) -> Int64Array:
-    """Counts between `floor` and `ceiling` of the sum `total`. low, odds, states: of each child."""
+    """(children,) counts at a size, between `floor` and `ceiling`, of the sum `total`.
+
+    They start at the least counts considered; the groups of the least odds are then added, as many
+    as are missing.
+
+    low, states: (children,) the least count considered, and how many are.
+    odds: (children, states) see `allocated`.
+    """
     start = np.clip(low, floor, ceiling)
     start -= _within(int(start.sum()) - total, start - floor)
     top = np.clip(low + states - 1, start, ceiling)

@@ -99,7 +99,12 @@ class _Groups:
     def choose(
         self, logits: NDArray[np.floating], choosing: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """A value for each group of `choosing`, by softmax of the row's logits (values, K)."""
+        """A value for each group of `choosing`, by softmax of the row's logits (values, K).
+
+        Group i in the order of earlier draws gets the number (shift + i * golden ratio) mod 1. Such
+        numbers are even on every stretch, so that groups that agree so far get values in proportion
+        to their probabilities.
+        """
         drawing = np.zeros(len(self.order), bool)
         drawing[choosing] = True
         positions = np.flatnonzero(drawing[self.order])

@@ -164,7 +164,10 @@ class HPD:
                 room=room,
             )
         best, summary = fitting.adam(
-            *(self.layout, self._device_params(params), chunks, settings.as_arguments()),
+            self.layout,
+            self._device_params(params),
+            chunks,
+            settings.as_arguments(),
             self.supports,
         )
         first_error, best_error, updates, finite = (x.item() for x in summary)

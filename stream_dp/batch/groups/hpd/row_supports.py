@@ -47,7 +47,11 @@ class RowSupports(NamedTuple):
 
 
 def row_supports(domain: Domain, layout: ModelLayout, rows: int) -> RowSupports | None:
-    """The supports of a domain's rows; None without rules. The same for the same arguments."""
+    """The supports of a domain's rows; None without rules. The same for the same arguments.
+
+    Of each row are drawn: the roles that it leaves out (`absent`), the variables that are 'absent'
+    in all of its members (`silent`), and a box of the rules that still bind (`binding`).
+    """
     if not domain.rules:
         return None
     rng = np.random.default_rng(rows)
@@ -104,8 +108,12 @@ def _cells(domain: Domain, layout: ModelLayout, variable: Variable) -> tuple[sli
 def _box(
     rng: np.random.Generator, rules: Sequence[Rule], numbers: Mapping[Variable, Sequence[int]]
 ) -> dict[Variable, tuple[int, int]]:
-    """Bounds of every variable, such that all numbers within them keep all rules."""
-    fixed: dict[Variable, int] = {}
+    """Bounds of every variable, such that all numbers within them keep all rules.
+
+    In a random order, each low variable gets a bound U at random among those that leave the rules a
+    solution; the bound of a high variable is then the largest U + gap.
+    """
+    fixed: dict[Variable, int] = {}  # U, by low variable
     domain = {v: numbers[v] for rule in rules for v in rule.variables}
     low_variables = {r.low for r in rules if r.low is not None and r.high is not None}
     order = _ordered(low_variables)

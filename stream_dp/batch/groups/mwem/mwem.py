@@ -68,6 +68,11 @@ class GroupHistogram:
         return counts
 
     def learn(self, measured: NoisyAnswers) -> tuple[GroupHistogram, float]:
+        """The histogram after the updates of a round; see the module.
+
+        The newest measurement updates h once, then all do `passes` times, without those whose error
+        is below `threshold`.
+        """
         log = np.log(self.weights, where=self.weights > 0, out=np.full(len(self.weights), -1e3))
         starts = (0, *measured.ends[:-1])
         measurements = [
@@ -90,6 +95,7 @@ class GroupHistogram:
         return updated, float(missed.mean())
 
     def _part(self, measured: NoisyAnswers, cells: slice) -> _Part:
+        """The measurement in `cells`, as shares of groups or of people."""
         rows = measured.rows[cells]
         contributed = self.matrix[rows]
         scale = self.groups / self.totals[rows]

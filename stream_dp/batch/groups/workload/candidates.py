@@ -82,22 +82,24 @@ class Workload:
 
     @cached_property
     def further(self) -> tuple[int, ...]:
-        """The candidates after opening and base with queries beyond opening and base.
+        """The candidates after opening and base with a query that opening and base do not answer.
 
-        Two couples give the people with a spouse, if both partners have the same columns.
+        The people with a spouse follow from the couples, (head, spouse) and exchanged, if both
+        partners have the same columns.
         """
         first, q = self.opening + self.base, self.queries
         rows = np.concatenate([q.level[:, None], q.group, q.person, q.relative], axis=1)
-        alike = ((q.person == FREE) == (q.relative == FREE)).all(axis=1)
+        same_columns = ((q.person == FREE) == (q.relative == FREE)).all(axis=1)
         measured = rows[: self.starts[first]]
-        spouses = measured[((q.level == COUPLE) & alike)[: len(measured)]]
+        spouses = measured[((q.level == COUPLE) & same_columns)[: len(measured)]]
         spouses[:, 0] = SPOUSE
+        # Equal rows have equal numbers.
         number = np.unique(np.concatenate([rows, spouses]), axis=0, return_inverse=True)[1]
         number = number.reshape(-1)
         covered = np.concatenate([number[: len(measured)], number[len(rows) :]])
-        new = ~np.isin(number[: len(rows)], covered)
-        asks = np.logical_or.reduceat(new, self.starts[:-1])
-        return tuple((first + np.flatnonzero(asks[first:])).tolist())
+        is_new = ~np.isin(number[: len(rows)], covered)
+        has_new = np.logical_or.reduceat(is_new, self.starts[:-1])
+        return tuple((first + np.flatnonzero(has_new[first:])).tolist())
 
     @property
     def weights(self) -> Int64Array:

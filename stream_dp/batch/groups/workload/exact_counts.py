@@ -177,6 +177,7 @@ class _Portion:
         return self.pairs_by_level[level]
 
     def _unsorted_pairs(self, level: int) -> tuple[Int64Array, Int64Array]:
+        """(n,) owners and (n,) members: groups and people, or people and their relatives."""
         if level == GROUP:
             return self.hierarchy.group_of, np.arange(self.hierarchy.N)
         head, spouse, children = self.roles
@@ -236,7 +237,11 @@ def relative_pairs(hierarchy: Hierarchy, level: int) -> tuple[Int64Array, Int64A
 
 
 def queries_by_marginal(domain: Domain, queries: Queries) -> Iterator[tuple[Marginal, Int64Array]]:
-    """Every marginal with cells among the queries, and the rows of these queries."""
+    """Every marginal with cells among the queries, and the rows of these queries.
+
+    Queries are of one marginal if they have one level and targets in the same columns. `number`
+    tells such patterns apart; it takes 32 columns as bits at a time, and is then made small again.
+    """
     fixed = np.column_stack([a != FREE for a in (queries.group, queries.person, queries.relative)])
     number = queries.level.astype(np.int64)
     for start in range(0, fixed.shape[1], 32):

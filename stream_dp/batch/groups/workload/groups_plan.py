@@ -82,22 +82,23 @@ class AdaptivePlan:
         opening = (*range(workload.opening), *self._free(workload))
         base = tuple(range(workload.opening, workload.opening + workload.base))
         charged = [i for i in workload.further if workload.squared[i]]
-        related_ones = (workload.levels >= SPOUSE) & bool(base)
-        relatives = [i for i in charged if related_ones[i]]
-        unrelated = [i for i in charged if not related_ones[i]]
+        is_related = (workload.levels >= SPOUSE) & bool(base)
+        relatives = [i for i in charged if is_related[i]]
+        unrelated = [i for i in charged if not is_related[i]]
+        # Shares of rho: of relations and the rest; each divided into a first phase and rounds.
         related, rest = _split(self.relations, bool(base), bool(unrelated or workload.opening))
-        first, last = _split(self.opening, bool(workload.opening), bool(unrelated))
-        second, third = _split(self.base, bool(base), bool(relatives))
+        of_opening, of_unrelated = _split(self.opening, bool(workload.opening), bool(unrelated))
+        of_base, of_relatives = _split(self.base, bool(base), bool(relatives))
         phases: list[Phase] = []
         if workload.opening:
-            phases.append(equal_costs(rest * first * self.rho, opening, workload))
+            phases.append(equal_costs(rest * of_opening * self.rho, opening, workload))
         if base:
-            phases.append(equal_costs(related * second * self.rho, base, workload))
+            phases.append(equal_costs(related * of_base * self.rho, base, workload))
         if relatives:
             rounds, picks = RELATIVE_ROUNDS, RELATIVE_PICKS * self.per_round
-            phases.append(self._rounds(related * third * self.rho, relatives, rounds, picks))
+            phases.append(self._rounds(related * of_relatives * self.rho, relatives, rounds, picks))
         if unrelated:
-            rho = rest * last * self.rho
+            rho = rest * of_unrelated * self.rho
             phases.append(self._rounds(rho, unrelated, self.rounds, self.per_round))
         return tuple(phases)
 
