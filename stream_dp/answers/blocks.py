@@ -348,6 +348,7 @@ class CoupledBlock(RootBlock):
         )
 
     def _diagonal(self, index: int) -> _Diagonal:
+        """R_b and X_b of the threshold b with this index."""
         if not self._single:
             return self._joined[index]
         (source,) = self.sources[index]
@@ -357,9 +358,12 @@ class CoupledBlock(RootBlock):
 
     @cached_property
     def _joined(self) -> list[_Diagonal]:
-        """For several releases; from the last threshold to the first, then turned around."""
+        """R_b and X_b for several releases, by the module's recursion from the last threshold on.
+
+        carried: B_{b+1}' D^-1 B_{b+1} - X_{b+1} X_{b+1}' of the threshold above b.
+        """
         diagonals = []
-        rest = np.zeros((0, 0))
+        carried = np.zeros((0, 0))
         for index in reversed(range(len(self.sizes))):
             size = self.sizes[index]
             below = self.sizes[index - 1] if index else 0
@@ -368,7 +372,7 @@ class CoupledBlock(RootBlock):
                 np.zeros((below, size)),
                 np.zeros((below,) * 2),
             )
-            gram[: len(rest), : len(rest)] = rest[:size, :size]
+            gram[: len(carried), : len(carried)] = carried[:size, :size]
             for source in self.sources[index]:
                 rows, rows_below = (m / np.sqrt(source.variances)[:, None] for m in source.blocks())
                 gram[: rows.shape[1], : rows.shape[1]] += rows.T @ rows
@@ -381,7 +385,7 @@ class CoupledBlock(RootBlock):
             except scipy.linalg.LinAlgError:
                 raise Inconsistent(UNLIKE) from None
             above = np.asarray(scipy.linalg.solve_triangular(root, cross.T, lower=True)).T
-            rest = gram_below - above @ above.T
+            carried = gram_below - above @ above.T
             diagonals.append(_Diagonal(root, True, above))
         return diagonals[::-1]
 

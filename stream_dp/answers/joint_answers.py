@@ -98,12 +98,12 @@ class Ratios:
 
     def _shares(self, z: float) -> tuple[Floats, Floats]:
         """The shares, and the variance of v - s n for the share s."""
-        nn = self.of_people
-        clear = self.people > z * np.sqrt(np.maximum(nn, 0.0))
+        clear = self.people > z * np.sqrt(np.maximum(self.of_people, 0.0))
         shares = self.values / np.where(clear, self.people, np.nan)
-        squares = self.variances - 2 * shares * self.together + shares**2 * nn
-        certain = squares <= _CERTAIN * (self.variances + shares**2 * nn)
-        return shares, np.where(certain, 0.0, squares)
+        of_people = shares**2 * self.of_people
+        noise = self.variances - 2 * shares * self.together + of_people
+        certain = noise <= _CERTAIN * (self.variances + of_people)
+        return shares, np.where(certain, 0.0, noise)
 
     def _ends(
         self, shares: Floats, noise: Floats, sampling: Floats, z: float
@@ -242,6 +242,7 @@ class JointAnswers:
         return JointAnswers(tuple(self._combination(*row) for row in rows), covariance)
 
     def _combination(self, weights: Floats, value: float, error: float) -> Answer:
+        """The answer weights @ answers, with its value and error. weights: (answers,)."""
         positions = np.flatnonzero(weights)
         terms_of = [self.answers[position] for position in positions] or [self.answers[0]]
         terms = (f"{weights[p]:+g} ({_named(self.answers[p])})" for p in positions)

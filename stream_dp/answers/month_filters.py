@@ -114,6 +114,10 @@ class Filters:
     def learnt(self, values: Floats, variance: float, prior: Floats) -> Filters:
         """The filters after a measurement.
 
+        A jump widens the level's variance. Then the Kalman filter learns, with innovations nu of
+        variance S: its mean (level, slope) grows by K nu, and its covariance C becomes
+        C - K C[level], where the gain K is C[:, level] / S.
+
         values: (cells,) centred. variance: of the noise in a cell before centring.
         prior: (FILTERS,) of the months before, for the guard.
         """
@@ -131,10 +135,10 @@ class Filters:
                 spread = spread + missing
             logs = np.log(spread / variance) / 2
             of_set = of_set - self.freedom * logs - squares / spread / 2
-            likely = np.square(innovations)
-            likely *= (0.5 / (self.centring * spread))[:, None]
-            likely += logs[:, None]
-            of_cells = of_cells - likely
+            unlikely = np.square(innovations)
+            unlikely *= (0.5 / (self.centring * spread))[:, None]
+            unlikely += logs[:, None]
+            of_cells = of_cells - unlikely
         gains = covariances[:, :, _LEVEL] / spread[:, None]
         return replace(
             self,
@@ -147,7 +151,7 @@ class Filters:
         )
 
     def _jump(self, squares: Floats, prior: Floats) -> float:
-        """The probability of a jump; see above.
+        """The probability of a jump, 1 / (1 + exp(GUARD - f (r - 1 - log r) / 2)); see the module.
 
         squares: by filter, of the innovations over their variance.
         """
@@ -158,7 +162,7 @@ class Filters:
         return 1 / (1 + math.exp(against))
 
     def posterior(self, prior: Floats, states: Floats | None = None) -> tuple[Floats, Floats]:
-        """Mean and variance, (cells,) each, of the present level.
+        """Mean and variance, (cells,) each, of the present level: of the mixture of the filters.
 
         prior: (FILTERS,) of this month.
         states: weights of the states, of another sum of them, such as a change since a month.

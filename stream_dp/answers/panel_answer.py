@@ -64,6 +64,7 @@ class PanelQuery:
         return self._question(self.query)
 
     def _question(self, query: Query) -> Question:
+        """The people who satisfy a query, as a sum of unknowns."""
         if isinstance(query, TotalQuery):
             return self.best.total_question(query.threshold, self.number)
         weights = query_weights(query, self.release)
@@ -120,14 +121,14 @@ def share_query(study: Study, declared: Release, text: str) -> tuple[Query, Quer
 
     Raises UserError where the release cannot answer it.
     """
-    asked = query_words(text)
-    query = release_query(study, declared, asked.query)
-    if asked.among is None:
+    words = query_words(text)
+    query = release_query(study, declared, words.query)
+    if words.among is None:
         return query, None
-    if asked.among == RESPONDENTS:
+    if words.among == RESPONDENTS:
         others = _respondents(study, declared, query)
     else:
-        others = release_query(study, declared, asked.among)
+        others = release_query(study, declared, words.among)
     return among(query, others, f"{query.text} among {others.text}"), others
 
 

@@ -263,17 +263,19 @@ def nearest(word: str, choices: Iterable[object]) -> str:
     return f"; did you mean '{by_small[matches[0]]}'?" if matches else ""
 
 
-def _pattern(text: str, symbols_wanted: list[str], values: tuple[int | str, ...]) -> WindowQuery:
-    q, width = len(values), len(symbols_wanted)
+def _pattern(text: str, words: list[str], values: tuple[int | str, ...]) -> WindowQuery:
+    """The query for a pattern. words: of each period a value, several joined by |, or ? for any."""
+    q, width = len(values), len(words)
     symbols = _all(text, q, width)
     mask = np.ones(q**width, bool)
-    for column, word in zip(symbols.T, symbols_wanted, strict=True):
+    for column, word in zip(symbols.T, words, strict=True):
         if word != "?":
             mask &= np.isin(column, _codes(text, word, values))
     return WindowQuery(text, width, mask)
 
 
 def _codes(text: str, word: str, values: tuple[int | str, ...]) -> list[int]:
+    """The codes of the values in a word such as 'none|some'. text: the query, for errors."""
     all_codes = []
     for value in word.split("|"):
         codes = matching_codes(value, values)

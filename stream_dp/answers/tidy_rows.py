@@ -106,6 +106,7 @@ def every_answer(
 
 
 def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
+    """The queries about the last periods that a release answers at each of its periods."""
     window, alphabet = release.window, release.study.alphabet(release.declared)
     assert window is not None
     names, width = [str(value) for value in alphabet.values], window.width
@@ -131,8 +132,11 @@ def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
 def _window_rows(
     best: StreamEstimator, number: int, queries: Sequence[WindowQuery], z: float
 ) -> Iterator[Row]:
+    """The rows of queries about the last periods, at one period."""
     questions = [best.pattern_question(number, query.mask.astype(float)) for query in queries]
-    measured = [(q.text, asked) for q, asked in zip(queries, questions, strict=True) if asked]
+    measured = [
+        (q.text, question) for q, question in zip(queries, questions, strict=True) if question
+    ]
     answers = best.stream.answers([question for _, question in measured])
     people = _people(best, [number], totals=False)
     numbers, texts = [number] * len(measured), [text for text, _ in measured]
@@ -140,6 +144,7 @@ def _window_rows(
 
 
 def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Iterator[Row]:
+    """The rows of the people with the event in at least b periods, at every period."""
     first, last = best.release.first, best.release.last
     numbers = list(range(first + b - 1, last + 1))
     answers = best.stream.answers([best.total_question(b, number) for number in numbers])
@@ -148,7 +153,10 @@ def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Ite
 
 
 class _People(NamedTuple):
-    """The noisy number of people by period; None if public or not measured."""
+    """The noisy numbers of people: by period the position among the answers.
+
+    answers: None if the number is public or not measured.
+    """
 
     positions: dict[int, int]
     answers: Answers | None
@@ -175,6 +183,10 @@ def _rows(
     people: _People,
     z: float,
 ) -> Iterator[Row]:
+    """The rows of answers, each as a count and, where there is one, as a share.
+
+    numbers, texts: of each answer, its period and its query.
+    """
     errors = np.sqrt(answers.variances)
     counts = answers.values, errors, answers.values - z * errors, answers.values + z * errors
     shares = _shares(best.stream.size, counts, answers, numbers, people=people, z=z)
@@ -193,6 +205,10 @@ def _shares(
     people: _People,
     z: float,
 ) -> tuple[Floats, Floats, Floats, Floats]:
+    """Shares, errors, lower and upper ends; NaN where nobody measured the number of people.
+
+    counts: the same of the numbers of people.
+    """
     if size is not None:
         value, error, low, high = (column / size for column in counts)
         return value, error, low, high
@@ -200,11 +216,9 @@ def _shares(
     measured = np.array([i for i, number in enumerate(numbers) if number in people.positions], int)
     if people.answers is not None and measured.size:
         positions = np.array([people.positions[numbers[i]] for i in measured])
-        counted, theirs = answers.chosen(measured), people.answers.chosen(positions)
-        together = counted.covariance(people.answers)[np.arange(measured.size), positions]
-        ratios = Ratios(
-            counted.values, counted.variances, theirs.values, theirs.variances, together
-        )
+        x, n = answers.chosen(measured), people.answers.chosen(positions)
+        cov_xn = x.covariance(people.answers)[np.arange(measured.size), positions]
+        ratios = Ratios(x.values, x.variances, n.values, n.variances, cov_xn)
         shares[:, measured] = ratios.intervals(z)
     value, error, low, high = shares
     return value, error, low, high

@@ -109,7 +109,11 @@ class WindowUnknowns:
         return 0 if self.blank is None else (self.periods + 1) * self._sets
 
     def question(self, number: int, weights: Floats) -> Coefficients:
-        """weights @ the histogram of the last j symbols at a period: (q^j,)."""
+        """weights @ the histogram of the last j symbols at a period: (q^j,).
+
+        The histogram is the sum of h / |h|^2 times its entry, over the Helmert rows h. So an entry
+        has the coefficient h @ weights / |h|^2; of people present see the module.
+        """
         width = _digits(weights.size, self.q)
         interactions = along_axes(self._helmert / lengths(self.q)[:, None], weights, self.q, width)
         codes = np.flatnonzero(self._entry_codes(width) & _above(interactions, weights))
@@ -136,6 +140,7 @@ class WindowUnknowns:
         return DiagonalBlock(precision, moment), self._banded(rows)
 
     def _banded(self, rows: Sequence[Rows]) -> BandedBlock:
+        """The block of all measurements of people present, each divided by its deviation."""
         row, column, entry, values = [], [], [], []
         offset = 0
         for positions, matrix, measured, variances in rows:
@@ -154,7 +159,7 @@ class WindowUnknowns:
     def _measured_entries(
         self, release: ReleaseMeasurements, section: Slice
     ) -> tuple[Ints, Floats, Floats]:
-        """Positions, values and variances."""
+        """The positions, values and variances, (n,) each, of a slice's measured entries."""
         values, variances = release.measured(section)
         window = release.window_measurement
         if isinstance(window, Histograms):
@@ -177,6 +182,7 @@ class WindowUnknowns:
         return positions, values[: codes.size], variances[: codes.size]
 
     def _measured_sets(self, release: ReleaseMeasurements, section: Slice) -> Iterator[Rows]:
+        """What a slice measured of the people present at all periods of a set."""
         if self.blank is None:
             return
         values, variances = release.measured(section)
@@ -338,8 +344,7 @@ def counter_blocks(
                 CounterBlock(n, sources) for n, sources in zip(sizes, all_sources, strict=True)
             ]
         for b, size in zip(sorted(thresholds), sizes, strict=True):
-            own_unknowns = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
-            entries.setdefault(key, {})[b] = own_unknowns
+            entries.setdefault(key, {})[b] = EntryUnknowns(start, key[1] + max(b, 1) - 1, size)
             start += size
     return blocks, entries
 
@@ -384,6 +389,7 @@ class Bonds:
         return Equalities(of_block, np.array([equality.right_side for equality in equalities]))
 
     def _all(self) -> Iterator[Equality]:
+        """All equalities, by event and first period, then by period."""
         for (events, first), by_threshold in self.entries.items():
             last = max(e.first + e.length for e in by_threshold.values())
             for number in range(first, last):
@@ -398,6 +404,7 @@ class Bonds:
     def _happened(
         self, events: tuple[int, ...], number: int, entries: Sequence[EntryUnknowns]
     ) -> Iterator[Equality]:
+        """All S_b together rise by the people with the event at the period."""
         rises = np.array([e.start + number - e.first for e in entries])
         yield from self._equal(rises, number, np.isin(np.arange(self.windows.q), events))
 
@@ -418,6 +425,7 @@ class Bonds:
             yield from self._equal(entries.until(number), number, happened >= b)
 
     def _entered(self, first: int, number: int, entries: EntryUnknowns) -> Iterator[Equality]:
+        """S_0 is everybody, or where people may be absent those present in some period so far."""
         if self.absent is None:
             yield from self._equal(entries.until(number), number, np.ones(self.windows.q, bool))
         elif number - first < self.windows.width:

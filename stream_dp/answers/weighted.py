@@ -214,6 +214,11 @@ class _CellShares:
 def _cell_shares(
     answers: tuple[Answer, ...], covariance: Floats, cells: WeightingCells, design: Sampling | None
 ) -> _CellShares:
+    """The shares v_h / n_h of all cells.
+
+    answers: shares, or with declared numbers of people n_h the counts v_h.
+    covariance: of the answers. Raises UserError for a cell without an interval.
+    """
     if len({answer.period for answer in answers}) > 1:
         raise UserError("weighted: the cells are not all published at one last period; name one")
     for value, answer in zip(cells.totals, answers, strict=True):
@@ -241,6 +246,8 @@ def recovered(
     weights: Floats, values: Floats, covariance: Floats, ends: Floats
 ) -> tuple[float, Interval]:
     """The standard error and the interval of weights @ values, from the values' own intervals.
+
+    Variance estimates recovery; see the module.
 
     weights: (n,), not negative. covariance: (n, n). ends: (n, 2)
     """

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +80,12 @@ class LinearThreshold:
 
     def measurable(self, published: PublishedTables) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The columns with a measured histogram that may answer, and the answering cells."""
-        for column, (weights, thresholds) in _histograms(published).items():
-            for position, threshold in enumerate(thresholds):
-                same = reduced(weights, threshold, published.numbers)
+        for column, (weights, ends) in _histograms(published).items():
+            for position, end in enumerate(ends):
+                same = reduced(weights, end, published.numbers)
                 if (same.weights, same.bound) == (self.weights, self.bound):
                     upper = same.exceeds != self.exceeds
-                    cells = range(len(thresholds) + 1)
+                    cells = range(len(ends) + 1)
                     yield column, tuple(cells[position + 1 :] if upper else cells[: position + 1])
 
 
@@ -120,9 +121,9 @@ def parse_threshold(text: str, term: str, published: PublishedTables) -> LinearT
 
 def example_threshold(published: PublishedTables) -> str | None:
     """A measured threshold, rather of a projection than of a number; None without any."""
-    for weights, thresholds in reversed(_histograms(published).values()):
-        if thresholds:
-            middle = thresholds[len(thresholds) // 2]
+    for weights, ends in reversed(_histograms(published).values()):
+        if ends:
+            middle = ends[len(ends) // 2]
             return reduced(weights, middle, published.numbers).text
     return None
 
@@ -130,7 +131,11 @@ def example_threshold(published: PublishedTables) -> str | None:
 def reduced(
     weights: Mapping[str, int], at_most: int, numbers: Mapping[str, Numbers]
 ) -> LinearThreshold:
-    """The sum at or below a number, in the canonical form of equal thresholds."""
+    """The threshold sum <= at_most, in the canonical form of equal thresholds.
+
+    Divided by the weights' common divisor, with the sign that makes the first weight positive, the
+    sum is base + unit k for whole k. The bound becomes the largest such sum on its side.
+    """
     divisor = gcd(*weights.values())
     order = [name for name in numbers if name in weights]
     if weights[order[0]] < 0:
@@ -146,17 +151,27 @@ def reduced(
     return LinearThreshold(coprime, base + unit * (-((base - minimum) // unit) - 1), True)
 
 
-def _histograms(
-    published: PublishedTables,
-) -> dict[str, tuple[dict[str, int], tuple[int, ...]]]:
-    """By column of numbers or projections, the weights and the bounds of the cells."""
-    histograms: dict[str, tuple[dict[str, int], tuple[int, ...]]] = {}
+class _Histogram(NamedTuple):
+    """A measured histogram of a sum of numbers.
+
+    weights: of the numbers in the sum.
+    ends: the largest sum in each cell but the last.
+    """
+
+    weights: dict[str, int]
+    ends: tuple[int, ...]
+
+
+def _histograms(published: PublishedTables) -> dict[str, _Histogram]:
+    """The measured histograms, by column of a number or of a projection."""
+    histograms: dict[str, _Histogram] = {}
     for name, numbers in published.numbers.items():
         points = numbers.scale.points
-        histograms[name] = {name: 1}, tuple(points[start - 1] for start in numbers.bin_starts[1:-1])
+        bin_ends = tuple(points[start - 1] for start in numbers.bin_starts[1:-1])
+        histograms[name] = _Histogram({name: 1}, bin_ends)
     for column, cells in published.projections.items():
         ends = [cell.partition("..")[2] for cell in cells if cell != ABSENT]
-        histograms[column] = _measured_weights(column), tuple(int(end) for end in ends[:-1])
+        histograms[column] = _Histogram(_measured_weights(column), tuple(map(int, ends[:-1])))
     return histograms
 
 
@@ -281,20 +296,20 @@ def parse_conjunction(text: str, published: PublishedTables) -> Conjunction:
 
 
 def parse_among(
-    asked: QueryWords, published: PublishedTables
+    words: QueryWords, published: PublishedTables
 ) -> tuple[Conjunction, Conjunction | None]:
     """The query for the rows to count, and for the rows in the denominator if the query names them.
 
     Raises UserError.
     """
-    query = parse_conjunction(asked.query, published)
-    if asked.among is None:
+    query = parse_conjunction(words.query, published)
+    if words.among is None:
         return query, None
-    if asked.among == RESPONDENTS or asked.among.startswith(f"{RESPONDENTS} & "):
-        rest = asked.among.removeprefix(RESPONDENTS).removeprefix(" & ")
-        others = _respondents(query, rest, published)
+    if words.among == RESPONDENTS or words.among.startswith(f"{RESPONDENTS} & "):
+        condition = words.among.removeprefix(RESPONDENTS).removeprefix(" & ")
+        others = _respondents(query, condition, published)
     else:
-        others = parse_conjunction(asked.among, published)
+        others = parse_conjunction(words.among, published)
     text = f"{query.text} among {others.text}"
     first, second = published.noun(query.table), published.noun(others.table)
     if first != second:
@@ -320,10 +335,10 @@ def _both(query: Conjunction, others: Conjunction, text: str) -> Conjunction:
     return Conjunction(text, query.table, codes, linear)
 
 
-def _respondents(query: Conjunction, rest: str, published: PublishedTables) -> Conjunction:
+def _respondents(query: Conjunction, condition: str, published: PublishedTables) -> Conjunction:
     """The query for the rows that are absent in no column of a query.
 
-    rest: a further condition; without it, some column must know absence. Raises UserError.
+    condition: a further one, or ""; without it, some column must have 'absent'. Raises UserError.
     """
     codes: dict[str, dict[str, tuple[int, ...]]] = {}
     for table, columns in query.codes.items():
@@ -332,17 +347,16 @@ def _respondents(query: Conjunction, rest: str, published: PublishedTables) -> C
             if ABSENT in values:
                 present = (code for code, value in enumerate(values) if value != ABSENT)
                 codes.setdefault(table, {})[name] = tuple(present)
-    text = RESPONDENTS
-    if query.linear or not (codes or rest):
+    if query.linear or not (codes or condition):
         raise UserError(
             f"query '{query.text} among {RESPONDENTS}': nobody is absent in a listed column of it;"
             " leave 'among' out"
         )
-    respondents = Conjunction(text, query.table, codes)
-    if not rest:
+    respondents = Conjunction(RESPONDENTS, query.table, codes)
+    if not condition:
         return respondents
-    condition = parse_conjunction(rest, published)
-    return _both(condition, respondents, f"{RESPONDENTS} & {condition.text}")
+    further = parse_conjunction(condition, published)
+    return _both(further, respondents, f"{RESPONDENTS} & {further.text}")
 
 
 def example_conjunctions(published: PublishedTables) -> list[str]:
@@ -416,6 +430,7 @@ def matching_rows(query: Conjunction, published: PublishedTables) -> int:
 
 
 def _mask(query: Conjunction, published: PublishedTables, table: str) -> NDArray[np.bool_]:
+    """(rows,) whether each synthetic row of a table has the query's values of its columns."""
     rows = published.tables[table]
     mask = np.ones(rows.num_rows, bool)
     for name, codes in query.of(table).items():
@@ -453,6 +468,7 @@ def _terms(text: str, terms: str, published: PublishedTables) -> list[str]:
 
 
 def _table_of(text: str, name: str, published: PublishedTables) -> str:
+    """The table with a column. text: the query, for the error. Raises UserError."""
     for table, names in published.names.items():
         if name in names:
             return table
@@ -462,6 +478,7 @@ def _table_of(text: str, name: str, published: PublishedTables) -> str:
 
 
 def _codes(text: str, name: str, value: str, values: Sequence[Value]) -> tuple[int, ...]:
+    """The codes of a value, or of several joined by |, of the column `name`. Raises UserError."""
     code_of = {str(label): code for code, label in enumerate(values)}
     chosen = [value] if value in code_of else [word.strip() for word in value.split("|")]
     for word in chosen:

@@ -103,11 +103,12 @@ class LinearEquations(EstimatingEquations):
         return covariance
 
     def along(self, b: Floats, d: Floats) -> Line:
-        zero, one = self._weights(b, d[None, :])[0], self._weights(b + d, d[None, :])[0]
-        slope = one - zero
-        value, change = float(zero @ self._sums), float(slope @ self._sums)
-        noise = self._noise @ np.stack([zero, slope], axis=1)
-        constant, linear, square = zero @ noise[:, 0], slope @ noise[:, 0], slope @ noise[:, 1]
+        """See `EstimatingEquations.along`: the weights of the sums are at_b + t slope."""
+        at_b, at_b_and_d = self._weights(b, d[None, :])[0], self._weights(b + d, d[None, :])[0]
+        slope = at_b_and_d - at_b
+        value, change = float(at_b @ self._sums), float(slope @ self._sums)
+        noise = self._noise @ np.stack([at_b, slope], axis=1)
+        constant, linear, square = at_b @ noise[:, 0], slope @ noise[:, 0], slope @ noise[:, 1]
 
         def line(t: float) -> tuple[float, float]:
             return value + t * change, float(constant + 2 * t * linear + t * t * square)
@@ -175,6 +176,7 @@ class LogisticEquations(EstimatingEquations):
         return covariance
 
     def along(self, b: Floats, d: Floats) -> Line:
+        """See `EstimatingEquations.along`: d'g is d'x summed over events less expected events."""
         product, events = d @ self._design, d @ self._event_noise
 
         def line(t: float) -> tuple[float, float]:
@@ -190,6 +192,7 @@ class LogisticEquations(EstimatingEquations):
         return slopes
 
     def solution(self) -> Floats:
+        """Newton's method; a step is halved until the likelihood does not fall."""
         b = np.zeros(self.coefficients)
         for _ in range(MOST_STEPS):
             try:
@@ -223,16 +226,17 @@ class ProductSums:
             columns = tuple(sorted(term.functions, key=order.__getitem__))
             by_columns.setdefault(columns, []).append(number)
         values, noise, numbers = [], [], list[int]()
-        for columns, own in by_columns.items():
+        for columns, of_columns in by_columns.items():
             joint = JointTable(columns, published)
-            sums = joint.sums(np.stack([_on_cells(products[number], joint) for number in own]))
+            functions = [_on_cells(products[number], joint) for number in of_columns]
+            sums = joint.sums(np.stack(functions))
             values.append(sums.values(published))
             noise.append(sums.in_noise(published))
-            numbers += own
-        back = np.argsort(numbers)
-        self.values: Floats = np.concatenate(values)[back]
+            numbers += of_columns
+        in_order = np.argsort(numbers)
+        self.values: Floats = np.concatenate(values)[in_order]
         self.in_noise = scipy.sparse.csr_array(
-            scipy.sparse.csr_array(scipy.sparse.vstack(noise, format="csr"))[back]
+            scipy.sparse.csr_array(scipy.sparse.vstack(noise, format="csr"))[in_order]
         )
 
 

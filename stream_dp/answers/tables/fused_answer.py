@@ -90,6 +90,10 @@ class MeasuredTable:
         return {a: self._interaction(a, rows, people) for a, rows in self.rows.items()}
 
     def _interaction(self, a: Columns, repeated: Sequence[Ints], people: float) -> Measured:
+        """The interaction of a set of columns as shares, by the precisions of its measurements.
+
+        repeated: by measurement, the rows of its cells.
+        """
         shape = self.shape(a)
         precisions = [1 / self.published.variances[rows[0]] for rows in repeated]
         values = sum(
@@ -140,6 +144,9 @@ class FusedTables:
     def answer(self, own: Answer, weights: Weights) -> Fused | None:
         """The fused answer beside a month's own answer. None if the fused answer is less precise.
 
+        With the fused share p of variance v, and N people of variance n, a count is N p with the
+        variance N^2 v + p^2 n.
+
         weights: of the own answer.
         """
         table = self.tables[-1]
@@ -160,6 +167,7 @@ class FusedTables:
         Returns None if a set of columns was not measured by then, or if the difference of the own
         answers is more precise.
         """
+        # The states of a filter: the level, its slope, the remembered level of the earlier month.
         last = self.tables[-1]
         first = next(table for table in self.tables if table.number == number)
         now, rest_now = last.divided(weights)

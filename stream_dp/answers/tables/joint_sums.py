@@ -88,6 +88,11 @@ class JointTable:
         return self._of_residuals(functions) if residuals else self._of_cells(functions)
 
     def _of_residuals(self, functions: Floats) -> JointSums:
+        """The sums from residuals v_B of subsets B of the columns: sum over B of entries_B @ v_B.
+
+        entries_B is the mean of the function over the other columns, centred along those of B,
+        divided by the cells of B. functions: (sums, values of each column...).
+        """
         sums, largest = len(functions), float(np.abs(functions).max(initial=0.0))
         rows, weights, constants = [np.zeros(0, np.int64)], [np.zeros((sums, 0))], np.zeros(sums)
         for subset in self._subsets:

@@ -127,6 +127,7 @@ class _Parser:
         self.as_numbers: set[str] = set()
 
     def parsed(self, *, logistic: bool) -> ModelFormula:
+        """Reads the whole formula. Raises UserError."""
         if self.text.count("~") != 1:
             raise self._fault(f"write OUTCOME ~ TERM + TERM, such as '{self._example()}'")
         outcome = self._factor()
@@ -174,6 +175,7 @@ class _Parser:
         return True
 
     def _factor(self) -> _Factor:
+        """Reads a column, `factor(column)`, or an indicator such as `work=full|part`."""
         start = self.position
         by_value = self._next("factor(")
         match = self.column.match(self.text, self.position)
@@ -193,6 +195,7 @@ class _Parser:
         return _Factor(name, tuple(sorted({*values}, key=order.index)))
 
     def _value(self, name: str) -> str:
+        """Reads a value of a column; of several that fit the longest."""
         rest = self.text[self.position :].lstrip()
         for value in sorted(self.values[name], key=len, reverse=True):
             if rest.startswith(value) and re.match(r"\s*(?:[|~+:*]|$)", rest[len(value) :]):
@@ -270,6 +273,7 @@ class _Parser:
         return self._coded(outcome)[0]
 
     def _logistic_outcome(self, outcome: _Factor) -> Term:
+        """The outcome as 0 or 1: an indicator, or the second of a column's two values."""
         if outcome.values is not None:
             return self._coded(outcome)[0]
         present = [v for v in self.values[outcome.name] if v != ABSENT]
@@ -284,6 +288,7 @@ class _Parser:
         return UserError(f"formula '{self.text}': {reason}")
 
     def _no_column(self, start: int) -> UserError:
+        """The error for a text from `start` on that begins with no column."""
         word = re.split(r"[~+:*=]", self.text[start:])[0].strip()
         word = word.removeprefix("factor(").removesuffix(")")
         if not word or word.isdecimal():

@@ -44,7 +44,10 @@ _PEOPLE = "people"  # the residual of no column: how many people there are
 
 
 def residual_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count of people; None if a residual for the count is not measured."""
+    """The weights of a count of people; None if a residual for the count is not measured.
+
+    For a table of one phase: see the module.
+    """
     names = [name for name in published.residual_columns if name in query.of("people")]
     sizes = {name: len(published.residual_columns[name]) for name in names}
     allowed = {name: len(query.of("people")[name]) for name in names}
@@ -101,7 +104,7 @@ def rows_of_cells(
 
 
 def _entries(names: Sequence[str], query: Conjunction, sizes: dict[str, int]) -> Floats:
-    """The weights of a residual's cells, in C order."""
+    """(cells,) the weights of a residual's cells in C order: tensor of (1[allowed] - f_i / n_i)."""
     entries = np.ones(1)
     for name in names:
         codes = list(query.of("people")[name])
@@ -146,7 +149,11 @@ class _Axis:
 
 
 def match_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count of people; None if a residual for the count is not measured."""
+    """The weights of a count of people; None if a residual for the count is not measured.
+
+    For a table of two phases, where the module's sum has a term for N, for each column, and for
+    each larger set of columns.
+    """
     release, codes = cast(MatchRelease, published.declared), query.of("people")
     if not codes.keys() <= {*release.names}:
         return None
@@ -193,7 +200,8 @@ def value_texts(published: PublishedTables) -> list[tuple[str, Sequence[str], Se
 
 
 def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
-    release, codes_asked = cast(MatchRelease, published.declared), query.of("people")
+    """The measured column `name`, which may be a composite of several columns of the table."""
+    release, codes_of_query = cast(MatchRelease, published.declared), query.of("people")
     columns = release.columns[name]
     groups: Ints = np.zeros(1, np.int64)
     allowed, texts = np.ones(1), [""]
@@ -206,7 +214,7 @@ def _axis(name: str, query: Conjunction, published: PublishedTables) -> _Axis:
         if edges is not None and numbers is not None:
             coarse = np.array(numbers.coarser(edges))
         codes = np.zeros(len(values))
-        codes[list(codes_asked.get(column, range(len(values))))] = 1
+        codes[list(codes_of_query.get(column, range(len(values))))] = 1
         groups = (groups[:, None] * (int(coarse.max()) + 1) + coarse).reshape(-1)
         allowed = np.multiply.outer(allowed, codes).reshape(-1)
         texts = [f"{a}&{b}" if column != columns[0] else str(b) for a, b in product(texts, values)]

@@ -148,15 +148,18 @@ class SyntheticFit:
 def synthetic_fit(
     model: ModelFormula, present: Term, published: PublishedTables, b: Floats, *, logistic: bool
 ) -> SyntheticFit:
-    """Fits the synthetic people. b: the coefficients of `spread`."""
+    """Fits the model to the synthetic people.
+
+    b: the coefficients of `spread`, the sum of squared residuals times x x'.
+    """
     rows = published.tables["people"]
     names = list(dict.fromkeys((*model.columns, *present.functions)))
     codes = np.stack([rows[name].to_numpy() for name in names], axis=1).astype(np.int64)
     codes, counts = np.unique(codes, axis=0, return_counts=True)
-    of = dict(zip(names, codes.T, strict=True))
-    weights = counts * _on_rows(present, of, len(codes))
-    x = np.stack([_on_rows(term, of, len(codes)) for term in model.terms], axis=1)
-    y = _on_rows(model.outcome, of, len(codes))
+    by_column = dict(zip(names, codes.T, strict=True))
+    weights = counts * _on_rows(present, by_column, len(codes))
+    x = np.stack([_on_rows(term, by_column, len(codes)) for term in model.terms], axis=1)
+    y = _on_rows(model.outcome, by_column, len(codes))
     mean = _logistic_mean if logistic else _linear_mean
     residuals = y - mean(x @ b)
     spread = (x * (weights * residuals**2)[:, None]).T @ x
@@ -165,8 +168,8 @@ def synthetic_fit(
     if fitted is None:
         return SyntheticFit(people, None, spread, spread)
     estimate, inverse = fitted
-    left = y - mean(x @ estimate)
-    scale = 1.0 if logistic else float(weights @ left**2) / max(people - x.shape[1], 1.0)
+    errors = y - mean(x @ estimate)
+    scale = 1.0 if logistic else float(weights @ errors**2) / max(people - x.shape[1], 1.0)
     return SyntheticFit(people, estimate, scale * inverse, spread)
 
 
@@ -189,7 +192,10 @@ def _logistic_mean(predictors: Floats) -> Floats:
 def _newton(
     x: Floats, y: Floats, weights: Floats, mean: Callable[[Floats], Floats], *, logistic: bool
 ) -> tuple[Floats, Floats] | None:
-    """The coefficients and the inverse of their information; None without a solution."""
+    """The coefficients and the inverse of their information; None without a solution.
+
+    Newton's method: b grows by (x' diag(slopes) x)^-1 x' diag(weights) (y - means).
+    """
     b = np.zeros(x.shape[1])
     for _ in range(MOST_STEPS):
         means = mean(x @ b)
@@ -411,6 +417,8 @@ class _Fit:
 
 def _ends(line: Line, error: float, spread: float) -> Interval | None:
     """The ends of an interval around 0, or None if it is unbounded.
+
+    They are where value(t)^2 = z^2 (variance(t) + spread), found outwards from z errors.
 
     error: the standard error; spread: a further variance.
     """

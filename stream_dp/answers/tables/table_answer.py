@@ -46,7 +46,11 @@ _MOST_CELLS = 1 << 16
 
 
 def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
-    """The weights of a count; None if no measured marginal contains the query."""
+    """The weights of a count; None if no measured marginal contains the query.
+
+    Each marginal gives a sum of cells, of a variance that is the sum of theirs. The marginals, and
+    repeated measurements of a cell, are averaged by inverse variance.
+    """
     link = published.link
     assert link is not None
     several = any(len(codes) > 1 for codes in query.of(link.members).values())
@@ -166,16 +170,16 @@ class Conjunctions:
             if not count and published.link is None:
                 design = published.study.sampling
                 (sampled,) = sampled_shares(_ratio(weights, total, published), design)
-        elif total is None or among is not None:
-            pass
-        elif singles := single_columns(query, published, self.weights):
-            with suppress(UserError):  # of how many people is not known well enough
-                interval = bounds(
-                    singles,
-                    total,
-                    lambda single, z: _measured(single, total, published, count, z)[2],
-                )
-                method, reason = BOUNDED, NOT_TOGETHER
+        elif total is not None and among is None:
+            singles = single_columns(query, published, self.weights)
+            with suppress(UserError):  # the number of people is not clearly positive
+                if singles:
+                    interval = bounds(
+                        singles,
+                        total,
+                        lambda single, z: _measured(single, total, published, count, z)[2],
+                    )
+                    method, reason = BOUNDED, NOT_TOGETHER
         return Answer(
             release=published.declared.name,
             query=query.text,

@@ -91,6 +91,7 @@ class _Worst:
         self.counters, self.weights, self.entry, self.single = counters, weights, entry, single
 
     def costs(self, prefixes: bool) -> list[int]:
+        """The worst cost of all periods, or with `prefixes` of periods 1..t for every t."""
         horizon = len(self.counters)
         if not prefixes:
             return [self._worst(horizon, None)]
@@ -113,14 +114,21 @@ class _Worst:
             encode = counter.encode.astype(float)
             gram = (encode.T @ encode).astype(np.int64)
         products = gram[:steps, :steps]
-        own = np.append(products.diagonal(), 0) * weight
+        squares = np.append(products.diagonal(), 0) * weight
         if self.single:
-            return own
-        cost: IntMatrix = own[:, None] + own[None, :]
+            return squares
+        cost: IntMatrix = squares[:, None] + squares[None, :]
         cost[:-1, :-1] -= 2 * weight * products
         return cost
 
     def _worst(self, t: int, grams: list[IntMatrix] | None) -> int:
+        """The worst cost of periods 1..t.
+
+        By entry time s of counter b, or two times, the worst cost of counters b, b + 1, .. is
+            V_b(s) = max over s' >= s of (w_b ||E_b d(s')||^2 + V_{b+1}(s')).
+
+        grams: of each counter, E'E of the rows up to t; None: of all rows.
+        """
         later: IntMatrix = np.zeros((1,) if self.single else (1, 1), np.int64)
         for b in range(t, 0, -1):
             gram = None if grams is None else grams[b - 1]

@@ -167,6 +167,7 @@ class CounterBudget:
         return packed_integers(self.counters[0].encode[_below(self.horizon)])
 
     def _stored_counters(self, triangle: bytes) -> tuple[Counter, ...]:
+        """The counters of T, T - 1, .., 1 steps, from the triangle of the first one's matrix E."""
         longest = self.horizon
         encode = np.zeros((longest, longest), np.int64)
         encode[_below(longest)] = unpacked_integers(triangle, longest * (longest + 1) // 2)

@@ -36,7 +36,10 @@ class HistoryCosts:
     entries: bool = False
 
     def single(self, t: int) -> int:
-        """The cost under addition or removal of a person."""
+        """The cost under addition or removal of a person.
+
+        worst[s] is V_b(s), and |a_t + c_s|^2 = |c_s|^2 + 2 c_s a_t + |a_t|^2.
+        """
         worst: Floats = np.zeros(1)
         best = 0.0
         for b, rows, rows_below in self._blocks(t):
@@ -45,17 +48,21 @@ class HistoryCosts:
                 worst = squares
                 continue
             count = squares.size
-            ended = np.zeros(worst.size)
+            ended = np.zeros(worst.size)  # |c_s|^2
             ended[:count] = (rows_below**2).sum(axis=0)
-            best = max(best, float((worst + ended).max()))
+            best = max(best, float((worst + ended).max()))  # of histories that end at s
             cross = rows_below.T @ rows
             together = (worst + ended)[:count, None] + 2 * cross + squares
-            together[np.tri(count, k=-1, dtype=bool)] = -np.inf
+            together[np.tri(count, k=-1, dtype=bool)] = -np.inf  # t of b is after s of b - 1
             worst = together.max(axis=0)
         return int(max(best, worst.max()))
 
     def pair(self, t: int) -> int:
-        """The cost under replacement of a person by another person."""
+        """The cost under replacement of a person by another person.
+
+        worst[s, r] is V_b for last events at s and r; the last index is no event. With the events t
+        and u of b, the change of the rows is (a_t - a_u) + (c_s - c_r).
+        """
         worst = np.zeros((1, 1))
         for b, rows, rows_below in self._blocks(t):
             count = len(rows)

@@ -30,7 +30,7 @@ def coupled_gains(*, public_size: bool) -> tuple[Floats, ...]:
 
     public_size: whether the number of people is public
 
-    Fewer periods have the leading ones of each.
+    Fewer periods have the leading ones of each. The inverse of `gains_table`.
     """
     table = lzma.decompress(files(__package__).joinpath(TABLE).read_bytes())
     by_byte = np.frombuffer(table, np.uint8).reshape(2, 4, -1)[int(public_size)]

@@ -192,34 +192,40 @@ class CoupledStrategy(CoupledRows):
         return int(self.factors.shape[1])
 
     def row(self, b: int, t: int) -> tuple[Integers, Integers]:
-        own = self._thresholds[b - 1]
+        """See `CoupledRows.row`.
+
+        At the i-th time the row of A has f g + sums[i + 1], and that of B has -sums[i], where
+        sums[i] = sum over times l >= i of f g p at l, times the sum of h up to the lag l - i.
+        """
+        threshold = self._thresholds[b - 1]
         count = t - b + 1
-        filtered = own.filter[:count][::-1] * own.gains[:count]
+        filtered = threshold.filter[:count][::-1] * threshold.gains[:count]
         if b == 1 and not self.constants.coupled_first:
             return _units(filtered), np.zeros(0, np.int64)
-        compared = filtered * own.parts[:count]
-        sums = np.correlate(compared, own.sums[:count], "full")[count - 1 :]
+        compared = filtered * threshold.parts[:count]
+        sums = np.correlate(compared, threshold.sums[:count], "full")[count - 1 :]
 
-        def exact(i: int) -> float:
-            return math.fsum(compared[i:] * own.sums[: count - i])
+        def exact_before(i: int) -> float:
+            return math.fsum(compared[i:] * threshold.sums[: count - i])
 
-        before = -_rounded(sums, exact)
+        before = -_rounded(sums, exact_before)
         filtered[:-1] += sums[1:]
 
         def exact_own(i: int) -> float:
-            own_part = own.filter[count - 1 - i] * own.gains[i]
-            products = compared[i + 1 :] * own.sums[: count - 1 - i]
-            return math.fsum([own_part, *products])
+            unshared = threshold.filter[count - 1 - i] * threshold.gains[i]
+            products = compared[i + 1 :] * threshold.sums[: count - 1 - i]
+            return math.fsum([unshared, *products])
 
         return _rounded(filtered, exact_own), before if b > 1 else before[:0]
 
     def block(self, b: int, count: int) -> tuple[Integers, Integers]:
-        own = self._thresholds[b - 1]
-        filtered = toeplitz(own.filter[:count]) * own.gains[:count]
+        """See `CoupledRows.block`: all rows at once. Entries next to a tie are those of `row`."""
+        threshold = self._thresholds[b - 1]
+        filtered = toeplitz(threshold.filter[:count]) * threshold.gains[:count]
         if b == 1 and not self.constants.coupled_first:
             return _units(filtered), np.zeros((count, count), np.int64)
-        compared = filtered * own.parts[:count]
-        sums = compared @ toeplitz(own.sums[:count])
+        compared = filtered * threshold.parts[:count]
+        sums = compared @ toeplitz(threshold.sums[:count])
         before = -_units(sums)
         coupled = filtered.copy()
         coupled[:, :-1] += sums[:, 1:]
@@ -234,6 +240,7 @@ class CoupledStrategy(CoupledRows):
 
     @cached_property
     def _thresholds(self) -> tuple[_Threshold, ...]:
+        """The vectors of thresholds 1, 2, ..; p = odds / (1 + odds)."""
         c, unit = self.constants, 2.0**-_FACTOR_BITS
         threshold, lag, period, odds_threshold, odds_lag = self.factors * unit
         vectors = []

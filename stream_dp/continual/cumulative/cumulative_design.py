@@ -69,19 +69,23 @@ def least_rmse(horizon: int, *, pairs: bool) -> float:
     """The lower bound over all cells S_b(t), b <= t <= horizon, in units of 1 / sqrt(2 rho).
 
     pairs: whether a person is replaced by another, rather than added or removed
+
+    The nuclear norm of D M^1/2 over sqrt(cells), with M the second moments of the module's mixture;
+    of a pair z - y these are E[z z'] + E[y y'] - E[z] E[y]' - E[y] E[z]'.
     """
     cells = np.array([(b, t) for b in range(1, horizon + 1) for t in range(b, horizon + 1)])
     moments = np.zeros((len(cells),) * 2)
     if pairs:
         for weight, one, other in _PAIRS:
-            (mean, square), (others, theirs) = _moments(cells, *one), _moments(cells, *other)
-            crossed = np.outer(mean, others)
-            moments += weight * (square + theirs - crossed - crossed.T)
+            mean_z, square_z = _moments(cells, *one)
+            mean_y, square_y = _moments(cells, *other)
+            crossed = np.outer(mean_z, mean_y)
+            moments += weight * (square_z + square_y - crossed - crossed.T)
     else:
         for weight, rate, exponent in _SINGLE:
             moments += weight * _moments(cells, rate, exponent)[1]
     b, t = cells.T
-    sums = ((b[:, None] == b) & (t <= t[:, None])).astype(float)
+    sums = ((b[:, None] == b) & (t <= t[:, None])).astype(float)  # D
     values, vectors = np.linalg.eigh(moments)
     root = vectors * np.sqrt(np.maximum(values, 0))
     norm = float(np.linalg.svd(sums @ root, compute_uv=False).sum())
@@ -89,12 +93,17 @@ def least_rmse(horizon: int, *, pairs: bool) -> float:
 
 
 def _moments(cells: NDArray[np.int64], rate: float, exponent: float) -> tuple[Floats, Floats]:
-    """E[z] and E[z z'] of one history. cells: b and t, (cells, 2)."""
+    """E[z] and E[z z'] of a history of independent events: z_b(t) is 1 if the b-th is at t.
+
+    cells: b and t, (cells, 2).
+    rate, exponent: r and e of the chance of an event.
+    """
     b, t = cells.T
     horizon = int(t.max())
     periods = np.arange(1, horizon + 1)
     chances = np.clip(rate * (2 * periods / (horizon + 1)) ** exponent, 0.02, 0.95)
-    between = np.zeros((horizon, horizon + 1, horizon + 1))  # events after s and before t: chance
+    # [s, t, n]: the chance of n events after s and before t.
+    between = np.zeros((horizon, horizon + 1, horizon + 1))
     for s in range(horizon):
         counts = np.eye(horizon + 1)[0]
         for period in range(s + 1, horizon + 1):
@@ -372,11 +381,10 @@ class CumulativeDesign:
         answers: the noisy rows of period t, in the order of the demand
         """
         known, active = known.copy(), self.active(t)
-        ends = list(
-            accumulate(rows.stop - rows.start for rows in (each.rows(t) for each in active))
-        )
-        of_each = zip(active, np.split(answers, ends[:-1]), strict=True)
-        for placed, noisy in sorted(of_each, key=lambda pair: pair[0].threshold):
+        rows = [placed.rows(t) for placed in active]
+        ends = [*accumulate(r.stop - r.start for r in rows)]
+        answers_by_counter = zip(active, np.split(answers, ends[:-1]), strict=True)
+        for placed, noisy in sorted(answers_by_counter, key=lambda pair: pair[0].threshold):
             known[placed.rows(t)] = placed.known_rows(noisy, known, t)
         return known
 

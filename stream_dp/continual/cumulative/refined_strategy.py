@@ -64,6 +64,7 @@ def refined_strategy(*, public_size: bool, periods: int) -> RefinedStrategy:
 
 @cache
 def _strategy(public_size: bool, index: int) -> RefinedStrategy:
+    """The strategy of SIZES[index] periods in the table; see `packed_table`."""
     periods = SIZES[index]
     weights, costs, gains = (
         np.split(numbers[int(public_size)], np.cumsum([count(n) for n in SIZES]))[index]
@@ -79,10 +80,10 @@ def _strategy(public_size: bool, index: int) -> RefinedStrategy:
     matrices.insert(1, np.zeros_like(matrices[0]))  # nothing is below the first threshold
     single, pair = (
         CostTable(
-            without_entries=tuple(map(int, own[:periods])),
-            with_entries=tuple(map(int, own[periods:])),
+            without_entries=tuple(map(int, both[:periods])),
+            with_entries=tuple(map(int, both[periods:])),
         )
-        for own in np.split(costs, 2)
+        for both in np.split(costs, 2)
     )
     return RefinedStrategy(
         tuple(zip(matrices[::2], matrices[1::2], strict=True)),
@@ -120,7 +121,11 @@ def _numbers() -> tuple[Integers, ...]:
 
 
 def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStrategy]) -> bytes:
-    """The bytes of the table, from the strategies of `SIZES`."""
+    """The bytes of the table, from the strategies of `SIZES`.
+
+    All weights, then all costs, then all gains. Of numbers of a kind all first bytes come first,
+    then all second ones, because similar bytes side by side compress well.
+    """
     numbers: tuple[list[Integers], ...] = ([], [], [])
     weights, costs, gains = numbers
     for strategy in (*private, *public):

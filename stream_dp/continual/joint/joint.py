@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -111,6 +112,21 @@ class JointState:
     @property
     def period(self) -> int:
         return self.windows.period
+
+
+class _NewColumns(NamedTuple):
+    """What a step adds to a panel.
+
+    columns: (rows, k) symbols at t = k, later (rows, 1).
+    codes: (rows,) of the rows' last k symbols.
+    histogram: (q^k,) rows of each code.
+    sums_off: (t,) the panel's S_1..S_t less their estimates.
+    """
+
+    columns: NDArray[np.uint8]
+    codes: NDArray[np.int64]
+    histogram: Counts
+    sums_off: Floats
 
 
 @dataclass(frozen=True)
@@ -257,19 +273,21 @@ class Joint:
             at += len(noise)
         gaps, reconciled, sums = self._reconciled(state, observation, observed)
         if t == self.window.width:
-            column, codes, panel, off = self._first(reconciled, sums, draw.coins)
-            totals = np.isin(column, self.events).sum(axis=1)
+            new = self._first(reconciled, sums, draw.coins)
+            totals = np.isin(new.columns, self.events).sum(axis=1)
         else:
-            column, codes, panel, off = self._extend(state, reconciled, sums, draw.coins)
-            totals = state.totals.totals + np.isin(column, self.events).sum(axis=1)
-        moved = self._moved(reconciled, panel, off)
+            new = self._extend(state, reconciled, sums, draw.coins)
+            totals = state.totals.totals + np.isin(new.columns, self.events).sum(axis=1)
         after = JointState(
-            self.window.extended(windows, reconciled, codes, panel),
+            self.window.extended(windows, reconciled, new.codes, new.histogram),
             replace(observed, totals=totals, sums=panel_sums(totals, self.horizon)),
             gaps,
         )
         estimates = [observation.estimates, self.totals.estimates(observed)]
-        return after, Step(column, Measurements.joined(raw), Estimates.joined(estimates), moved)
+        notes = self._moved(reconciled, new)
+        return after, Step(
+            new.columns, Measurements.joined(raw), Estimates.joined(estimates), notes
+        )
 
     def _reconciled(
         self, state: JointState, observation: WindowObservation, observed: CumulativeState
@@ -294,12 +312,8 @@ class Joint:
 
     def _first(
         self, observation: WindowObservation, sums: Sums, coins: np.random.Generator
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
-        """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k.
-
-        Returns the rows' first k symbols, their codes, how many have each, and how far its sums are
-        from theirs.
-        """
+    ) -> _NewColumns:
+        """The panel at t = k from the estimated histogram and the noisy sums S_1..S_k."""
         window, t, inside = self.window, self.window.width, self._inside
         target, rows = observation.histogram, window.fit.size(observation.histogram)
         fitted = nearest_first(
@@ -317,15 +331,15 @@ class Joint:
         counts[order] = rounded_to_total(fitted[order], np.full(window.bins, rows), rows, coins)
         codes = coins.permutation(np.repeat(np.arange(window.bins), counts))
         reached = panel_sums(inside[codes], self.horizon)[1 : t + 1]
-        off = reached - sums.values
-        return window_symbols(codes, window.q, window.width), codes, counts, off
+        columns = window_symbols(codes, window.q, window.width)
+        return _NewColumns(columns, codes, counts, reached - sums.values)
 
-    def _moved(self, observation: WindowObservation, counts: Counts, off: Floats) -> dict[str, int]:
+    def _moved(self, observation: WindowObservation, new: _NewColumns) -> dict[str, int]:
         """How many rows the panel is from the reconciled estimates of patterns and of sums."""
-        patterns = (counts - observation.histogram)[self.window.measured]
+        patterns = (new.histogram - observation.histogram)[self.window.measured]
         return {
             "rows_moved_in_patterns": round(float(np.abs(patterns).sum())),
-            "rows_moved_in_totals": round(float(np.abs(off).sum())),
+            "rows_moved_in_totals": round(float(np.abs(new.sums_off).sum())),
         }
 
     def _extend(
@@ -334,12 +348,8 @@ class Joint:
         observation: WindowObservation,
         sums: Sums,
         coins: np.random.Generator,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.int64], Counts, Floats]:
-        """The panel's column at t > k.
-
-        Returns the new symbols, the codes of the rows' last k, how many have each, and how far its
-        sums are from theirs.
-        """
+    ) -> _NewColumns:
+        """The panel's column at t > k."""
         window, t, events = self.window, state.period + 1, np.array(self.events)
         tails, totals = state.windows.tails, state.totals.totals
         assert tails is not None
@@ -366,7 +376,8 @@ class Joint:
         column = self._symbols(tails, happens, fitted.sum(axis=1), coins)
         codes = tails * window.q + column
         counts = np.bincount(codes, minlength=window.bins)
-        return column[:, None].astype(np.uint8), codes, counts, moves.sum(axis=0) - rises
+        sums_off = moves.sum(axis=0) - rises
+        return _NewColumns(column[:, None].astype(np.uint8), codes, counts, sums_off)
 
     def _symbols(
         self,

@@ -140,6 +140,9 @@ def nearest_later(
     events: the symbols that are the event
     absences: where people come and go
     coarse: whether coarse sums are kept nearer to their estimates (`coarse_sums.py`)
+
+    The gradient by the event in a cell has three parts: of the patterns (`slope`), of the sums
+    (`missed`), and of the term that holds cells to their shares (`uneven`, with weight `stiff`).
     """
     overlaps, q = len(room), metric.q
     ends, reached = room.sum(axis=1).astype(np.float64), room.sum(axis=0)
@@ -258,10 +261,13 @@ def _vertex(
 
     room: (Z, B) rows in each cell
     ideal: (Z, B) real moves
-    aims: the margins by row (Z,) and by column (B,)
+    aims: the sums of rows (Z,) and of columns (B,)
     coins: for ties
 
-    moves = base + up - down with base = floor(ideal); a margin may be missed at a high cost.
+    moves = base + up - down with base = floor(ideal). The linear programme has the variables (up,
+    down, missed) >= 0 and an equation for each margin: the sum of base + up - down, plus what is
+    missed either way, is the aim. It minimises (1 - f) up + (1/2 + f) down + _FAR missed, where f
+    is the fraction of ideal.
     """
     z, b = room.shape
     place_z, place_b = np.nonzero(room)
@@ -269,18 +275,18 @@ def _vertex(
     base = np.floor(ideal[place_z, place_b]).astype(np.int64)
     limits = room[place_z, place_b]
     fraction = ideal[place_z, place_b] - base
-    inside = scipy.sparse.csr_array(
+    sums_of_moves = scipy.sparse.csr_array(
         (np.ones(2 * n), (np.append(place_z, z + place_b), np.tile(cell, 2))), shape=(z + b, n)
     )
-    slack = scipy.sparse.csr_array(
+    missed = scipy.sparse.csr_array(
         (np.tile([1.0, -1.0], z + b), (np.repeat(np.arange(z + b), 2), np.arange(2 * (z + b)))),
         shape=(z + b, 2 * (z + b)),
     )
-    matrix = scipy.sparse.hstack([inside, -inside, slack], format="csr")
+    matrix = scipy.sparse.hstack([sums_of_moves, -sums_of_moves, missed], format="csr")
     margins = np.concatenate(
         [aims[0] - np.bincount(place_z, base, z), aims[1] - np.bincount(place_b, base, b)]
     )
-    # Rounding up is the cheaper the larger the fraction; ties fall at random.
+    # Ties fall at random.
     noise = 1e-3 * coins.random(2 * n)
     cost = np.concatenate([1 - fraction, 0.5 + fraction]) + noise
     cost = np.append(cost, np.full(2 * (z + b), _FAR))

@@ -50,7 +50,11 @@ class CoarseSums:
 
     @cached_property
     def _levels(self) -> NDArray[np.int64]:
-        """By feature and pattern the largest j whose set has the pattern: (features, q^k)."""
+        """By feature and pattern the largest j whose set has the pattern: (features, q^k).
+
+        A feature is a kind of sums of one symbol: q of periods with it, q of runs of it up to now,
+        then one for each rare symbol.
+        """
         codes = np.arange(self.q**self.width)[:, None]
         digits = codes // self.q ** np.arange(self.width) % self.q  # the newest first
         occurs = digits == np.arange(self.q)[:, None, None]
@@ -69,14 +73,16 @@ class CoarseSums:
     def _weights(self) -> tuple[Floats, Floats]:
         """The weights of sums and of complements, over their patterns: (features, k) each."""
         bins = self.q**self.width
-        members = self._sums_of(np.ones(bins))
+        members = self._sums_of(np.ones(bins))  # |A|
+        runs, rare = slice(self.q, 2 * self.q), slice(2 * self.q, None)
         weights = np.full(members.shape, WEIGHT)
-        weights[2 * self.q :] = RARE_WEIGHT
+        weights[rare] = RARE_WEIGHT
         outside = np.full(members.shape, WEIGHT)
-        outside[2 * self.q :] = 0.0
+        outside[rare] = 0.0
         if self.width > LEAST_RUN:
-            weights[self.q : 2 * self.q, self.width - 2] = self.runs
-            weights[[self.q + symbol for symbol in self.usual], self.width - 2] = WEIGHT
+            all_but_one = self.width - 2  # the column of j = k - 1
+            weights[runs, all_but_one] = self.runs
+            weights[[runs.start + symbol for symbol in self.usual], all_but_one] = WEIGHT
         return weights / members, outside / (bins - members)
 
     def _sums_of(self, values: Floats) -> Floats:
@@ -88,7 +94,12 @@ class CoarseSums:
         return by_level[:, :0:-1].cumsum(axis=1)[:, ::-1]
 
     def slope(self, off: Floats) -> Floats:
-        """Half the gradient of the terms at the distances off: (q^k,) for (q^k,)."""
+        """Half the gradient of the terms at the distances off: (q^k,) for (q^k,).
+
+        A pattern gets w / |A| times the sum over A for every set A with it, and likewise for every
+        complement. Of a feature it lies in the sets j up to its level, so in the complements of the
+        others: all of them less those up to its level.
+        """
         sums, (inside, outside) = self._sums_of(off), self._weights
         rises = np.zeros((len(sums), self.width + 1))
         beyond = outside * (off.sum() - sums)

@@ -105,6 +105,10 @@ class FittedTargets:
         histogram: (q^k,) the estimates
         carry: (q^k,) what patterns did not get before; empty for histograms
         mean: (q^k,) of the estimates before t; empty for histograms
+
+        Let z be how many standard deviations the estimate is from the mean. A pattern of few people
+        moves to the mean by min(|z|, NEAR (CHANGED - |z|) / (CHANGED - NEAR)), at least 0: all the
+        way up to NEAR, and not at all from CHANGED on.
         """
         wanted = histogram + self.padding
         if not self.carries:
@@ -115,10 +119,10 @@ class FittedTargets:
         deviations = np.sqrt(self.design.bin_variances(t))
         mean = self.averaged(t, histogram, mean)
         few = np.abs(mean) < FEW * deviations
-        off = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)
-        taper = np.maximum(CHANGED - np.abs(off), 0.0) / (CHANGED - NEAR)
-        lean = np.sign(off) * np.minimum(np.abs(off), NEAR * taper)
-        return wanted - np.where(few, lean * deviations, 0.0)
+        z = (wanted - mean) / np.where(deviations > 0, deviations, 1.0)
+        taper = np.maximum(CHANGED - np.abs(z), 0.0) / (CHANGED - NEAR)
+        moved = np.sign(z) * np.minimum(np.abs(z), NEAR * taper)
+        return wanted - np.where(few, moved * deviations, 0.0)
 
     def averaged(self, t: int, histogram: Floats, mean: Floats) -> Floats:
         """The mean of the estimates up to t, in which old ones fade. Parameters as in `target`.
@@ -159,6 +163,9 @@ class FittedTargets:
         self, target: Floats, totals: Counts, coins: np.random.Generator
     ) -> Absences | None:
         """How many rows are to be absent, None where nobody comes and goes.
+
+        Rows fall into parts by their last k - 1 symbols. In the part of k - 1 absences, those that
+        are present now have a noisy number; the pattern of k absences gets the other rows.
 
         totals: as in `rows_of`
         """
@@ -210,7 +217,10 @@ class FittedTargets:
     def _notes(
         self, target: Floats, fitted: Floats, totals: Counts, absences: Absences | None
     ) -> dict[str, int]:
-        """How many counts the estimates alone would give below 0, and how many rows that moved."""
+        """How many counts the estimates alone would give below 0, and how many rows that moved.
+
+        `linear` is the nearest histogram with the right sums where counts may be below 0.
+        """
         cells = target.reshape(totals.size, -1)
         sums, known = totals.astype(np.float64), np.ones(cells.shape, bool)
         if absences is not None:

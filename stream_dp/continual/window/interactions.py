@@ -58,6 +58,11 @@ def period_interactions(
 
 
 def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[PeriodsInteraction]:
+    """The interactions of the answers: entries along Helmert rows h_j, 0 < j < q, of each period.
+
+    An interaction is sum_j h_j / |h_j|^2 times the entry, period by period. The entry of j = 1 has
+    the factor prod j (j + 1) = 2^|A| in its variance.
+    """
     q, width, measured = residuals.q, residuals.width, residuals.entries(t)
     entries, variances = np.zeros(residuals.bins), np.zeros(residuals.bins)
     entries[measured], variances[measured] = answers, residuals.entry_variances(t)[measured]
@@ -66,8 +71,8 @@ def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[Per
     for places in _sets(width):
         if places[-1] < width - 1 and t > width:
             continue  # measured before
-        own = tuple(slice(1, None) if i in places else 0 for i in range(width))
-        values = entries.reshape(shape)[own]
+        entries_of_set = tuple(slice(1, None) if i in places else 0 for i in range(width))
+        values = entries.reshape(shape)[entries_of_set]
         first = variances.reshape(shape)[tuple(int(i in places) for i in range(width))]
         for axis in range(len(places)):
             values = np.moveaxis(np.tensordot(back, values, (1, axis)), 0, axis)
@@ -76,6 +81,7 @@ def _of_residuals(residuals: Residuals, t: int, answers: Counts) -> Iterator[Per
 
 
 def _of_histogram(histograms: Histograms, answers: Counts) -> Iterator[PeriodsInteraction]:
+    """The interactions of a histogram: its marginals, centred along each of their periods."""
     histogram = answers.reshape((histograms.q,) * histograms.width).astype(np.float64)
     for places in _sets(histograms.width):
         values = histogram.sum(axis=tuple(i for i in range(histograms.width) if i not in places))

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -49,6 +50,20 @@ def presence_counts(symbols: NDArray[np.integer], t: int, width: int, absent: in
     for g in range(min(2 * width - 1, t)):
         when |= (symbols[:, t - 1 - g] != absent).astype(np.int64) << g
     return np.bincount(when, minlength=2 ** (2 * width - 1)).astype(np.int64)
+
+
+class _Pairs(NamedTuple):
+    """Pairs of sets that meet, (n,) each.
+
+    late, early: the numbers of the two sets; the first has the greater greatest period.
+    windows: how many windows cover both.
+    common: how many periods both have.
+    """
+
+    late: Counts
+    early: Counts
+    windows: Counts
+    common: Counts
 
 
 @dataclass(frozen=True)
@@ -99,9 +114,8 @@ class Presence:
         """The number of earlier sets within a row's reach."""
         return min(int(self.width * 2 ** (self.width - 1)), int(self.starts[-1])) - 1
 
-    def _coupled(self, gap: int) -> tuple[Counts, Counts, Counts, Counts]:
-        """Pairs of sets (late, early) whose greatest periods are `gap` apart and which meet:
-        their numbers, the windows that cover both, and how many periods they have in common."""
+    def _coupled(self, gap: int) -> _Pairs:
+        """The pairs of sets with an entry of X, whose greatest periods are `gap` apart."""
         late, early = [], []
         for i in range(gap + 1, self.horizon + 1):
             a, b = np.meshgrid(
@@ -114,30 +128,34 @@ class Presence:
         a, b = np.concatenate(late), np.concatenate(early)
         greatest, bits = self._sets
         shifted = bits[b] << gap
-        together = np.bitwise_count(bits[a] & shifted).astype(np.int64)
+        common = np.bitwise_count(bits[a] & shifted).astype(np.int64)
         least = greatest[a] - np.frexp((bits[a] | shifted).astype(float))[1] + 1
         windows = np.minimum(least + self.width - 1, self.horizon) - np.maximum(
             greatest[a], self.width
         )
-        kept = (together > 0) & (windows >= 0)
-        return a[kept], b[kept], windows[kept] + 1, together[kept]
+        kept = (common > 0) & (windows >= 0)
+        return _Pairs(a[kept], b[kept], windows[kept] + 1, common[kept])
 
     @cached_property
     def precision(self) -> tuple[Counts, Counts, NDArray[np.object_]]:
-        """X below the diagonal and on it: rows, columns, and entries times (q - 1)^k as whole
-        numbers of any length."""
+        """X below the diagonal and on it: rows, columns, and entries times (q - 1)^k, (n,) each.
+
+        Entries are whole numbers of any length.
+        """
         q, k, bits = self.q, self.width, self._sets[1]
         factors = np.array(
             [(q**n - (q - 1) ** n) * (q - 1) ** (k - n) for n in range(k + 1)], object
         )
         rows, columns, entries = [], [], []
         for gap in range(k):
-            a, b, windows, together = self._coupled(gap)
-            odd = (np.bitwise_count(bits[a]) ^ np.bitwise_count(bits[b])) & 1
+            pairs = self._coupled(gap)
+            odd = (np.bitwise_count(bits[pairs.late]) ^ np.bitwise_count(bits[pairs.early])) & 1
             sign = 1 - 2 * odd.astype(np.int64)
-            rows.append(a)
-            columns.append(b)
-            entries.append(windows.astype(object) * sign.astype(object) * factors[together])
+            rows.append(pairs.late)
+            columns.append(pairs.early)
+            entries.append(
+                pairs.windows.astype(object) * sign.astype(object) * factors[pairs.common]
+            )
         row, column = np.concatenate(rows), np.concatenate(columns)
         kept = row >= column
         return row[kept], column[kept], np.concatenate(entries)[kept]

@@ -144,7 +144,7 @@ class PresenceCosts:
                 on_main, on_d = factor[e, d + e :], factor[d + e, d + e :]
                 product[: n - d - e] += on_main.astype(object) * on_d.astype(object)
             difference = product * unit
-            own = rows - columns == d
-            difference[columns[own]] -= scaled_x[own] << 2 * BITS
+            on_diagonal = rows - columns == d
+            difference[columns[on_diagonal]] -= scaled_x[on_diagonal] << 2 * BITS
             total += int(np.abs(difference).sum()) * (1 if d == 0 else 2)
         return Fraction(total, unit << 2 * BITS)

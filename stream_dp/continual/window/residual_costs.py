@@ -108,6 +108,7 @@ class ResidualCosts:
 
     @cached_property
     def _alone(self) -> tuple[Fraction, ...]:
+        """The cost of one history up to the releases 1..R, the same for every history."""
         cost = root_power(self.releases, self.exponent) if self.total else 0
         costs = []
         for i in range(1, self.horizon + 1):
@@ -118,6 +119,7 @@ class ResidualCosts:
 
     @cached_property
     def _replaced(self) -> tuple[Fraction, ...]:
+        """The largest cost of two histories up to the releases 1..R, by the module's programme."""
         # best[g]: the worst cost so far where the last period of D lies g before the next one;
         # g = k stands for k and more.
         best = {self.width: 0}
@@ -145,8 +147,11 @@ class ResidualCosts:
         return int((self.q - 1) ** 2 * self.q ** (last - first - 1))
 
     def _change(self, i: int, gap: int, differs: bool) -> int:
-        """The components with last period i: how much less than alike two histories are, whose
-        last difference before i is `gap` periods ago."""
+        """The sum over components with last period i of w_A (K_A(x, x) - K_A(x, y)).
+
+        gap: how many periods before i the histories last differed.
+        differs: whether they differ at i.
+        """
         change = 0
         end = -1 if differs else self.q - 1
         for first in self._span(i):

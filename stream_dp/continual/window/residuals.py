@@ -274,6 +274,7 @@ class Kinds:
 
 @lru_cache(maxsize=256)
 def _kind_variances(residuals: Residuals, t: int) -> tuple[Fraction, ...]:
+    """Of each kind of entries at t, the noise variance prod j (j + 1) s / w."""
     costs, s, start = residuals.costs, residuals.scale, t - residuals.width + 1
     variances = []
     for kind in residuals._kinds.kinds:
