@@ -93,6 +93,7 @@ def period_words(label: str) -> str:
 
 
 def _months(labels: Sequence[str], step: int) -> list[tuple[int, str]]:
+    """Every `step`-th month by name, the first of a year with the year."""
     names, year = [], ""
     for i in range(min(step, len(labels)) - 1, len(labels), step):
         label = labels[i]

@@ -36,7 +36,7 @@ from stream_dp.study.periods import Periods
 from .expected import ExpectedError, expected_errors, parsed_query
 from .plan import plan_study
 
-Asked = tuple[str, str]
+ReleaseAndQuery = tuple[str, str]
 _DIGITS = 3  # of a rho that is proposed
 _ATTEMPTS = 50
 _LEAST, _MOST = Fraction(1, 10**12), 10**6  # of a declared rho
@@ -53,7 +53,7 @@ class Goal:
     people: as in `expected_errors`
     """
 
-    queries: Sequence[Asked]
+    queries: Sequence[ReleaseAndQuery]
     error: float
     quantile: float
     count: bool = False
@@ -100,8 +100,9 @@ class NeededBudget:
 def needed_budget(study: Study, goal: Goal) -> NeededBudget:
     """The study with the least budget for a goal, to 3 digits of every rho.
 
-    The releases of panels keep their shares of it; what data sets cost stays as it is. Raises
-    UserError.
+    The releases of panels keep their shares of it; what data sets cost stays as it is. An error
+    falls with the square root of rho, but for rounding and discrete noise: from that factor on rho
+    rises by 0.5 % until the goal is met. Raises UserError.
     """
     worst = goal.worst(checked_study(study))
     factor = Fraction((worst / goal.error) ** 2)

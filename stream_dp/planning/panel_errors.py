@@ -160,16 +160,16 @@ def _errors(
     stepped: Mechanism[Any] = mechanism
     source, state = SeededNoise(seed), stepped.init()
     padding = [_padding(query, mechanism) for query in queries]
-    own, raw, variances = (np.full(true_answers.shape, np.nan) for _ in range(3))
+    of_panel, estimates, variances = (np.full(true_answers.shape, np.nan) for _ in range(3))
     for t, period_counts in enumerate(counts, 1):
         state, step = stepped.step(state, period_counts, source.draw(stepped.demand(t)))
         if step is not None:
             panel.extend(step.columns)
-            own[t - 1] = [panel.answer(query) for query in queries]
-            raw[t - 1] = [_estimate(mechanism, step, query) for query in queries]
+            of_panel[t - 1] = [panel.answer(query) for query in queries]
+            estimates[t - 1] = [_estimate(mechanism, step, query) for query in queries]
             if not seed:  # they are the same in every repetition
                 variances[t - 1] = [_variance(mechanism, step, t, query) for query in queries]
-    return own - padding - true_answers, raw - true_answers, variances
+    return of_panel - padding - true_answers, estimates - true_answers, variances
 
 
 def _estimate(mechanism: AnyMechanism, step: Step, query: Query) -> float:
@@ -298,7 +298,7 @@ def _counts(
         parts.append([window.counts(truth, t) for t in range(1, truth.shape[1] + 1)])
     if totals is not None:
         parts.append(list(_increments(truth, totals.horizon, events, absent)))
-    return [np.concatenate(own) for own in zip(*parts, strict=True)]
+    return [np.concatenate(of_period) for of_period in zip(*parts, strict=True)]
 
 
 def _increments(
@@ -320,11 +320,15 @@ def _stated(query: str, panel: Floats, estimates: Floats, variances: Floats) -> 
 
     panel, estimates: errors, (repetitions, periods), NaN without an answer
     variances: of the estimates, (periods,)
+
+    The estimates' errors have the known mean 0 and variance, so they are controls: what they are
+    off by chance is taken out of the panel's mean error and mean square.
     """
     known = ~np.isnan(panel).all(axis=0)
-    own, raw = panel[:, known], estimates[:, known]
-    squares = _without_chance((own**2).mean(axis=1), (raw**2 - variances[known]).mean(axis=1))
-    means = _without_chance(own.mean(axis=1), raw.mean(axis=1))
+    panel, estimates = panel[:, known], estimates[:, known]
+    off = (estimates**2 - variances[known]).mean(axis=1)
+    squares = _without_chance((panel**2).mean(axis=1), off)
+    means = _without_chance(panel.mean(axis=1), estimates.mean(axis=1))
     chance = _CHANCE * float(means.std(ddof=1)) / math.sqrt(len(means))
     bias = float(means.mean())
     error = math.sqrt(max(float(squares.mean()), bias**2))

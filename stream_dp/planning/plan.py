@@ -414,6 +414,7 @@ _ATTRIBUTES: Registry[Family, Callable[..., str]] = Registry(
 
 
 def _planned(study: Study, release: Release, stored: StoredDesign) -> PlannedPanel:
+    """The mechanism of a panel with its charges, 0 outside the release's periods."""
     chosen = mechanism(study, release, stored)
     first, last = study.span(release)
     none = Fraction(0)
@@ -455,6 +456,7 @@ def _panel_facts(study: Study, release: Release, chosen: AnyMechanism) -> Facts:
 
 
 def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
+    """The facts about patterns; where the strategy is not declared, why it was chosen."""
     (other,) = {*Strategy} - {chosen.strategy}
     spread = {chosen.strategy: math.sqrt(chosen.mean_variance)}
     if chosen.allows(other):
@@ -477,6 +479,7 @@ def _window_facts(chosen: FixedWindow, release: Release) -> Facts:
 
 
 def _sums_facts(chosen: Cumulative) -> Facts:
+    """The facts about totals."""
     facts: Facts = {}
     if chosen.counter is not None:
         facts["counter"] = chosen.counter

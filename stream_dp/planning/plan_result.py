@@ -17,9 +17,9 @@ from stream_dp.study import Study
 
 from .alternatives import (
     Alternative,
-    Asked,
     Goal,
     NeededBudget,
+    ReleaseAndQuery,
     alternatives,
     needed_budget,
     study_over,
@@ -74,7 +74,7 @@ class Planned:
     request: PlanRequest
     errors: tuple[ExpectedError, ...]
     needed: NeededBudget | None
-    compared: dict[Asked, list[Alternative]]
+    compared: dict[ReleaseAndQuery, list[Alternative]]
 
     def as_dict(self) -> Json:
         study = self.study
@@ -189,7 +189,9 @@ class Planned:
             f" {float(new.delta):g}; planned again, the largest half-width is {needed.error:.4g}",
         ]
 
-    def _alternatives(self, release_query: Asked, rows: Sequence[Alternative]) -> list[str]:
+    def _alternatives(
+        self, release_query: ReleaseAndQuery, rows: Sequence[Alternative]
+    ) -> list[str]:
         reach = self.request.error is not None
         rho = float(self.study.release(release_query[0]).rho)
         heading = f"{'declared as':<50} {'periods':<8} {'waves':<6} {'half-width':<12}"
@@ -222,7 +224,7 @@ def planned(study: Study, request: PlanRequest) -> Planned:
     for name, query in release_queries:
         errors += expected_errors(study, name, query, people=request.people)
     needed = None if request.error is None else needed_budget(study, goal)
-    compared: dict[Asked, list[Alternative]] = {}
+    compared: dict[ReleaseAndQuery, list[Alternative]] = {}
     if request.alternatives:
         reach = request.error is not None
         for name, query in release_queries:
@@ -230,7 +232,7 @@ def planned(study: Study, request: PlanRequest) -> Planned:
     return Planned(study, request, tuple(errors), needed, compared)
 
 
-def _release_queries(study: Study, request: PlanRequest) -> list[Asked]:
+def _release_queries(study: Study, request: PlanRequest) -> list[ReleaseAndQuery]:
     """The releases and queries to plan. Raises UserError for an unanswerable query."""
     all_names = [r.name for r in study.releases]
     names = all_names if request.release is None else [study.release(request.release).name]
@@ -238,7 +240,7 @@ def _release_queries(study: Study, request: PlanRequest) -> list[Asked]:
         raise UserError("releases: none of a panel; errors are planned of panels' queries alone")
     if request.queries is None:
         return [(name, q) for name in names for q in example_queries(study, study.release(name))]
-    release_queries: list[Asked] = []
+    release_queries: list[ReleaseAndQuery] = []
     for query in request.queries:
         refusals, accepted = [], len(release_queries)
         for name in names:

@@ -219,6 +219,7 @@ class Summary:
         return "\n".join(lines)
 
     def _precision(self, exact: bool) -> list[str]:
+        """The half-widths of panels' answers, and the phases of data sets."""
         study = self.plan.study
         lines = []
         if self.answers:
@@ -241,6 +242,7 @@ class Summary:
         return lines
 
     def _groups(self) -> list[str]:
+        """The errors of counts of small groups."""
         if not self.groups:
             return []
         unit = self.plan.study.unit
@@ -248,6 +250,7 @@ class Summary:
         return ["", heading, f"  {rule_words(unit)}", *group_lines(self.groups)]
 
     def _bias(self) -> list[str]:
+        """The simulated errors of panels, and their bias in words."""
         biased = [p for p in self.plan.releases if "panel_bias" in p.facts]
         if not biased:
             return []

@@ -252,7 +252,11 @@ def _from_table(law: Law, size: int) -> NDArray[np.int64]:
 
 
 def _values(law: Law, uniforms: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Maps uniform words to values. A word that is an entry of the table draws more bits."""
+    """Maps uniform words to values. A word that is an entry of the table draws more bits.
+
+    A value is the position of its word among the table's floors. Of many words, the first bits
+    (`lead`) say the position unless a floor begins with the same bits (`open_`).
+    """
     first, floors = _words_of(law)
     if len(uniforms) < _GUIDE_FROM:
         entries = np.searchsorted(floors, uniforms)
@@ -290,6 +294,7 @@ def _guide(law: Law) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def _measurement(scale: float) -> Any:
+    """OpenDP's function from integers to the integers with discrete Gaussian noise."""
     from opendp.domains import atom_domain, vector_domain  # only who draws loads these parts
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance
@@ -302,6 +307,7 @@ def _measurement(scale: float) -> Any:
 
 @lru_cache(maxsize=64)
 def _choice(picks: int, scale: float) -> Any:
+    """OpenDP's function from scores to the indices of its noisy top `picks`."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_top_k
     from opendp.measures import zero_concentrated_divergence

@@ -87,16 +87,17 @@ def read_table(parts: NamedParts, name: str, fits: Callable[[pa.Schema], bool]) 
     Raises ValueError for parts that are missing or out of order, for another schema, and for bytes
     that `ipc_stream` would not write.
     """
-    own = [(title, data) for title, data in parts if title.startswith(f"{name}/")]
-    if not own or [title for title, _ in own] != [f"{name}/{i}" for i in range(len(own))]:
+    found = [(title, data) for title, data in parts if title.startswith(f"{name}/")]
+    if not found or [title for title, _ in found] != [f"{name}/{i}" for i in range(len(found))]:
         raise ValueError(f"{name}: its parts are not numbered from 0")
     try:
-        return pa.concat_tables([_table(data, fits) for _, data in own])
+        return pa.concat_tables([_table(data, fits) for _, data in found])
     except (pa.ArrowException, OSError, struct.error, ValueError):
         raise ValueError(f"{name}: not the table that is expected") from None
 
 
 def _table(data: bytes, fits: Callable[[pa.Schema], bool]) -> pa.Table:
+    """The table in an Arrow stream. Raises ValueError for metadata, or more data than was sent."""
     messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)))
     first = next(messages, None)
     if first is None or first.type != "schema":
@@ -111,6 +112,7 @@ def _table(data: bytes, fits: Callable[[pa.Schema], bool]) -> pa.Table:
 
 
 def _batches(messages: Iterator[pa.ipc.Message], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream. Raises ValueError for compressed or invalid ones, or with nulls."""
     for message in messages:
         if message.type != "record batch" or _compressed(message.metadata):
             raise ValueError

@@ -52,12 +52,12 @@ class CertifiedLedger:
 
         Raises BudgetExceeded.
         """
-        own = [c for c in charges if _data_set(c) not in self.unpublished]
-        ahead = [c for c in ancestors if _data_set(c) not in self.counted]
-        drawn = gate_charges(self.study, self.ledger, gates)
-        ledger = self.ledger.charge(*drawn, *own, *ahead)
+        uncounted = [c for c in charges if _data_set(c) not in self.unpublished]
+        unpublished = [c for c in ancestors if _data_set(c) not in self.counted]
+        of_gates = gate_charges(self.study, self.ledger, gates)
+        ledger = self.ledger.charge(*of_gates, *uncounted, *unpublished)
         published = {_data_set(c) for c in charges if self.study.batch(c.release) is not None}
-        new = {_data_set(c) for c in ahead}
+        new = {_data_set(c) for c in unpublished}
         if not published | new:
             return replace(self, ledger=ledger)
         return replace(

@@ -202,6 +202,7 @@ def _panel_statement(study: Study, declared: Release) -> Statement:
 
 
 def _check_panel(study: Study, declared: Release, release: PublishedRelease) -> None:
+    """Raises Inconsistent unless a panel's tables are those of its certificate and the study."""
     certificate, parts = release.certificate, release.message.parts
     # The panel of a cumulative release has the event as its symbols, not the attribute's values.
     event = [(0, 1), (0, 1, ABSENT)]
@@ -242,6 +243,7 @@ def _table_statement(study: Study, declared: TableRelease) -> Statement:
 
 
 def _check_data_set(study: Study, declared: TableRelease, data_set: DataSet) -> None:
+    """Raises Inconsistent unless the tables keep what the study declares of roles and rules."""
     tables = data_set.check()
     if not _is_plausible(data_set.measurements):
         raise Inconsistent("a measurement is no number of people")
@@ -257,6 +259,7 @@ def _sizes_statement(study: Study, declared: SizesRelease) -> Statement:
 
 
 def _check_sizes(study: Study, declared: SizesRelease, sizes: PublishedSizes) -> None:
+    """Raises Inconsistent unless levels and sizes are those of the certificate."""
     certificate = sizes.certificate
     if [level.name for level in certificate.levels] != [ALL, *certificate.regions]:
         raise Inconsistent("its certificate's levels are not what the study declares")

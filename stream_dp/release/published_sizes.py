@@ -222,7 +222,7 @@ def _require_consistent(tables: SizesTables, depth: int) -> None:
             raise ValueError
     if len(size) and (size.min() < 0 or groups.min() < 1 or groups.max() > _FAR):
         raise ValueError
-    if (np.diff(region * (1 << 32) + size) <= 0).any():
+    if (np.diff(region * (1 << 32) + size) <= 0).any():  # in the order of regions and sizes
         raise ValueError
     total = np.zeros(count, np.int64)
     np.add.at(total, region, groups)

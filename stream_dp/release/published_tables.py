@@ -52,6 +52,7 @@ def keeps_rules(study: Study, release: DataSetRelease, tables: Tables) -> bool:
 
 
 def _kept(study: Study, rule: Rule, people: pa.Table) -> bool:
+    """Whether every group has low + gap <= high for its largest low and its smallest high."""
     if rule.low is None:
         assert rule.high is not None
         return all(rule.gap <= high for high in _ends(study, rule.high, people, min).values())
@@ -176,6 +177,7 @@ def _people_columns(study: Study, release: PeopleRelease) -> ColumnValues:
 
 
 def _households_columns(study: Study, release: TableRelease) -> ColumnValues:
+    """The columns of groups and their members, with their values."""
     assert study.groups is not None
     groups: dict[str, tuple[int | str, ...] | Numbers] = {
         name: attribute.symbols for name, attribute in study.groups.attributes.items()
@@ -190,6 +192,7 @@ def _households_columns(study: Study, release: TableRelease) -> ColumnValues:
 
 
 def _events_columns(study: Study, release: EventsRelease) -> ColumnValues:
+    """The columns of people and their events; all but the first of events may be 'absent'."""
     people: dict[str, tuple[int | str, ...] | Numbers] = {
         name: study.attributes[name].symbols for name in release.attributes
     }

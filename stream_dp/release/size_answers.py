@@ -96,7 +96,11 @@ class MeasuredRegion:
         return self._between(answer, size, upper)
 
     def _between(self, answer: Answer, low: int, high: int) -> Answer:
-        """The number of groups with a size from `low` to `high`."""
+        """The number of groups with a size from `low` to `high`.
+
+        Its estimate is the cumulative count at `high` less that at `low - 1`. The counts of no
+        group and of all groups have no noise.
+        """
         value = float(self.groups[(self.size >= low) & (self.size <= high)].sum())
         if self.values is None or self.method == "sorted":
             return _published(answer, value, self._no_counts())
@@ -112,6 +116,10 @@ class MeasuredRegion:
         return "the sizes were measured here, and not numbers of groups"
 
     def _mean(self, answer: Answer) -> Answer:
+        """The members over the groups. The members are the sum of the sorted sizes.
+
+        Of cumulative counts c(0), .., c(largest - 1) they are groups * largest - sum of c(s).
+        """
         groups = self.total
         value = float(self.size @ self.groups) / groups
         if self.values is None:
@@ -125,6 +133,7 @@ class MeasuredRegion:
         return _measured(answer, value, members / groups, error)
 
     def _quantile(self, answer: Answer, share: Fraction) -> Answer:
+        """The size at the rank ceil(share * groups), without an error."""
         if not 0 <= share <= 1:
             raise UserError("query: a quantile lies between 0 and 1")
         rank = max(1, -(-share.numerator * self.total // share.denominator))

@@ -230,6 +230,7 @@ class Attribute(Declaration):
         return []
 
     def _number_problems(self, key: str, scale: Scale) -> list[str]:
+        """The faults of an attribute that is a number."""
         rule = self.missing.first if isinstance(self.missing, Carry) else self.missing
         if self.declared_values:
             return [f"{key}.values: goes without number; declare one of both"]

@@ -63,6 +63,7 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
 
 
 def _exact(name: str, value: Any, kind: Any) -> Fraction:
+    """A number as a Fraction, a float by its shortest decimal. kind: with its bounds."""
     if isinstance(value, Integral) and value is not True and value is not False:
         value = int(value)  # of NumPy, for example
     text = repr(float(value)) if isinstance(value, float) else value

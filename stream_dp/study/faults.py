@@ -70,8 +70,8 @@ def section_faults(
         )
     problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
     problems += event_faults.events_relation_faults(sections)
-    own = (*_gate_faults(sections), *_weight_faults(sections))
-    return [*problems, *_size_faults(sections), *own]
+    problems += [*_size_faults(sections), *_gate_faults(sections), *_weight_faults(sections)]
+    return problems
 
 
 def contradictions(study: Study) -> list[str]:
@@ -103,6 +103,7 @@ def joint_faults(release: JointRelease, sections: Sections) -> Iterator[str]:
 
 
 def _panel_faults(release: Release, sections: Sections, row_faults: RowFaults) -> Iterator[str]:
+    """Faults of a panel. row_faults: those of `rows`, of the panel's kind."""
     for key, names in (("attribute", release.attributes), ("where", tuple(release.where or {}))):
         for name in names:
             if name not in sections.attribute_names:
@@ -170,6 +171,7 @@ def _short(texts: list[str]) -> str:
 
 
 def _period_faults(release: Release, periods: Periods | None, q: int) -> Iterator[str]:
+    """Faults of a panel's periods, and of its width over them. q: the number of symbols."""
     if periods is None:
         return
     labels = periods.labels
@@ -282,6 +284,7 @@ def _public_faults(*bounds: object) -> Iterator[str]:
 
 
 def _size_faults(sections: Sections) -> list[str]:
+    """Faults of the number of people and of a closed cohort, under the study's relation."""
     population = sections.population
     if population is None:
         return []
@@ -301,6 +304,7 @@ def _size_faults(sections: Sections) -> list[str]:
 
 
 def _gate_faults(sections: Sections) -> Iterator[str]:
+    """Faults of `[study.gate]`."""
     gate, population = sections.gate, sections.population
     if gate is None or population is None:
         return

@@ -26,6 +26,7 @@ _NUMBER = r"-?\d{1,60}(/\d{1,60})?|-?\d*\.?\d{1,60}([eE][+-]?\d{1,3})?"
 
 
 def _fraction(value: object) -> Fraction:
+    """A number of a study file, exactly. Raises ValueError."""
     fault = "write a number such as 0.005, or a fraction such as '1/200'"
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
         raise ValueError(fault)
@@ -38,6 +39,7 @@ def _fraction(value: object) -> Fraction:
 
 
 def _positive(value: object) -> Fraction:
+    """A number from 1e-12 to 1e6, exactly. Raises ValueError."""
     number = _fraction(value)
     if number <= 0:
         raise ValueError("must be above 0")

@@ -54,6 +54,7 @@ def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
 
 
 def _composite_faults(batch: MatchRelease, columns: dict[str, Attribute | None]) -> Iterator[str]:
+    """Faults of pairs of columns that are measured as one."""
     composites = batch.composites or {}
     times = Counter(column for pair in composites.values() for column in pair)
     for name, pair in composites.items():
@@ -77,6 +78,7 @@ def _composite_faults(batch: MatchRelease, columns: dict[str, Attribute | None])
 
 
 def _coarser_faults(batch: MatchRelease, columns: dict[str, Attribute | None]) -> Iterator[str]:
+    """Faults of the coarser bins of numbers."""
     for name, edges in (batch.coarser or {}).items():
         key, attribute = f".coarser.{name}", columns.get(name)
         if name not in columns:

@@ -31,6 +31,7 @@ ROWS: dict[str, tuple[Rows, ...]] = {
 
 
 def _url(value: str) -> str:
+    """A web address without a user, a query or a fragment. Raises ValueError."""
     fault = ValueError("write a URL such as https://registry:8081, without user and password")
     try:
         url = urlsplit(value)
@@ -132,6 +133,7 @@ class Input(Declaration):
         return lines + self._value_faults(attributes)
 
     def _value_faults(self, attributes: Mapping[str, Attribute]) -> list[str]:
+        """Contradictions of `values`, which maps texts to values, of all attributes or by name."""
         mapped = self.attributes or attributes
         lines = []
         for key, value in self.values.items():

@@ -277,7 +277,7 @@ class Study(StudyKeys):
         """The study with the description and the curator of another canonical declaration."""
         words = {"description": declaration.get("description", "")}
         words |= {"curator": declaration.get("curator")}
-        own = json.loads(self.canonical())
-        if words == {"description": self.description, "curator": own.get("curator")}:
+        declared = json.loads(self.canonical())
+        if words == {"description": self.description, "curator": declared.get("curator")}:
             return self
-        return Study.model_validate(own | words)
+        return Study.model_validate(declared | words)

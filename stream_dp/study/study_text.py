@@ -51,6 +51,7 @@ def _text(text: str) -> str:
 
 
 def _value(value: object, *, number: bool = False) -> str:
+    """A value in TOML. number: whether a text is a number, to be written without quotes."""
     if isinstance(value, str):
         return _number(value) if number else _text(value)
     if isinstance(value, list):
