@@ -159,6 +159,7 @@ def _binding(study: Study) -> Schema:
 
 
 def _report(study: Study, declared: Input) -> Schema:
+    """The message of a person's answers. declared: the form of the records."""
     summary = f"What one {study.unit} says for one period. Whoever may write here may send it."
     if declared.plain:
         key_description = "The person's id as text, so that one person's reports stay in order."
@@ -177,6 +178,7 @@ def _faulty_row() -> Schema:
 
 
 def _marker(study: Study) -> Schema:
+    """The message by which an operator closes periods."""
     headers = object_of({MARKER: matching("^[0-9]{1,5}$")})
     headers["properties"][MARKED_STUDY] = {"const": study_mark(study).decode()}
     summary = (
@@ -187,6 +189,7 @@ def _marker(study: Study) -> Schema:
 
 
 def _dead_letter() -> Schema:
+    """The message with a rejected record, with the headers of Kafka Connect."""
     reasons = "|".join(REASONS)
     headers = object_of(
         {
@@ -239,6 +242,7 @@ def _sealed() -> Schema:
 
 
 def _job_messages(study: Study, source: str) -> dict[str, Messages]:
+    """By topic, the messages of the operator's tables and of batch jobs."""
     job = {**_TEXT, "minLength": 1}
     table, part_names = ("groups", "groups|members")
     if study.places is not None:

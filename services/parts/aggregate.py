@@ -143,6 +143,7 @@ def write_all_inputs(
 
 
 def _table(workplace: Workplace) -> Members | PlacesTable | None:
+    """The operator's table: the members of groups, or the places."""
     roster = workplace.roster
     if roster is None:
         return workplace.places
@@ -270,6 +271,7 @@ class Aggregator:
         self.at("tidied")
 
     def _close(self, order: Order, board: OrderBoard) -> Manifest:
+        """Closes the parts, writes the inputs of new jobs, and adds up the manifest."""
         if first_entry(self.log).message.hash != order.genesis:
             raise Inconsistent("orders: the last one is of another journal; run the releaser")
         source = Source(self.file, order.owner, self.at)

@@ -121,6 +121,7 @@ def leave() -> None:
 
 
 def _opened(source: Source) -> Workplace:
+    """Reads the study file and opens the log, for the tasks of this process."""
     deployment = Deployment.load(source.file)
     log = deployment.log()
     genesis = first_entry(log)

@@ -223,6 +223,7 @@ class Pulse:
             self._say(msgspec.structs.replace(self.beat, waits=self._waits()))
 
     def _say(self, beat: Heartbeat) -> None:
+        """Writes a heartbeat; if `strict`, a failure ends the pulse."""
         if self._failure is not None:
             return
         try:

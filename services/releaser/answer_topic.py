@@ -90,6 +90,7 @@ def answer_avro() -> Json:
 
 
 def _avro(answer: FlatAnswer, schema: int) -> bytes:
+    """An answer in Avro behind the schema's number, as schema registries have records written."""
     parts = [b"\0", struct.pack(">I", schema)]
     for (_, kind, optional), value in zip(_fields(), answer, strict=True):
         if optional:  # the index of the type in the union: 0 or 1, in zigzag
@@ -100,6 +101,7 @@ def _avro(answer: FlatAnswer, schema: int) -> bytes:
 
 
 def _text(value: str) -> bytes:
+    """A text in Avro: its length as a zigzag variable-length number, and UTF-8."""
     data = value.encode()
     number, length = 2 * len(data), bytearray()
     while number > 0x7F:
@@ -183,6 +185,7 @@ class AnswerTopic:
             parts = []
 
     def _write(self, message: Message) -> None:
+        """Writes the answers of one publication in one transaction."""
         published = checked_release(self.study, message, keep_all)
         answers = flat_answers(self.study, published)
         time = self.study.periods.release_time(published.certificate.number)

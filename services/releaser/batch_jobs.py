@@ -139,6 +139,7 @@ class Jobs:
         self._send(jobs)
 
     def _send(self, jobs: Sequence[Job]) -> None:
+        """Appends jobs for workers, after the published answers that their fits may use."""
         if jobs:
             closes = list[Entry]()
             if any(panels_of(self.study, self.study.batch(job.release)) for job in jobs):
@@ -235,6 +236,7 @@ class Jobs:
         self._board.refresh()
 
     def _drop_abandoned(self) -> None:
+        """Closes the jobs that the operator has abandoned."""
         for job in [job for job in self.open if self._board.abandoned(job)]:
             abandoned = self.open.pop(job)
             self.context.facts.job(job, "abandoned")

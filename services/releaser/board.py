@@ -50,6 +50,7 @@ class PublishedAnswers:
     _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
 
     def fold(self, record: Stored) -> None:
+        """Adds a piece of the answers of a panel at a period, RELEASE/PERIOD/INDEX/COUNT."""
         fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
         if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
             return
@@ -96,6 +97,7 @@ def job_states(deployment: Deployment, entries: Sequence[Entry]) -> list[JobStat
 
 
 def _state(label: str, job: Job, board: JobBoard) -> JobState:
+    """The state of a job, with words for the operator. label: of its period."""
     text = state = board.state(job.id)
     reason = board.failure(job.id) if state == "failed" else None
     if state == "running":
@@ -184,6 +186,7 @@ class JobBoard:
                 self._read_round(record)
 
     def _read_round(self, record: Stored) -> None:
+        """Counts a round of a transcript once, or takes a worker's progress."""
         if record.key is None and any(name == PROGRESS for name, _ in record.headers or ()):
             with suppress(ValueError, KeyError, TypeError, OverflowError):
                 progress = Progress.of(json_object(record.value))
@@ -193,6 +196,7 @@ class JobBoard:
             self.rounds[record.key.decode("utf-8", "replace").rpartition("/")[0]] += 1
 
     def _read_job(self, record: Stored) -> None:
+        """Takes a job, or what happened to one: a retry, an interruption or its abandonment."""
         if record.header(PUBLISHED):
             self.published.fold(record)
             return
@@ -215,6 +219,7 @@ class JobBoard:
             self._abandoned.add(job)
 
     def _read_result(self, record: Stored) -> None:
+        """Takes a part of a result, a manifest that completes it, a failure, or a worker's hold."""
         job = (record.key or b"").decode("utf-8", "replace")
         name = record.header(PART).decode("utf-8", "replace")
         source = job, record.header(WRITER).decode("utf-8", "replace")

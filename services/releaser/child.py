@@ -46,6 +46,7 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
+        """Starts the process, and a thread that keeps the end of its standard error."""
         # Only a terminal shows the worker's output, with its progress bar.
         terminal = sys.stderr is not None and sys.stderr.isatty()
         self._process = subprocess.Popen(
@@ -62,6 +63,7 @@ class Child:
         self._reader.start()
 
     def _read(self, pipe: IO[bytes], terminal: bool) -> None:
+        """Keeps the last bytes of the standard error. terminal: whether it is shown, too."""
         with pipe:
             while data := os.read(pipe.fileno(), _MOST_STDERR):
                 self._stderr = (self._stderr + data)[-_MOST_STDERR:]

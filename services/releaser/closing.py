@@ -311,7 +311,9 @@ class PeriodReading:
         draw = self.source.draw(gate.demand)
         at("gate-drawn")
         end = decision.decide_gate(
-            *(self.study, run.journal.end, number),
+            self.study,
+            run.journal.end,
+            number,
             people=run.period.parts.returning(),
             draw=draw,
             counted=run.period.input,

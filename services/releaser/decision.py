@@ -108,6 +108,7 @@ class ChainEnd:
 
     @classmethod
     def of(cls, plan: Plan, entries: Sequence[Entry]) -> ChainEnd:
+        """The end of a journal, with what its publications have cost."""
         hashes = [digest for entry in entries for digest in entry.published]
         ledger = CertifiedLedger.of(plan.study)
         for entry in entries:

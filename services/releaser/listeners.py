@@ -98,6 +98,7 @@ class _Server:
         self.begun = threading.Event()
 
     async def run(self) -> None:
+        """Serves until `stop`."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(lambda loop, context: None)  # texts may contain values
         self._end = asyncio.Event()
@@ -114,6 +115,7 @@ class _Server:
         self._loop.call_soon_threadsafe(self._end.set)
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers one request; with too many connections, the oldest is closed."""
         self._open[writer] = None
         if len(self._open) > MOST_CONNECTIONS:
             oldest = next(iter(self._open))
@@ -174,6 +176,7 @@ class _Request(BaseHTTPRequestHandler):
         self._write(_error(HTTPStatus(code)))
 
     def _write(self, page: Page) -> None:
+        """Writes the answer, without its body to a HEAD request."""
         status, body, content = page
         self.close_connection = True
         self.send_response(status)
@@ -338,6 +341,7 @@ def listening(
 
 
 def _site(facts: Facts, access: Access | None, hosts: Hosts) -> Site:
+    """The pages of the public listener, or with `access` of the confidential one."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PublicMetrics(facts))
 

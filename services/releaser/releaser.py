@@ -261,7 +261,10 @@ class Releaser:
         if self.register is not None and not journal.has_begun(self.log):
             read_register(self.register).check_beginning(self.plan.study, None)
         entries, groups = recovery.begun_journal(
-            *(self.plan, self.log, self.public, writer),
+            self.plan,
+            self.log,
+            self.public,
+            writer,
             simulated=self.source.simulated,
             signer=self.signer,
             at=self.context.at,
@@ -370,7 +373,10 @@ class Releaser:
 
         def decide(job: Job, result: Result) -> ChainEnd:
             return decision.decide_result(
-                *(self.plan.study, job, result, run.journal.end),
+                self.plan.study,
+                job,
+                result,
+                run.journal.end,
                 gate=run.gates.get(job.period),
                 simulated=self.source.simulated,
                 signer=self.signer,
@@ -417,7 +423,10 @@ class Releaser:
         ending = Ending(study, self.log, self.context)
         if self.aggregation is None:
             inputs, members = recovery.recovered_inputs(
-                *(study, self.log, snapshots, closes),
+                study,
+                self.log,
+                snapshots,
+                closes,
                 groups=groups,
                 context=self.context,
                 decoder_of=self.decoder,
@@ -428,7 +437,7 @@ class Releaser:
         if isinstance(groups, PlacesTable):
             study = groups.of_study(study)
         parts = OrderedParts(
-            *(study, self.log, closes, gate, snapshots, self.context, self.aggregation, stack)
+            study, self.log, closes, gate, snapshots, self.context, self.aggregation, stack
         )
         return OpenPeriod(ending, parts, gate), None
 

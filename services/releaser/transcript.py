@@ -186,6 +186,7 @@ class LogTranscript:
             self._decided[round_] = b"".join(self._pieces.pop(round_))
 
     def _follow(self, record: Stored) -> None:
+        """Takes a lease that follows the present one, whose unfinished rounds are dropped."""
         with suppress(msgspec.MsgspecError):
             lease = msgspec.json.decode(record.value or b"", type=Lease)
             present = "" if self._lease is None else self._lease.writer

@@ -263,6 +263,10 @@ class Worker:
             return pyarrow.parquet.read_table(opened)
 
     def _progress(self, board: JobBoard, job: Job) -> Callable[[int, int, float], None]:
+        """A function of done rounds, all rounds and the error, which a fit calls after each round.
+
+        It reports the progress, and raises _Dropped if the fit is to end without a result.
+        """
         began = checked = time.monotonic()
         first: int | None = None
         written = -math.inf

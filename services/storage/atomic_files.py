@@ -131,6 +131,7 @@ def atomic_folder(folder: Path, *, public: bool = False) -> Iterator[Path]:
 
 
 def _move_files(draft: Path, target: Path) -> None:
+    """Moves files to a folder; reports go first from there, and come last."""
     files = sorted(draft.iterdir(), key=lambda file: (file.suffix in _REPORTS, file.name))
     for file in files:
         if file.suffix in _REPORTS:

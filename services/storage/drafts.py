@@ -98,6 +98,8 @@ def _public(manifest: Manifest, store: FileStore, draft: Path) -> list[str]:
 
 
 def _write_log(copy: LogCopy, store: FileStore, path: Path, *, public: bool, whole: bool) -> None:
+    """Writes the SQLite file of a copied log. whole: see `write_drafts`."""
+
     def rows() -> Iterator[tuple[str, int, Row]]:
         for topic in copy.topics:
             for partition, segments in enumerate(topic.partitions):

@@ -156,6 +156,7 @@ class WatchedChain:
         self.head = self.written.pop(0)
 
     def _foreign(self, record: Stored) -> Exception:
+        """The error for a record of another writer: Fenced if it continues the chain."""
         try:
             if manifest_message(record.value or b"").previous == self.head:
                 return Fenced("another process has taken this role")

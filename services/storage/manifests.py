@@ -174,6 +174,7 @@ class OrderBoard:
         self.last = msgspec.json.decode(record.value or b"", type=Order)
 
     def _read_answer(self, record: Stored) -> None:
+        """Takes an answer, the settled schemas of an order, or the loss of its files."""
         if (record.key or b"").endswith(_READING):
             reading = msgspec.json.decode(record.value or b"", type=Reading)
             self._readings.setdefault(reading.order, reading.file)

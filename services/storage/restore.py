@@ -79,6 +79,7 @@ def restore(study_file: Path, store: FileStore, location: str, head: str | None)
 def _restore(
     deployment: Deployment, store: FileStore, manifest: Manifest, head: str | None
 ) -> Restored:
+    """Restores the logs and snapshots, as the only releaser. Raises as `restore`."""
     target = _target(deployment)
     with ExitStack() as stack:
         try:
@@ -189,6 +190,7 @@ def _check_head(
 def _restore_snapshots(
     deployment: Deployment, manifest: Manifest, store: FileStore, entries: list[Entry]
 ) -> None:
+    """Restores the snapshots that are missing."""
     snapshots = deployment.snapshots.of(entries[0].message.hash[:12])
     snapshots.prepare()
     for copy in manifest.snapshots:

@@ -76,6 +76,7 @@ class _Sink(io.RawIOBase):
         return self._length
 
     def write(self, data: Any) -> int:
+        """Encrypts all full pieces but the last, which may turn out to be the end."""
         content = memoryview(data).cast("B")
         self.digest.update(content)
         self._waiting += content

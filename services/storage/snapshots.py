@@ -151,6 +151,7 @@ class Snapshots:
             yield file
 
     def _set_aside(self, name: str, fault: str) -> None:
+        """Renames a damaged file to a name that is free, and tells the operator."""
         new_name, number = f"{_DAMAGED_PREFIX}{name}", 1
         while self.holds(new_name):
             number += 1

@@ -125,14 +125,14 @@ class StudyRegister:
     def _require(self, study: Study, rho: Fraction, *, again: bool = False) -> None:
         """Raises UserError unless a further rho of a study fits."""
         declared = self.population
-        for name, own, theirs in (
+        for name, of_study, of_register in (
             ("unit", study.unit, declared.unit),
             ("neighbours", study.neighbours, declared.neighbours),
         ):
-            if own != theirs:
+            if of_study != of_register:
                 raise UserError(
-                    f"register {self.path}: {name} of study {study.name} is '{own}', the"
-                    f" register's is '{theirs}'; costs under different ones do not add up"
+                    f"register {self.path}: {name} of study {study.name} is '{of_study}', the"
+                    f" register's is '{of_register}'; costs under different ones do not add up"
                 )
         left = declared.rho - self.spent
         if rho > left and again:
