@@ -129,6 +129,10 @@ class SizesRuns(DataSetRuns):
         return ()
 
     def _people(self, history: History | None, size: int) -> dict[str, History]:
+        """Canaries at the places of a history, and others at the places that canaries may join.
+
+        history: of the canaries, None if they are nowhere.
+        """
         place = None if history is None else history[0]
         alike: dict[str, History] = {}
         for i in range(size):
@@ -147,6 +151,11 @@ class SizesRuns(DataSetRuns):
         return self._snapshot(simulated.population, self.table)
 
     def worst_pair(self) -> WorstPair:
+        """The costlier of two ways to join: all in one place, or each in one of their own.
+
+        The cost of a shift d of the exact values is sum of d^2 / variance / 2, for `size` people at
+        once; as it grows with the square of their number, it is divided by that.
+        """
         second = None if self.study.neighbours == "add_remove" else _LEAVING
         wanted = round(_APART / math.sqrt(2 * float(self.rho)))
         found = list[tuple[float, bool, int]]()

@@ -115,6 +115,7 @@ class PanelRuns:
     def scores(
         self, pair: WorstPair, size: int, runs: int, source: NoiseSource, progress: Progress
     ) -> TwoScores:
+        """See `AuditedRelease.scores`: sum of shift (value - exact value of world 0) / variance."""
         histories = (pair.second, pair.first)
         worlds = [
             self._counts({} if h is None else {f"canary {i}": h for i in range(size)})

@@ -114,6 +114,7 @@ class _Watch:
     _choices: list[Choice] = field(default_factory=list)
 
     def draw(self, demand: Sequence[tuple[Fraction, int]]) -> Draw:
+        """Draws and notes the noise; zeros without a source."""
         silent = tuple(np.zeros(size, np.int64) for _, size in demand)
         draw = Draw(silent, np.random.default_rng(0))
         if self.source is not None:
@@ -124,6 +125,7 @@ class _Watch:
         return draw
 
     def geometric(self, decay: Fraction, size: int) -> Ints:
+        """Draws and notes the noise; zeros without a source."""
         noise = np.zeros(size, np.int64)
         if self.source is not None:
             noise = self.source.geometric(decay, size)
@@ -132,6 +134,7 @@ class _Watch:
         return noise
 
     def top(self, scores: Ints, picks: int, variance: Fraction) -> Ints:
+        """Selects and notes indices: as the repeated fit, at random, or the largest scores."""
         if self.repeated is not None:
             earlier = self.repeated[len(self.watched)].choices[len(self._choices)]
             chosen = earlier.chosen
@@ -146,6 +149,7 @@ class _Watch:
         return list(self._kept)
 
     def record(self, number: int, data: bytes) -> bytes:
+        """Notes a round, and gives the fit that round of the repeated fit, if one is repeated."""
         none = np.zeros(0, np.int64)
         watched = WatchedRound(
             data,

@@ -151,6 +151,10 @@ def _note(line: str, *, as_json: bool, logged: bool) -> None:
 
 
 def _fail(lines: Sequence[str], code: int, *, as_json: bool, logged: bool) -> int:
+    """Writes an error's lines to standard error; returns its code.
+
+    logged: whether the command's other output is a log of events, which the error ends.
+    """
     fields = {"error": _KINDS[code], "lines": list(lines), "code": code}
     if logged:
         from ..process.events import head  # no other command needs it

@@ -136,6 +136,7 @@ def _doubts(deployment: Deployment, counted: Preview) -> list[str]:
 
 
 def _text(counted: Preview, doubts: Sequence[str], label: str) -> str:
+    """What the close would settle, for the operator."""
     from ..intake.rejections import rejections_text, totals
 
     lines = ["CONFIDENTIAL"]

@@ -228,6 +228,7 @@ def _facts_of_panel(
 def _facts_of_tables(
     public: PublicLog, name: str, period: str | None, out: Path, suffix: str
 ) -> _Facts:
+    """The data set of a folder, its numbers of rows, and these in words."""
     data_set = public.data_set(name, period)
     certificate, groups = data_set.certificate, public.study.groups
     data = {
@@ -254,6 +255,7 @@ def _facts_of_tables(
 def _facts_of_sizes(
     public: PublicLog, name: str, period: str | None, out: Path, suffix: str
 ) -> _Facts:
+    """The sizes of a folder, their numbers of rows, and these in words."""
     sizes = public.sizes(name, period)
     certificate = sizes.certificate
     data = {

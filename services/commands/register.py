@@ -70,6 +70,7 @@ def _begun(study: StudyCost) -> str:
 
 
 def _begin(options: argparse.Namespace) -> StudyRegister:
+    """Writes a new register. Raises UserError for missing or faulty options."""
     if options.study is not None:
         raise UserError("register begin: takes no study; 'register add' does")
     fields = ("population", "unit", "neighbours", "rho")

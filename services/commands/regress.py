@@ -67,6 +67,8 @@ def regression_lines(fit: Regression) -> list[str]:
 
 
 def _row(coefficient: Coefficient) -> list[str]:
+    """A coefficient as a line of the table: estimate, error, intervals, and the naive fit's."""
+
     def ends(interval: tuple[float, float]) -> str:
         return f"{interval[0]:.5g} to {interval[1]:.5g}"
 

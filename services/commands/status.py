@@ -9,7 +9,7 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from stream_dp.errors import Inconsistent, UserError
@@ -89,6 +89,7 @@ def process_states(
 def _state(
     deployment: Deployment, name: Process, heard: ReceivedHeartbeat | None, has_work: bool
 ) -> ProcessState:
+    """The state of a process by its last heartbeat. has_work: whether work waits for it."""
     start = f"stream-dp {_COMMANDS[name]} {deployment.path}"
     if heard is None:
         text = "MISSING, none was ever started" if has_work else "none was started yet"
@@ -127,60 +128,85 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
 
 
+@dataclass
+class _Logs:
+    """What the confidential log shows, as far as it can be read.
+
+    entries: of the journal; none before the study begins.
+    ledger: of the journal.
+    held: whether the gate holds the open period.
+    close_sent: whether its close was given; None if unread records may hold it.
+    refusal: why the releaser would refuse the log's files.
+    beats: the last heartbeat of each process.
+    """
+
+    entries: Sequence[Entry] = ()
+    ledger: Ledger | None = None
+    held: bool = False
+    close_sent: bool | None = False
+    refusal: str | None = None
+    beats: Mapping[Process, ReceivedHeartbeat] = field(default_factory=dict)
+
+
+def _read(deployment: Deployment) -> _Logs:
+    """Reads the confidential log, if there is one. Raises Inconsistent, LogError."""
+    study, found = deployment.study, _Logs()
+    with suppress(Missing), closing(deployment.log(readonly=True)) as log:
+        with suppress(Missing):  # before the first run, when reports and closes may be there
+            found.entries = journal.read_heads(log)
+        if found.entries:
+            plan = journal_checks.begun_plan(found.entries, study)
+            found.ledger = journal_checks.check_journal(found.entries, plan, log.describe(REPORTS))
+        found.held = is_held(found.entries)
+        if study.periods.close == "marker" or found.held:
+            found.close_sent = None
+            with suppress(Forbidden):  # an operator of jobs alone, who reads no reports
+                found.close_sent = has_close_markers(log, study, found.entries, _MARKER_SEARCH_TIME)
+        found.refusal = _file_refusal(deployment, found.entries, log)
+        heartbeats = Heartbeats(log)
+        heartbeats.refresh()
+        found.beats = heartbeats.last
+    return found
+
+
+def _awaited(deployment: Deployment, found: _Logs, number: int) -> str:
+    """What the open period waits for, in words. number: of the last closed period."""
+    labels = deployment.study.periods.labels
+    if number == len(labels):
+        return "nothing: the horizon is reached"
+    if deployment.study.periods.close != "marker" and not found.held:
+        return "its scheduled close"
+    if found.close_sent:
+        return f"stream-dp run {deployment.path}: the close was given, and is not read yet"
+    close = f"stream-dp close {deployment.path} {labels[number]}"
+    if found.held:
+        close = f"the operator, for [study.gate] holds it: {close} --despite-gate"
+    unread = ", unless that was given among what is not read yet"
+    return close + (unread if found.close_sent is None else "")
+
+
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     study = deployment.study
     labels = study.periods.labels
-    entries: list[journal.Entry] = []
-    ledger: Ledger | None = None
-    close_sent: bool | None = False
-    held = False
-    refusal: str | None = None
-    beats: dict[Process, ReceivedHeartbeat] = {}
-    try:
-        with closing(deployment.log(readonly=True)) as log:
-            with suppress(Missing):  # before the first run, when reports and closes may be there
-                entries = journal.read_heads(log)
-            if entries:
-                plan = journal_checks.begun_plan(entries, study)
-                ledger = journal_checks.check_journal(entries, plan, log.describe(REPORTS))
-            held = is_held(entries)
-            if study.periods.close == "marker" or held:
-                close_sent = None
-                with suppress(Forbidden):  # an operator of jobs alone, who reads no reports
-                    close_sent = has_close_markers(log, study, entries, _MARKER_SEARCH_TIME)
-            refusal = _file_refusal(deployment, entries, log)
-            heartbeats = Heartbeats(log)
-            heartbeats.refresh()
-            beats = heartbeats.last
-    except Missing:
-        pass
+    found = _read(deployment)
+    entries, held = found.entries, found.held
     if not entries:
         deployment.check_unpublished()
     last = journal.closes(entries)[-1] if entries else None
     number = last.number if last else 0
-    waits = "nothing: the horizon is reached"
-    if number < len(labels):
-        waits = f"stream-dp close {options.study} {labels[number]}"
-        if held:
-            waits = f"the operator, for [study.gate] holds it: {waits} --despite-gate"
-        if study.periods.close != "marker" and not held:
-            waits = "its scheduled close"
-        elif close_sent is None:
-            waits += ", unless that was given among what is not read yet"
-        elif close_sent:
-            waits = f"stream-dp run {options.study}: the close was given, and is not read yet"
     states = job_states(deployment, entries)
-    processes = process_states(deployment, beats, states, close_sent=bool(close_sent))
-    if number < len(labels) and (awaited := close_waits(beats, processes)):
-        waits = awaited
-    spent = ledger.spent if ledger else 0
+    processes = process_states(deployment, found.beats, states, close_sent=bool(found.close_sent))
+    waits = _awaited(deployment, found, number)
+    if number < len(labels):
+        waits = close_waits(found.beats, processes) or waits
+    spent = found.ledger.spent if found.ledger else 0
     cells = last.input.accounting if last else None
     data: dict[str, object] = {
         "confidential": True,
         "study": study.name,
         "begun": bool(entries),
-        "moved": refusal is not None,
+        "moved": found.refusal is not None,
         "open_period": labels[number] if number < len(labels) else None,
         "scheduled": study.periods.close != "marker",
         "due": _due(study, number + 1),
@@ -200,8 +226,8 @@ def run(options: argparse.Namespace) -> Output:
         f"budget: rho {float(spent):.6g} of {float(study.rho):.6g} spent",
     ]
     text += [f"{process.name}: {process.words}" for process in processes]
-    if refusal is not None:
-        text.append(refusal)
+    if found.refusal is not None:
+        text.append(found.refusal)
     if study.groups is not None or study.places is not None:
         table = "groups" if study.places is None else "places"
         sent = entries or has_table(deployment)

@@ -44,7 +44,11 @@ class Flat:
     fitted: AdaptiveFit[Workload, Hierarchy]
 
     def sample(self, seed: int) -> Hierarchy:
-        """Fills as many groups as possible with rows of their kind; drops the remaining rows."""
+        """Fills as many groups as possible with rows of their kind; drops the remaining rows.
+
+        Rows are of one kind if their group columns, size among them, agree. Of c rows of a kind
+        with groups of n, the first c // n * n, in random order, make groups of n in a row.
+        """
         rows = self.fitted.sample(seed).people
         rng = np.random.default_rng([seed, 1])
         rows = rows[rng.permutation(len(rows))].astype(np.int64)

@@ -281,6 +281,7 @@ def _evaluated(
 
 
 def _scales(text: str | None) -> list[str]:
+    """The factors of the budgets, without repetition. Raises UserError."""
     factors = text.split(",") if text else []
     try:
         if any(Fraction(word) <= 0 for word in factors):
@@ -317,6 +318,7 @@ def _check(study: Study, options: argparse.Namespace) -> None:
 def _continual(
     study: Study, panel: Panel, scales: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Report]:
+    """The reports of panels: the evaluation and, with scales, the sweep over budgets."""
     from stream_dp.services.evaluate import repeat
     from stream_dp.services.evaluate.panel_figures import write_panel_figures
     from stream_dp.services.evaluate.panel_text import evaluation_text, sweep_text

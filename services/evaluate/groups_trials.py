@@ -286,8 +286,8 @@ class _Trial:
 
     def fitted(self, kind: str) -> Iterator[Quality]:
         """The errors of a kind of batch release, of its model and of its measurements."""
-        own = next(known for known in Kind if known == kind)
-        release = self.release.model_copy(update={"kind": own})
+        declared_kind = next(known for known in Kind if known == kind)
+        release = self.release.model_copy(update={"kind": declared_kind})
         context = FitContext(self.noise, progress=self._progress(kind))
         fit = kinds.load_synthesizer(kind)(self.truth, release, context)
         yield from self._qualities(self.judge.data_set(fit.sample(self.seed)), kind, DATA_SET)

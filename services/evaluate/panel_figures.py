@@ -68,6 +68,7 @@ def share_figure(result: Evaluation, errors: ReleaseErrors) -> Picture:
 
 
 def _shares(result: Evaluation, errors: ReleaseErrors, query: QueryErrors) -> Panel:
+    """The true share of a query at some periods, and the panel's mean with a 95% band."""
     rows = [i for i, t in enumerate(query.periods) if t % (errors.width or 1) == 0]
     rows = rows[:: -(-len(rows) // _MOST_PERIODS)]
     percent = 100 / result.people

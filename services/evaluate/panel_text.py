@@ -122,8 +122,8 @@ def evaluation_text(
         "largest of any period"
     ]
     for errors in evaluation.releases:
-        own_stated = (stated or {}).get(errors.release.split(" ")[0], ())
-        table = text_table(errors, {error.query: error for error in own_stated})
+        certified = (stated or {}).get(errors.release.split(" ")[0], ())
+        table = text_table(errors, {error.query: error for error in certified})
         blocks.append(f"{_heading(errors)}\n{table}")
     faults = disagreements(evaluation)
     note = "raw answers agree with theory, cell by cell, as far as these repetitions can tell"
@@ -132,6 +132,7 @@ def evaluation_text(
 
 
 def _heading(errors: ReleaseErrors) -> str:
+    """The release with its parameters, and how often its answers kept the error bound."""
     head = f"{errors.release} ({errors.kind}"
     head += f", width {errors.width}" if errors.width else ""
     head += f", padding {errors.padding}" if errors.padding else ""
@@ -169,9 +170,9 @@ def text_table(errors: ReleaseErrors, stated: Mapping[str, PanelError]) -> str:
         line += [decimal(raw and raw.rmse), decimal(ratio, 3)]
         line += [decimal(panel.rmse), decimal(panel.bias, signed=True)]
         if stated:
-            own = stated.get(query_text)
-            line.append(decimal(None if own is None else own.error))
-            line.append(decimal(None if own is None else own.bias, signed=True))
+            certified = stated.get(query_text)
+            line.append(decimal(None if certified is None else certified.error))
+            line.append(decimal(None if certified is None else certified.bias, signed=True))
         if has_plain_share:
             line.append(decimal(by_answer["undebiased"].rmse))
         lines.append([*line, decimal(raw and raw.worst), decimal(panel.worst)])

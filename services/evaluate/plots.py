@@ -149,6 +149,7 @@ def _legend(panels: Sequence[Panel], width: float) -> Iterator[Mark]:
 
 
 def _sample(line: Line, x: float, y: float) -> Iterator[Mark]:
+    """A line's entry in the legend, from x on at the height y."""
     if line.band:
         yield Box(f"area fill-{line.colour}", x, y - 6, 28, 12)
     if line.dashes:
@@ -160,6 +161,7 @@ def _sample(line: Line, x: float, y: float) -> Iterator[Mark]:
 
 
 def _marker(line: Line, x: float, y: float) -> Mark:
+    """The mark of a point of a line."""
     fill = f"fill-{line.colour}"
     match line.marker:
         case "box":
@@ -207,6 +209,7 @@ class _Plot:
         return [y for y in numbers if not math.isnan(y)] or [0.0, 1.0]
 
     def _axis(self) -> NumberAxis:
+        """The vertical axis, over all numbers of the lines."""
         low, high = min(self._numbers), max(self._numbers)
         if self.panel.log_y:
             ticks = _round_numbers(low, high)
@@ -216,6 +219,7 @@ class _Plot:
         return number_axis(0.0 if self.panel.from_zero else low, high)
 
     def marks(self) -> Iterator[Mark]:
+        """The panel: its title, axes and lines."""
         panel, axis = self.panel, self._axis()
         floor, end = self.height - _BOTTOM, self.width - _RIGHT
         y = _Scale(axis.low, axis.high, floor, _TOP, panel.log_y)
@@ -242,6 +246,7 @@ class _Plot:
         return low / room, high * room
 
     def _line(self, line: Line, x: _Scale, y: _Scale) -> Iterator[Mark]:
+        """A line with its band or bars and its points; numbers that are NaN leave gaps."""
         points = list(zip(line.x, line.y, strict=True))
         if line.band:
             rows = list(zip(line.x, line.y, line.reach, strict=True))

@@ -235,6 +235,7 @@ def _held(public: PublicLog) -> list[str]:
 
 
 def _text(rehearsal: _Rehearsal) -> str:
+    """The outcome for the operator: faults of the files, rejections, estimates, and times."""
     public = rehearsal.public
     lines = [_WARNING]
     for path, judgement in rehearsal.judgements.items():

@@ -104,6 +104,7 @@ def _set_plans(plans: list[TrialPlan]) -> None:
 
 
 def _run_chunk(chunk: _Chunk) -> tuple[int, tuple[Trial, ...]]:
+    """The position of a chunk's plan, and the sum of its repetitions."""
     plan = _process_plans[chunk.position]
     first, *rest = chunk.seeds
     total = plan.run(first)
@@ -316,6 +317,9 @@ def _lines(judge: PanelJudge, trial: Trial) -> Iterator[QueryErrors]:
 
 def _chance(squares: float, fourths: float, n: int) -> float:
     """Computes the relative standard error of an RMSE of n repetitions, to the first order.
+
+    The RMSE is the square root of a mean m of n squared errors, with the variance v of each: its
+    relative error is sqrt(v / n) / (2 m).
 
     squares: the repetitions' squared errors, summed.
     fourths: the sum of their squares.

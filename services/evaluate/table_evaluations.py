@@ -131,6 +131,7 @@ def judged_tables(trials: TableTrials) -> DataSetReports:
 
 
 def _judged(trials: TableTrials, release: DataSetRelease) -> DataSetReport:
+    """The report of a data set: at one period, at every budget."""
     from stream_dp.services.evaluate.table_report import DataSetReport, budget_label
 
     study = trials.study

@@ -70,6 +70,7 @@ class ThresholdJudge:
 
     @cached_property
     def _others(self) -> tuple[Projection, ...]:
+        """Random sums of numbers that the release did not measure, to be judged as held out."""
         seeded = (Linear(random=HELD_OUT, seed=MOST_SUM),)
         held_out = self.release.model_copy(update={"linear": seeded})
         with suppress(UserError):  # scales that differ too much have none
@@ -188,7 +189,11 @@ class Classifier:
 
 
 def fitted_classifier(features: scipy.sparse.csr_matrix, labels: Codes, classes: int) -> Classifier:
-    """Learns labels, codes of `classes` classes, from features; the last feature is constant."""
+    """Learns labels, codes of `classes` classes, from features; the last feature is constant.
+
+    The weights (features, classes) maximise the sum of log softmax(features @ weights) at the
+    labels, less half the squares of all weights but those of the constant.
+    """
     shape = (features.shape[1], classes)
     targets = np.zeros((features.shape[0], classes))
     targets[np.arange(len(targets)), labels] = 1

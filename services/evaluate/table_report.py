@@ -73,6 +73,7 @@ def averaged(rows: Iterable[Row]) -> list[Row]:
 
 
 def _mean(rows: Sequence[Row]) -> Row:
+    """A row with the means of all numbers; whole numbers stay whole."""
     fields = dict(vars(rows[0]))
     for name, value in fields.items():
         if not isinstance(value, str):

@@ -99,6 +99,7 @@ class AnswerCache:
         return self._answers.get(key)
 
     def keep(self, key: tuple[str, ...], answer: Work) -> None:
+        """Adds an answer, and drops the oldest ones beyond the limit."""
         self._drop(key)
         self._answers[key] = answer
         self._bytes += _size(key, answer)

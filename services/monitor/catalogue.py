@@ -83,6 +83,7 @@ class _Front:
         await self._response(Request(scope, receive))(scope, receive, send)
 
     def _response(self, request: Request) -> Response:
+        """The page of an address that is no study's."""
         path = request.url.path
         if path == "/":
             return self._list(request.query_params.get("q", "")[:_LONGEST_SEARCH])
@@ -114,6 +115,7 @@ class _Front:
         return Response(text, media_type=_HTML, headers={"Cache-Control": "no-cache"})
 
     def _listed(self) -> Iterator[_Listed]:
+        """Every study with its head, or the faults of its log."""
         for name, follower in self._followers.items():
             served, faults = follower.served, tuple(follower.fault)
             about = None if served is None else served.about
@@ -132,6 +134,7 @@ class _Front:
         return Response("ok\n" if ready else "not ready\n", 200 if ready else 503)
 
     def _metrics(self) -> bytes:
+        """Whether each log can be shown, for Prometheus."""
         registry = CollectorRegistry()
         ready = Gauge(READY, "Whether the log can be shown.", ["log"], registry=registry)
         for name, follower in self._followers.items():

@@ -168,6 +168,7 @@ def difference_chart(compared: Comparison, size: int | None, width: float) -> Ch
 def _rows_chart(
     rows: list[tuple[str, Answer]], size: int | None, width: float, description: str
 ) -> Chart:
+    """Answers as points in fans of intervals, a row each; a difference with a line at 0."""
     scale = 100.0 if rows[0][1].measure == "share" else 1.0
     shown: list[tuple[str, Answer, FanEnds]] = []
     for name, answer in rows:

@@ -107,6 +107,7 @@ def extent(lines: Sequence[Line], look: Look) -> tuple[float, float]:
 
 
 def _numbers(point: Point, look: Look) -> Iterator[float]:
+    """Every number that a point draws; as errors, less the truth."""
     base = (point.truth or 0.0) if look.as_errors else 0.0
     panel = point.answer.synthetic if look.panel else None
     fan = [end for ends in point.fan for end in ends]
@@ -155,6 +156,7 @@ class _Curve:
         return self.frame.y(self.look.scale * (number - base))
 
     def marks(self, line: Line) -> Iterator[Mark]:
+        """A line: its fan, the truth, the panel's answers, and the estimates on top."""
         for run in _runs(line.points):
             yield from self._fan(run)
         if not self.look.as_errors:
@@ -190,6 +192,7 @@ class _Curve:
             yield Path(f"band-{style}", f"{high_ends}L{low_ends[1:]}Z")
 
     def _panel(self, run: Sequence[Point]) -> Iterator[Mark]:
+        """The panel's own answers as a line, and as boxes unless there are many."""
         answers = [(p, p.answer.synthetic) for p in run]
         counted = [(p, number) for p, number in answers if number is not None]
         if len(counted) > 1:
@@ -212,6 +215,7 @@ class _Curve:
             yield Path("truth", f"M{px(x - reach)} {y}H{px(x + reach)}")
 
     def _value(self, point: Point) -> Text:
+        """The number of an estimate, below its interval."""
         numbers = [point.answer.ends[0], *([] if point.truth is None else [point.truth])]
         y = max(self.y(point, number) for number in numbers)
         text = number_text(self.look.scale * point.answer.value, (0.0, 0.1))

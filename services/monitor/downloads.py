@@ -154,6 +154,7 @@ def write_log(open_source: Callable[[], Log], out: Path) -> None:
 def _panel(
     state: State, open_log: Callable[[], Log], name: str, period: str | None
 ) -> Iterator[pa.Table]:
+    """The panel up to a period, read from the log again. Raises UserError for a large one."""
     last = state.public.release_at(name, period).certificate
     columns = last.number - state.public.study.span(state.public.study.release(name))[0] + 1
     if last.rows * columns > MOST_CELLS:

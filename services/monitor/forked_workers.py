@@ -106,6 +106,7 @@ class Zygote:
             self._end()
 
     def _end(self) -> None:
+        """Ends the process, by force after a time."""
         if self._orders is not None:
             self._orders.close()
         if self._process is not None:
@@ -205,6 +206,7 @@ async def _answer(connection: socket.socket) -> Work:
 
 
 async def _readable(connection: socket.socket) -> None:
+    """Waits until there is something to read."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection, ready.set)
     try:
@@ -215,6 +217,7 @@ async def _readable(connection: socket.socket) -> None:
 
 
 async def _exactly(connection: socket.socket, size: int) -> bytes:
+    """Reads `size` bytes. Raises Failed if the connection ends before."""
     loop, chunks = asyncio.get_running_loop(), []
     while size:
         chunk = await loop.sock_recv(connection, min(size, 1 << 20))

@@ -74,6 +74,7 @@ class _Parent:
         signal.set_wakeup_fd(wakes)
 
     def serve(self) -> None:
+        """Forks for every question, until the questions end and all forks have ended."""
         questions_fd, wakeup_fd = self._questions.fileno(), self._ended
         self._poll.register(questions_fd, select.POLLIN)
         self._poll.register(wakeup_fd, select.POLLIN)
@@ -162,6 +163,7 @@ def _question(connection: socket.socket) -> Work:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
+    """Reads `size` bytes. Raises ConnectionError if the connection ends before."""
     chunks = []
     while size:
         chunk = connection.recv(min(size, 1 << 16))

@@ -132,6 +132,7 @@ class _Front:
         return _StateResponse(answer)
 
     async def _answer(self, question: Work) -> Work:
+        """The answer to a question; unless it is a download, shared by all who ask it now."""
         path = question.data["path"]
         if path.startswith("/download/"):
             async with self._limits.written.slot():
@@ -163,6 +164,7 @@ class _Front:
                 self._shared.pop(key, None)
 
     async def _compute(self, question: Work) -> Work:
+        """The answer of the process with the state, kept if it is a page that stays."""
         async with self._limits.computed.slot():
             served = self._served()
             answer = await served.ask(question, DEADLINE)

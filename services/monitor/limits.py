@@ -155,6 +155,7 @@ class Limited:
                 raise
 
     def _refusal(self, scope: Message) -> tuple[int, str] | None:
+        """The status and the reason for a request that is refused unread; None for others."""
         if scope["method"] not in self._methods:
             return 405, "this method is not allowed"
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_TARGET:
@@ -188,6 +189,7 @@ class PatientProtocol(H11Protocol):
     _since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Takes a connection; with too many of them, the one that is idle longest is closed."""
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:

@@ -159,21 +159,21 @@ def _series(
 ) -> MarginalSeries:
     which, _, attribute = column.partition(":")
     called, total = last.noun(which), len(last.columns[which][attribute])
-    own_notes = []
+    about_shown = []
     if total > len(by_value):
-        own_notes.append(
+        about_shown.append(
             f"Shown are the {len(by_value)} of {total} values with the most synthetic rows in"
             f" {last.period}."
         )
     if any(len(points) < len(labels) for points in by_value.values()):
-        own_notes.append("A period in which a value's share was not measured has no estimate.")
+        about_shown.append("A period in which a value's share was not measured has no estimate.")
     return MarginalSeries(
         column=column,
         title=f"{attribute} ({called}) over time",
         unit=f"% of {called}",
         lines=tuple(Line(str(value), tuple(run)) for value, run in by_value.items() if run),
         labels=labels,
-        notes=(*own_notes, *notes),
+        notes=(*about_shown, *notes),
     )
 
 

@@ -85,6 +85,7 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, str, str]:
+    """The operator's application, its title, and the path of the link that lets the operator in."""
     from ..process.access import operator_access
     from ..storage.deployment import Deployment  # the public monitor must not load it
     from .operator import operator_monitor

@@ -169,6 +169,8 @@ async def _valid_form(request: Request, access: Access, user: str) -> dict[str, 
 
 
 def _shown(application: FastAPI, watch: Watch, root: str) -> None:
+    """Adds the page of a study, and the events that update it."""
+
     def current() -> Json | None:
         return None if watch.facts is None else {"head": watch.facts.head}
 
@@ -190,6 +192,7 @@ def _shown(application: FastAPI, watch: Watch, root: str) -> None:
 
 
 def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:
+    """Adds the form that closes the open period, after a look at what it holds."""
     acting = Lock()
 
     @application.get("/close")
@@ -229,6 +232,8 @@ def _close(application: FastAPI, access: Access, watch: Watch, study: Path, root
 
 
 def _jobs(application: FastAPI, access: Access, watch: Watch, study: Path, root: str) -> None:
+    """Adds the forms that retry or abandon a job."""
+
     def job_of(name: str, act: str) -> Mapping[str, Any]:
         jobs = {job["id"]: job for job in watch.look().status.get("jobs", [])}
         if act not in _ACTS or name not in jobs:

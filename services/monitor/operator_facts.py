@@ -68,6 +68,7 @@ def command(name: str, study: Path, *arguments: str) -> CommandResult:
 
 
 def _lines(name: str, stderr: str, code: int) -> tuple[str, ...]:
+    """The lines of a command's error, or its exit code if it wrote none."""
     for line in reversed(stderr.splitlines()):
         try:
             return tuple(json.loads(line)["lines"])

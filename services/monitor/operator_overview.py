@@ -80,6 +80,7 @@ def study_row(name: str, status: CommandResult, now: float) -> StudyRow:
 
 
 def _problems(data: Mapping[str, object]) -> Iterator[str]:
+    """What needs an operator, from the result of `stream-dp status`."""
     if data.get("moved"):
         yield "its logs were copied or restored; 'stream-dp status' says what to do"
     for process in data.get("processes", ()):  # type: ignore[attr-defined]

@@ -85,6 +85,8 @@ def _page(state: State, body: bytes, status: int = 200) -> Response:
 
 
 def _faults(application: FastAPI, root: str) -> None:
+    """Adds a page for each kind of error."""
+
     def refused(request: Request, error: Exception) -> Response:
         kind = next(kind for kind in type(error).__mro__ if kind in _FAULTS)
         status, title, line = _FAULTS[kind]
@@ -98,6 +100,8 @@ def _faults(application: FastAPI, root: str) -> None:
 
 
 def _pages(application: FastAPI, state: State) -> None:
+    """Adds the pages in HTML, which the reference of the API leaves out."""
+
     def page(path: str) -> Callable[..., Any]:
         return application.get(path, include_in_schema=False)
 
@@ -185,6 +189,8 @@ def _pages(application: FastAPI, state: State) -> None:
 
 
 def _figures(application: FastAPI, state: State) -> None:
+    """Adds figures as files, and as pages to be embedded elsewhere."""
+
     def fields_of(request: Request) -> dict[str, object]:
         fields: dict[str, object] = {k: within_length(v) for k, v in request.query_params.items()}
         return fields | {"beside": request.query_params.getlist("beside")}
@@ -209,6 +215,8 @@ def _figures(application: FastAPI, state: State) -> None:
 
 
 def _files(application: FastAPI, state: State, open_log: Callable[[], Log]) -> None:
+    """Adds the downloads."""
+
     @application.get("/download/log.db")
     def log() -> Response:
         """The public log, a SQLite file, for `stream-dp verify` and the page's verifier."""

@@ -28,6 +28,7 @@ def heading(text: str) -> str:
 
 
 def _words(study: Study, declared: Release, tokens: list[str]) -> str:
+    """The title of a query in words from labels; empty for one without such words."""
     period_unit = study.periods.every
     match tokens:
         case ["total", "at-least", need] if declared.totals is not None:
@@ -62,6 +63,7 @@ def _value(study: Study, declared: Release, event: str) -> str:
 
 
 def _pattern(study: Study, declared: Release, values: list[str]) -> str:
+    """The title of a pattern, or empty if it is long or asks for nothing."""
     period_unit, width = study.periods.every, len(values)
     if {*values} == {"?"} or width > len(_ORDINALS):
         return ""
@@ -112,6 +114,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def _windows(study: Study, declared: Release) -> list[Question]:
+    """The questions about the last periods: each value now, and the value of interest over time."""
     values, width = known_values(study, declared), declared.history
     value = value_of_interest(study, declared)
     shown = [value] if len(values) == 2 else values[:_MOST_VALUES]

@@ -141,6 +141,7 @@ def certificate_rows(public: PublicLog, release: AnyPublished) -> tuple[tuple[st
 
 
 def _gate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """The row about the gate of a certificate's period, if there is one."""
     gate, unit = certificate.gate, certificate.unit
     if gate is None:
         return ()

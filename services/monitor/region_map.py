@@ -206,6 +206,7 @@ def _title(query: str, units: str) -> str:
 
 
 def _people(answer: Answer, scale: float) -> tuple[float, Interval | None]:
+    """A region's value and interval for its colour; a count as a part of `scale`."""
     shown = for_people(answer, None)
     ends = shown.interval
     if answer.measure != _COUNTS:
@@ -238,6 +239,7 @@ def _marks(
 
 
 def _outline(outlines: Outlines, path: Region, regions: Collection[Region]) -> Sequence[Ring]:
+    """The outline of a region by its path, or by its last name if no other region has it."""
     if not path:
         return ()
     rings = outlines.get("/".join(path))

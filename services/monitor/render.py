@@ -55,6 +55,7 @@ def offline_policy(style: str, script: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    """The templates with their filters; a name that is not given is an error."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,

@@ -128,6 +128,7 @@ def study_files(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def _files(arguments: Sequence[str]) -> Iterator[Path]:
+    """The study files, those of a folder one by one. Raises UserError."""
     for argument in map(Path, arguments):
         if argument.is_dir():
             files = sorted(argument.glob("*.toml"))
@@ -157,6 +158,7 @@ def operator_studies(
 
 
 def _front(overview: Overview) -> FastAPI:
+    """The front page of several studies, for their operator."""
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     handle_faults(application, "")
     live = Live(lambda: {"head": overview.head})

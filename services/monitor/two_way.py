@@ -132,6 +132,7 @@ def two_way(public: PublicLog, name: str, period: str | None, pair: str) -> TwoW
 
 
 def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> TwoWay:
+    """The shares of two columns: estimates with intervals, or of synthetic rows if not measured."""
     down, across = (published.columns[which][name] for name in names)
     if len(down) * len(across) > _MOST_CELLS:
         raise UserError(f"{names[0]} by {names[1]}: has too many cells for a page; download it")

@@ -44,6 +44,7 @@ def _document(root: Element, description: Description) -> None:
 
 
 def _study(root: Element, description: Description) -> None:
+    """Adds the study: who made it, what it is about, its privacy, and how it may be used."""
     study, curator = description.study, description.study.curator
     described = _child(root, "stdyDscr")
     citation = _child(described, "citation")
@@ -93,6 +94,7 @@ def _study(root: Element, description: Description) -> None:
 
 
 def _file(root: Element, identifier: str, table: DescribedTable) -> None:
+    """Adds a table's main file."""
     described = _child(root, "fileDscr", ID=identifier, URI=table.main.path)
     text = _child(described, "fileTxt")
     _child(text, "fileName", table.main.path)
@@ -102,6 +104,7 @@ def _file(root: Element, identifier: str, table: DescribedTable) -> None:
 
 
 def _variable(parent: Element, identifier: str, file: str, column: DescribedColumn) -> None:
+    """Adds a column, with the labels of its values. file: the identifier of its file."""
     interval = "contin" if column.type == "number" else "discrete"
     variable = _child(parent, "var", ID=identifier, name=column.name, files=file, intrvl=interval)
     _child(variable, "labl", column.label)

@@ -131,6 +131,7 @@ def _file_id(table: DescribedTable, file: DescribedFile) -> str:
 
 
 def _file(table: DescribedTable, file: DescribedFile) -> Json:
+    """A file, cr:FileObject."""
     described: Json = {
         "@type": "cr:FileObject",
         "@id": _file_id(table, file),
@@ -147,6 +148,7 @@ def _file(table: DescribedTable, file: DescribedFile) -> Json:
 
 
 def _records(table: DescribedTable) -> Json:
+    """The columns of a table, cr:RecordSet, as they are in its main file."""
     fields = []
     for column in table.columns:
         words = column.label

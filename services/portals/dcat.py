@@ -97,6 +97,7 @@ def dcat(description: Description) -> bytes:
 
 
 def _distribution(description: Description, table: DescribedTable, file: DescribedFile) -> Json:
+    """A file of a table, dcat:Distribution."""
     address = {"@id": file.path, "@type": "rdfs:Resource"}
     media = file.media.partition(";")[0]
     distribution: Json = {

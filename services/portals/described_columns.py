@@ -85,6 +85,7 @@ def _panel_words(study: Study, release: Release, columns: Sequence[str]) -> _Wor
 
 
 def _table_words(study: Study, release: TableRelease, columns: Sequence[str]) -> _Words:
+    """Labels of columns, and by column of an answer its attribute and label."""
     answers = _Answers()
     for answer in release.answers:
         ago = f", {answer.ago} periods before" if answer.ago else ""
@@ -122,6 +123,7 @@ _WORDS: Registry[Family, Callable[..., _Words]] = Registry(
 
 
 def _group_labels(study: Study) -> dict[str, str]:
+    """The labels of groups' columns, of the role, and of the added key and size."""
     if study.groups is None:
         return {}
     unit = study.groups.unit
@@ -163,6 +165,7 @@ def _value_labels(
 
 
 def _declared_labels(study: Study, attribute: str) -> dict[str, str]:
+    """The label of the value of interest; the other one of two values is 'not' and the label."""
     declared = study.attributes.get(attribute)
     if declared is None or declared.label is None or not declared.listed:
         return {}

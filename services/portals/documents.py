@@ -53,6 +53,7 @@ def datapackage(description: Description) -> bytes:
 
 
 def _resource(table: DescribedTable) -> Json:
+    """A table's main file with its columns, as a resource of the package."""
     file = table.main
     is_csv = file.form == "csv"
     resource: Json = {
@@ -73,6 +74,7 @@ def _resource(table: DescribedTable) -> Json:
 
 
 def _field(column: DescribedColumn) -> Json:
+    """A column with its values, and the labels that say more than they."""
     field: Json = {"name": column.name, "type": column.type, "description": column.label}
     if column.values:
         field["constraints"] = {"enum": [value for value, _ in column.values]}

@@ -65,6 +65,7 @@ def _over_tls(plain: socket.socket) -> ssl.SSLSocket:
 
 
 def _speaks_tls(endpoint: tuple[str, int]) -> bool:
+    """Whether a broker answers a TLS handshake, if only to refuse the certificate."""
     try:
         with socket.create_connection(endpoint, _PATIENCE) as plain, _over_tls(plain):
             return True

@@ -198,6 +198,7 @@ class KafkaReader:
             raise Unavailable(f"kafka: {name} cannot be read: {error_text(error)}") from None
 
     def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        """Reads until the batch is full, or all partitions have ended and `timeout` is over."""
         self._call += 1
         self._bytes, self._blocked = 0, {}
         if (topic, positions) != self._at:
@@ -236,6 +237,10 @@ class KafkaReader:
         return all(self._ended.get(partition) == self._call for partition in self._at[1])
 
     def _assign(self, topic: str, positions: Positions) -> None:
+        """Assigns the partitions from these offsets on; those already read to them stay assigned.
+
+        Raises OutOfRange for a partition that the topic does not have.
+        """
         name, count = self._topics.name(topic), self._topics.partitions(topic)
         if any(p >= count for p in positions):
             count = self._topics.describe(topic).partitions  # some may have been added

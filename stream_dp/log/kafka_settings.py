@@ -143,6 +143,7 @@ def _placed(name: str, value: str, folder: Path) -> str:
 
 
 def _value(value: object, base: Path) -> str:
+    """The text of a setting, also from the environment or a file. Raises UserError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int)):

@@ -148,6 +148,7 @@ class Topics:
         return problems
 
     def _misplaced(self, topic: str, expected: int, count: int, copies: int) -> list[str]:
+        """Faults in the numbers of partitions and replicas. copies: replicas of a partition."""
         name, problems = self.name(topic), []
         if count != expected:
             problems.append(f"kafka: {name} has {count} partitions, not {expected}")
@@ -226,6 +227,7 @@ class Topics:
                 yield key, f"kafka: {name} has {key} = {current}, not {comparison}{expected}"
 
     def _misconfigured(self, topic: str, copies: int) -> list[str]:
+        """Settings by which records would be lost, or none could be written."""
         name, settings = self.name(topic), self._settings_of([topic])[topic]
         problems = [line for _, line in self._other_settings(topic, settings)]
         if (needed := int(settings.get("min.insync.replicas") or 0)) > copies:

@@ -300,6 +300,7 @@ class KafkaWriter:
         }
 
     def _transactional_settings(self, name: str) -> dict[str, object]:
+        """The settings of the producer of a role."""
         timeout = str(self._settings.get("transaction.timeout.ms", 60_000))
         settings = {
             **self._producer_settings(),
@@ -339,6 +340,7 @@ class KafkaOwner:
                 raise
 
     def _commit(self, records: Iterable[Record]) -> None:
+        """Commits records in a transaction. Raises Fenced, Forbidden, UnknownCommit."""
         checked = self._writer.checked(records)
         self.over = True
         try:

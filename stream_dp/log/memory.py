@@ -164,6 +164,7 @@ class MemoryLog:
         return record.partition
 
     def _store(self, record: Record, partition: int, append_time: int) -> None:
+        """Adds a record; append times never decrease inside a partition."""
         records = self._topics[record.topic][partition]
         time = record.time
         if time is None or record.topic in self._timed:

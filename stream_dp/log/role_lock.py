@@ -90,6 +90,7 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 
 def _wait(descriptor: int) -> None:
+    """Waits for the lock. Raises Taken after PATIENCE seconds."""
     deadline = monotonic() + PATIENCE
     while True:
         try:

@@ -92,6 +92,7 @@ class SealedLog:
         return Batch(opened, batch.next, batch.at_end)
 
     def _opened(self, topic: str, record: Stored) -> Stored:
+        """A record decrypted. Raises LogError unless it is sealed just as the study's keys say."""
         label = f"{self._log.name(topic)}: record {record.offset}"
         sealed = record.headers == SEALED
         if self._seal is None:
@@ -141,6 +142,7 @@ class SealedLog:
             yield _Owner(self, writer)
 
     def _sealed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Records encrypted for their topic and partition; those of unsealed topics as they are."""
         for record in records:
             if record.topic in self._unsealed:
                 yield record

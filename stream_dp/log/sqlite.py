@@ -86,6 +86,7 @@ class SqliteLog:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """A transaction that is rolled back after an error."""
         with self._writing:  # threads share the connection, and so its transaction
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -205,6 +206,7 @@ class SqliteLog:
             clock_module.sleep(min(_POLL, max(0.0, deadline - clock_module.monotonic())))
 
     def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
+        """The records that are there now, partition by partition, up to the limits of a batch."""
         records: list[Stored] = []
         next_offsets, room, at_end = dict(positions), MAX_BATCH, True
         for partition in sorted(positions):
@@ -293,6 +295,7 @@ class SqliteLog:
         return not unusual and records.most_bytes() <= MAX_RECORD
 
     def _insert_columns(self, records: RecordColumns) -> None:
+        """Inserts records partition by partition, by the CRC-32 of their keys."""
         topic, count = records.topic, self._count(records.topic)
         headers = msgspec.msgpack.encode(records.headers) if records.headers else None
         append_time = round(self._clock() * 1000)
@@ -341,6 +344,7 @@ class SqliteLog:
         return [max(offset, self._ends.get((topic, partition), 0) - 1), time]
 
     def _partition(self, record: Record) -> int:
+        """The declared partition of a record, or that of its key's CRC-32. Raises LogError."""
         count = self._count(record.topic)
         if record.partition is not None:
             if not 0 <= record.partition < count:
