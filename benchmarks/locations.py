@@ -21,7 +21,7 @@ from stream_dp.batch.people.mixture_model import mixture_goal
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.projections import Projection, declared_projections
-from stream_dp.batch.people.targets import Targets
+from stream_dp.batch.people.target_shares import Targets
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

@@ -40,7 +40,7 @@ from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import Unlearnt, fit_people, fit_plan
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import Columns, centred, marginal_counts
-from stream_dp.batch.people.targets import Targets
+from stream_dp.batch.people.target_shares import Targets
 from stream_dp.batch.synthesizer import EarlierTable, FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

@@ -37,15 +37,15 @@ from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.close_tasks import first_entry
 from stream_dp.services.parts.engines import Engine, Processes
 from stream_dp.services.parts.spark_engine import Spark
-from stream_dp.services.releaser.setup import releaser_of
-from stream_dp.services.storage.deployment import Deployment
-from stream_dp.services.storage.manifests import (
+from stream_dp.services.releaser.deployed_releaser import releaser_of
+from stream_dp.services.storage.close_orders import (
     Manifest,
     Order,
     OrderBoard,
     answer_record,
     write_manifest,
 )
+from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import REPORTS
 
 AT_ONCE = 10_000

@@ -25,9 +25,9 @@ from result_file import record
 from stream_dp.panel import Symbols
 from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 from stream_dp.services.evaluate.panel_report import root_mean_square
-from stream_dp.services.evaluate.repeat import evaluate_panels
+from stream_dp.services.evaluate.repeated_panels import evaluate_panels
 from stream_dp.study import Study
 
 PERIODS, BOUND = 12, 30_000
@@ -68,9 +68,9 @@ def with_absences(panel: Symbols) -> Symbols:
 
 def cases() -> dict[str, tuple[Study, Symbols]]:
     private = {"neighbours": "add_remove", "size": None}
-    poverty = simulate.poverty(1)
+    poverty = simulated_panels.poverty(1)
     capped = [{**release, "rows": BOUND} for release in RELEASES]
-    equal = simulate.panel(3, n=5000, periods=PERIODS, symbols=5, stay=0.9)
+    equal = simulated_panels.panel(3, n=5000, periods=PERIODS, symbols=5, stay=0.9)
     return {
         "poverty, `replace_one`": (study(2, RELEASES, size=len(poverty)), poverty),
         "poverty, a closed cohort": (study(2, SIZED, closed=True, **private), poverty),

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from .planning.alternatives import alternatives as alternatives
     from .planning.alternatives import needed_budget as needed_budget
     from .planning.alternatives import study_over as study_over
-    from .planning.expected import ExpectedError as ExpectedError
-    from .planning.expected import expected_errors as expected_errors
+    from .planning.expected_errors import ExpectedError as ExpectedError
+    from .planning.expected_errors import expected_errors as expected_errors
     from .planning.plan import Plan as Plan
     from .planning.plan import plan_study as plan_study
     from .privacy.noise import SeededNoise as SeededNoise
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .services.desk.fitted_table import FittedTable as FittedTable
     from .services.desk.fitted_table import fit as fit
     from .services.desk.window_panel import window as window
-    from .services.releaser.script import run_study as run_study
+    from .services.releaser.study_in_memory import run_study as run_study
     from .study import BatchRelease as BatchRelease
     from .study import Study as Study
     from .studyfile import load_study as load_study

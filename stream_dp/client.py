@@ -78,7 +78,7 @@ class PublicLog:
     log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
-    cache: a folder for what takes long to compute, None for none (`answers/system.py`)
+    cache: a folder for what takes long to compute, None for none (`answers/linear_system.py`)
     count_panels: whether panels are counted while they are read, so that estimates need no panel
         in memory, and many of them take little time
 

@@ -360,7 +360,7 @@ def test_the_command_does_not_load_plotting():
     loaded = set(done.stdout.split())
     assert "stream_dp.services.commands.run" in loaded
     assert not {n for n in loaded if n.split(".")[0] in EXTRAS}
-    assert "stream_dp.services.evaluate.repeat" not in loaded
+    assert "stream_dp.services.evaluate.repeated_panels" not in loaded
 
 
 # The rooms of the services, each above all that it imports.

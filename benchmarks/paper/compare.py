@@ -32,7 +32,7 @@ from variants import APART
 
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 from stream_dp.services.intake.options import layout, table_columns
 from stream_dp.services.intake.true_panel import true_panel
 from stream_dp.study import Study
@@ -97,13 +97,13 @@ def study(
 
 
 def poverty_replaced() -> Case:
-    declared = study("poverty", (0, 1), 12, "0.005", size=simulate.HOUSEHOLDS)
-    return Case("poverty", declared, {"poverty": simulate.poverty(1)}, simulated=True)
+    declared = study("poverty", (0, 1), 12, "0.005", size=simulated_panels.HOUSEHOLDS)
+    return Case("poverty", declared, {"poverty": simulated_panels.poverty(1)}, simulated=True)
 
 
 def poverty_added() -> Case:
     declared = study("poverty", (0, 1), 12, "0.005", bound=25_000)
-    return Case("poverty", declared, {"poverty": simulate.poverty(1)}, simulated=True)
+    return Case("poverty", declared, {"poverty": simulated_panels.poverty(1)}, simulated=True)
 
 
 def submissions() -> Case:
@@ -128,14 +128,14 @@ def union() -> Case:
 def five_states() -> Case:
     n, periods = 1700, 7
     declared = study("state", range(5), periods, "0.01", size=n)
-    panel = simulate.panel(3, n=n, periods=periods, symbols=5, stay=0.9)
+    panel = simulated_panels.panel(3, n=n, periods=periods, symbols=5, stay=0.9)
     return Case("five states", declared, {"state": panel}, simulated=True)
 
 
 def six_states() -> Case:
     n, periods = 20_000, 72
     declared = study("state", range(STATES), periods, "0.05", size=n, width=2)
-    panel = simulate.panel(2, n=n, periods=periods, symbols=STATES, stay=0.9)
+    panel = simulated_panels.panel(2, n=n, periods=periods, symbols=STATES, stay=0.9)
     return Case("six states", declared, {"state": panel}, simulated=True, share=0.1)
 
 

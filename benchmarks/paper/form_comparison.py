@@ -16,7 +16,7 @@ from variants import Variant, variants
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
 from stream_dp.answers.measured_rows import PeriodMeasurements, ReleaseMeasurements
 from stream_dp.services.evaluate.panel_report import QueryErrors, ReleaseErrors, root_mean_square
-from stream_dp.services.evaluate.repeat import SeededPlan, release_errors, run_repetitions
+from stream_dp.services.evaluate.repeated_panels import SeededPlan, release_errors, run_repetitions
 from stream_dp.services.evaluate.trial import Floats
 from stream_dp.services.evaluate.trial_plans import PanelJudge, TrialPlan, Truth, count_people
 from stream_dp.study import Release, Study
@@ -48,7 +48,7 @@ def compare(
     data: the name of the panel, by default the study's.
     simulated: whether its people are simulated.
 
-    The other parameters are those of `repeat.evaluate_panels`.
+    The other parameters are those of `repeated_panels.evaluate_panels`.
     """
     people = count_people(study, truth)
     forms = [

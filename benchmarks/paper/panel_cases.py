@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from stream_dp.panel import Symbols
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 from stream_dp.study import Neighbours
 
 JUMP = 7
-simulated = partial(simulate.poverty, 1)
+simulated = partial(simulated_panels.poverty, 1)
 PANELS = Path(__file__).parents[3] / "shared" / "data" / "panels"
 
 
@@ -123,7 +123,7 @@ def submissions() -> Symbols:
 def leaving(seed: int, n: int, periods: int, categories: int) -> Symbols:
     """People in categories who leave, 5 % at each period, and some of whom come later."""
     rng = np.random.default_rng(seed)
-    truth = simulate.panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
+    truth = simulated_panels.panel(seed, n=n, periods=periods, symbols=categories, stay=0.8)
     come = np.where(rng.random(n) < 0.7, 0, rng.integers(0, periods, n))[:, None]
     leave = come + rng.geometric(0.05, n)[:, None]
     when = np.arange(periods)
@@ -164,7 +164,7 @@ CASES = {
         limits={"patterns": 0.70, "worst pattern": 1.1, **JOINT},
     ),
     "five-states": Case(
-        lambda: simulate.panel(3, n=1700, periods=7, symbols=5, stay=0.9),
+        lambda: simulated_panels.panel(3, n=1700, periods=7, symbols=5, stay=0.9),
         q=5,
         width=3,
         rho="1/100",
@@ -178,7 +178,7 @@ CASES = {
         limits={"patterns": 0.52, **JOINT},
     ),
     "five-long": Case(
-        lambda: simulate.panel(3, n=5000, periods=12, symbols=5, stay=0.9),
+        lambda: simulated_panels.panel(3, n=5000, periods=12, symbols=5, stay=0.9),
         q=5,
         width=3,
         rho="1/200",

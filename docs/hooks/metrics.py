@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 from prometheus_client.core import Metric
 
-from stream_dp.services.releaser.listeners import ConfidentialMetrics, PublicMetrics
+from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics, PublicMetrics
 from stream_dp.services.releaser.releaser_facts import Facts, InputFacts, PublicFacts
 from stream_dp.study import Study
 from stream_dp.studyfile import parse_study

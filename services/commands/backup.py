@@ -6,9 +6,9 @@ import argparse
 
 from ..intake.options import study_file
 from ..process.output import Output
-from ..storage.backup import back_up
 from ..storage.deployment import Deployment
 from ..storage.file_stores import file_store
+from ..storage.study_backup import back_up
 
 
 def options(parser: argparse.ArgumentParser) -> None:

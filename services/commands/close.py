@@ -25,7 +25,7 @@ from ..storage.deployment import Deployment
 from ..storage.journal import open_gate
 
 if TYPE_CHECKING:
-    from ..releaser.preview import PeriodPreview, Preview
+    from ..releaser.close_preview import PeriodPreview, Preview
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,9 @@ def run(options: argparse.Namespace) -> Output:
     deployment.check_bound()
     _check_gate(deployment, number, options)
     if options.check:
-        from ..releaser.preview import preview  # who only closes need not wait for its imports
+        from ..releaser.close_preview import (
+            preview,  # who only closes need not wait for its imports
+        )
 
         counted = preview(deployment, number)
         doubts = _doubts(deployment, counted)
@@ -100,7 +102,7 @@ def _duration(text: str) -> int:
 
 def _agree(deployment: Deployment, number: int, label: str) -> None:
     """Shows the operator the periods, and asks. Raises UserError unless the operator agrees."""
-    from ..releaser.preview import preview
+    from ..releaser.close_preview import preview
 
     try:
         counted = preview(deployment, number)

@@ -10,7 +10,7 @@ from stream_dp.log.log import Missing
 
 from ..intake.options import study_file
 from ..process.output import Output
-from ..releaser.board import JobBoard, job_states
+from ..releaser.job_board import JobBoard, job_states
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.job_records import operator_word

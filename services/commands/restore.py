@@ -8,7 +8,7 @@ from ..intake.options import study_file
 from ..process.output import Output
 from ..process.pin_options import head_option
 from ..storage.file_stores import file_store
-from ..storage.restore import restore
+from ..storage.study_restore import restore
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from ..process.access import Access
 from ..process.events import tell_json, tell_text
 from ..process.output import JOB_FAILED, Output
 from ..process.stopping import stop_on_signals
+from ..releaser.deployed_releaser import releaser_of
 from ..releaser.ownership import require_no_other
-from ..releaser.setup import releaser_of
 from ..storage.deployment import Deployment
 
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> Output:
             (deployment.run.listen_public, None),
         ):
             if address is not None:
-                from ..releaser.listeners import listening
+                from ..releaser.metrics_listeners import listening
 
                 names = deployment.run.listen_hosts
                 stack.enter_context(listening(address, releaser.context.facts, access, names))

@@ -23,7 +23,7 @@ from ..intake.options import study_file
 from ..intake.table_topic import has_table
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
 from ..process.output import Output
-from ..releaser.board import JobState, job_states
+from ..releaser.job_board import JobState, job_states
 from ..storage import journal, journal_checks, restored_logs
 from ..storage.deployment import Deployment
 from ..storage.job_records import duration

@@ -23,10 +23,10 @@ from stream_dp.study.run_settings import Input
 from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..process.heartbeats import Heartbeat
 from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
-from ..releaser.board import PUBLISHED
+from ..releaser.fit_transcript import LEASE, Lease
+from ..releaser.job_board import PUBLISHED
 from ..releaser.known_interactions import panels_of
-from ..releaser.transcript import LEASE, Lease
-from ..storage.binding import Binding
+from ..storage.close_orders import Answer, Order, Reading
 from ..storage.job_records import Job, JobStudy
 from ..storage.journal_heads import (
     CloseHead,
@@ -36,7 +36,7 @@ from ..storage.journal_heads import (
     ReadingHead,
     ResultHead,
 )
-from ..storage.manifests import Answer, Order, Reading
+from ..storage.study_binding import Binding
 from .report_schemas import report_schema
 
 Schema = Json

@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError, write_error
-from stream_dp.log.mark import make_folder
+from stream_dp.log.file_mark import make_folder
 from stream_dp.panel import Symbols
 from stream_dp.population.tables import TableLayout
 from stream_dp.study import Run
@@ -34,12 +34,12 @@ from ..intake.markers import send_close_markers
 from ..intake.sending import send_table
 from ..monitor import record_rows
 from ..monitor.curves import Line, Look, Point, curves, extent
-from ..monitor.feasible import pointwise
-from ..monitor.questions import Question
+from ..monitor.default_questions import Question
+from ..monitor.feasible_intervals import pointwise
 from ..monitor.release_figures import SMALL, Figure, answers, lines_figure, look_of, numbers_of
 from ..monitor.render import power, render, resource
 from ..process.output import Output
-from ..releaser.setup import releaser_of
+from ..releaser.deployed_releaser import releaser_of
 from ..storage.atomic_files import atomic_file, write_text_file
 from ..storage.deployment import Deployment
 
@@ -171,11 +171,11 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Output:
-    from stream_dp.services.evaluate import simulate
+    from stream_dp.services.evaluate import simulated_panels
 
     out: Path = options.out
     deployment, study_file = _begin(out)
-    months, table = simulate.poverty(SEED), out / "simulated-reports.csv"
+    months, table = simulated_panels.poverty(SEED), out / "simulated-reports.csv"
     _write(months, table, deployment.study.periods.labels)
     _release(deployment, table)
     with closing(deployment.public(readonly=True)) as log:

@@ -25,7 +25,7 @@ from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_
 from stream_dp.privacy.noise import noise_source
 from stream_dp.privacy.zcdp import epsilon as implied_epsilon
 from stream_dp.release.answer import Answer
-from stream_dp.release.arrow import measurement_table
+from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.release.certificate import (
     SEEDED_NOISE,
     SYSTEM_NOISE,

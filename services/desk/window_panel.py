@@ -15,7 +15,7 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import Number, checked_relation
 from stream_dp.study.periods import period_text, unit_of_label
 
-from ..releaser.script import run_study
+from ..releaser.study_in_memory import run_study
 from .declared_columns import (
     DeclaredColumn,
     Values,

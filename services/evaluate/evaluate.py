@@ -319,7 +319,7 @@ def _continual(
     study: Study, panel: Panel, scales: Sequence[str], options: argparse.Namespace
 ) -> dict[str, Report]:
     """The reports of panels: the evaluation and, with scales, the sweep over budgets."""
-    from stream_dp.services.evaluate import repeat
+    from stream_dp.services.evaluate import repeated_panels
     from stream_dp.services.evaluate.panel_figures import write_panel_figures
     from stream_dp.services.evaluate.panel_text import evaluation_text, sweep_text
 
@@ -328,12 +328,12 @@ def _continual(
 
     stated = panel_errors(plan_study(study))
     repetitions = options.repetitions or REPETITIONS
-    evaluation = repeat.evaluate_panels(study, panel, repetitions, seed=options.seed)
+    evaluation = repeated_panels.evaluate_panels(study, panel, repetitions, seed=options.seed)
     of_certificates = {name: stated_errors(errors) for name, errors in stated.items()}
     data = {**evaluation.as_dict(), "stated_panel_errors": of_certificates}
     results = {"evaluation": report(evaluation, data, evaluation_text(evaluation, stated))}
     if scales:
-        sweep = repeat.sweep(study, panel, scales, repetitions, seed=options.seed)
+        sweep = repeated_panels.sweep(study, panel, scales, repetitions, seed=options.seed)
         results["sweep"] = report(sweep, sweep.as_dict(), sweep_text(sweep))
     return results
 

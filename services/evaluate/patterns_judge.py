@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.answers.estimator import StreamEstimator
+from stream_dp.answers.linear_system import Answers
 from stream_dp.answers.query import WindowQuery, parse_query
-from stream_dp.answers.system import Answers
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import Symbols
 from stream_dp.study import Strategy

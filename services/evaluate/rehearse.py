@@ -52,7 +52,7 @@ from ..monitor.study_page import study_page
 from ..process.output import Output
 from ..releaser.releaser import Releaser
 from ..releaser.releaser_facts import Context
-from ..releaser.script import fit_data_sets
+from ..releaser.study_in_memory import fit_data_sets
 from ..storage import journal
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.answers.estimator import StreamEstimator
-from stream_dp.answers.system import Answers
+from stream_dp.answers.linear_system import Answers
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.panel import Symbols
 

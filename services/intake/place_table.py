@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.log.message import split_part
-from stream_dp.release.arrow import ipc_stream
+from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 
 

@@ -20,7 +20,7 @@ from stream_dp.batch.data.domain import Column, role_faults
 from stream_dp.batch.synthesizer import roles_domain
 from stream_dp.errors import UserError
 from stream_dp.log.message import split_part
-from stream_dp.release.arrow import ipc_stream
+from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.group_releases import Groups
 

@@ -21,9 +21,9 @@ from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
 
 from ..storage import journal
-from ..storage.binding import bind
 from ..storage.deployment import Deployment
 from ..storage.journal_heads import study_records
+from ..storage.study_binding import bind
 from .place_table import PlacesTable
 from .roster import Roster
 

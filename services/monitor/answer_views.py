@@ -12,13 +12,13 @@ from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
 
+from .answer_sentences import reading
 from .comparison import Comparison, compared, comparison_chart, comparison_numbers, difference_chart
-from .feasible import for_people
+from .default_questions import Question, query_title
+from .feasible_intervals import for_people
 from .public_api import region_path
 from .public_state import State
 from .query_forms import Asked, FigureLinks, address, builder, comparable, figure_citation, siblings
-from .questions import Question, query_title
-from .reading import reading
 from .release_figures import about_release, side_by_side
 from .views import rendered
 

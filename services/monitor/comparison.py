@@ -20,9 +20,9 @@ from stream_dp.figures.marks import (
 )
 from stream_dp.release.answer import Answer, ReleaseQuery
 
-from .feasible import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
-from .questions import query_title
-from .reading import interval_words, noise_alone, number_words, reading, verdict
+from .answer_sentences import interval_words, noise_alone, number_words, reading, verdict
+from .default_questions import query_title
+from .feasible_intervals import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
 from .release_figures import Numbers
 
 _ROW, _TOP, _BOTTOM = 44.0, 10.0, 26.0

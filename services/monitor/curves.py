@@ -21,7 +21,7 @@ from stream_dp.figures.marks import (
     px,
 )
 
-from .feasible import LEVELS, FanEnds, feasible_fan, feasible_range, for_people
+from .feasible_intervals import LEVELS, FanEnds, feasible_fan, feasible_range, for_people
 
 _DENSE = 16  # periods from which estimates are small dots
 _LABEL = 13.0  # units of a line of text
@@ -34,7 +34,7 @@ class Point:
     position: the index of the period, from 0.
     label: the period in words.
     truth: the true value, known in a simulation alone.
-    fan: the intervals of `feasible.LEVELS`; empty for an answer without an interval.
+    fan: the intervals of `feasible_intervals.LEVELS`; empty for an answer without an interval.
     """
 
     position: int
@@ -56,7 +56,7 @@ class Point:
         return (high - low) / 2
 
     def for_people(self, size: int | None) -> Point:
-        """The point with its numbers inside of the feasible range (`feasible.py`)."""
+        """The point with its numbers inside of the feasible range (`feasible_intervals.py`)."""
         feasible = feasible_range(self.answer, size)
         fan = feasible_fan(self.fan, feasible)
         return replace(self, answer=for_people(self.answer, size), fan=fan)

@@ -18,15 +18,15 @@ from stream_dp.figures.pictures import Picture, Placed
 from stream_dp.release.answer import Answer
 from stream_dp.release.public_reader import nothing_published
 
+from .answer_sentences import reading
 from .answer_views import CompareForm, comparison_of
 from .comparison import comparison_chart
 from .curves import Line, curves
-from .feasible import LEVELS
+from .default_questions import Question, heading, query_title
+from .feasible_intervals import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
 from .query_forms import Asked, FigureLinks, comparable
-from .questions import Question, heading, query_title
-from .reading import reading
 from .region_map import QUERY, region_map
 from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
 from .study_page import any_figures

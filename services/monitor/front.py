@@ -16,10 +16,7 @@ from starlette.responses import Response
 from stream_dp.json_object import Json
 
 from .answer_limits import AnswerLimits, Full
-from .follower import Follower, Served
-from .forked_workers import Failed, Gone
-from .forks import Work
-from .limits import (
+from .client_limits import (
     DEADLINE,
     DOWNLOAD_DEADLINE,
     TOO_MUCH,
@@ -30,7 +27,10 @@ from .limits import (
     Send,
     refusal,
 )
-from .live import Live
+from .follower import Follower, Served
+from .forked_workers import Failed, Gone
+from .forks import Work
+from .live_updates import Live
 from .render import ASSETS, resource
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show

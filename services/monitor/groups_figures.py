@@ -23,7 +23,7 @@ from stream_dp.release.published_tables import binned
 from stream_dp.release.size_answers import MeasuredRegion
 
 from .charts import Bar, bars
-from .feasible import for_people
+from .feasible_intervals import for_people
 
 _MOST_REGIONS = 60  # with a chart on a page, from the top level down
 _MOST_ROWS = 200  # of its numbers

@@ -17,7 +17,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
 
 from .curves import Line, Look, Point, curves
-from .feasible import pointwise
+from .feasible_intervals import pointwise
 from .release_figures import SMALL, Figure, numbers_of
 
 _MOST_VALUES = 8  # of a column

@@ -19,7 +19,7 @@ from ..process.output import Output, say
 from ..process.pin_options import pin_options, statement_option
 
 if TYPE_CHECKING:
-    from .limits import Application
+    from .client_limits import Application
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -24,8 +24,8 @@ from stream_dp.json_object import Json
 
 from ..process.access import Access
 from ..process.events import head
-from .limits import Application, Limited, Message, Receive, Send
-from .live import Live
+from .client_limits import Application, Limited, Message, Receive, Send
+from .live_updates import Live
 from .operator_facts import COMMAND_TIMEOUT, CommandResult, Watch, command
 from .render import ASSETS, render, resource
 

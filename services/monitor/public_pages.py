@@ -26,9 +26,9 @@ from stream_dp.log.log import Log, LogError
 
 from ..portals.series import SERIES_MEDIA, series_table
 from . import answer_views, views
+from .client_limits import TOO_MUCH, Application, refusal
 from .downloads import FORMATS, add_metadata, write_download, write_log
 from .figure_files import FIGURE_FORMATS, embed_page, figure_file, source_line
-from .limits import TOO_MUCH, Application, refusal
 from .public_api import (
     Band,
     Measure,

@@ -32,9 +32,9 @@ from stream_dp.json_object import Json
 from stream_dp.log.open_public import public_log
 from stream_dp.study import Study
 
+from .client_limits import Application, Message
 from .follower import fault_of
 from .forks import Work, answer_in_forks, fork_for_orders
-from .limits import Application, Message
 from .public_pages import public_pages
 from .public_state import State, read_state
 from .views import prepare

@@ -11,7 +11,7 @@ from stream_dp.errors import UserError
 from stream_dp.log import address
 from stream_dp.study.field_types import NAME_PATTERN
 
-from .limits import Application, Message, Receive, Send
+from .client_limits import Application, Message, Receive, Send
 from .render import STUDIES
 
 

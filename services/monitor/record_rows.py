@@ -24,7 +24,7 @@ from stream_dp.study.period_gate import GATE, period_gate
 
 from ..portals.description import published_facts
 from .charts import budget, wide_and_narrow
-from .questions import counted
+from .default_questions import counted
 from .render import power
 
 

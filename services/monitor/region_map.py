@@ -20,8 +20,8 @@ from stream_dp.errors import UserError
 from stream_dp.figures.marks import Box, Chart, Mark, Path, Text, px
 from stream_dp.release.answer import Answer, Interval, Region
 
-from .feasible import for_people
-from .reading import interval_words, number_words
+from .answer_sentences import interval_words, number_words
+from .feasible_intervals import for_people
 from .two_way import FEWER, MORE
 
 Corner = tuple[float, float]

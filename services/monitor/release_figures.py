@@ -15,8 +15,8 @@ from stream_dp.study import Release
 
 from .charts import wide_and_narrow
 from .curves import Line, Look, Point, curves, extent, figure
-from .feasible import pointwise, simultaneous
-from .questions import Question, heading, questions, totals
+from .default_questions import Question, heading, questions, totals
+from .feasible_intervals import pointwise, simultaneous
 
 SMALL = (360.0, 236.0)
 _PERCENT = 100.0

@@ -20,10 +20,18 @@ from stream_dp.json_object import Json
 
 from ..process.access import Access
 from ..process.addresses import WRONG_HOST, Hosts, listener
+from .client_limits import (
+    REQUEST_TIMEOUT,
+    Application,
+    Limited,
+    Message,
+    PatientProtocol,
+    Receive,
+    Send,
+)
 from .follower import FAILED, End, Fault
 from .forked_workers import Lost, Workers, Zygote
-from .limits import REQUEST_TIMEOUT, Application, Limited, Message, PatientProtocol, Receive, Send
-from .live import Live
+from .live_updates import Live
 from .operator import OperatorEntry, confidential_page, handle_faults, operator_monitor
 from .operator_facts import Watch
 from .operator_overview import Overview

@@ -8,8 +8,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stream_dp.answers.blocks import Floats
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.answers.measurement_blocks import Floats
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
@@ -17,7 +17,7 @@ from stream_dp.figures.marks import Box, Chart, Mark, Text, px
 from stream_dp.release.answer import Answer, Interval
 from stream_dp.study.group_releases import KEY_COLUMN
 
-from .feasible import for_people
+from .feasible_intervals import for_people
 from .groups_figures import estimated_shares
 
 _MOST_CELLS = 400

@@ -16,7 +16,7 @@ from ..portals.description import citation
 from ..portals.release_tables import tables_of
 from .charts import wide_and_narrow
 from .downloads import FORMATS, metadata_links
-from .feasible import for_people
+from .feasible_intervals import for_people
 from .group_chart import group_figure
 from .groups_figures import Marginal
 from .marginal_series import series_of_columns

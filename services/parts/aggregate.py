@@ -47,13 +47,11 @@ from ..process.events import Event, Tell, ignore, tell_json, tell_text
 from ..process.heartbeats import Pulse, new_heartbeat
 from ..process.output import Output
 from ..process.stopping import end_with_parent, stop_on_signals
+from ..releaser.deployed_releaser import check_engine
 from ..releaser.job_families import JOB_FAMILIES
-from ..releaser.setup import check_engine
 from ..releaser.table_results import write_inputs
 from ..storage import journal, journal_checks, restored_logs
-from ..storage.deployment import Deployment
-from ..storage.job_records import SnapshotFile, job_id
-from ..storage.manifests import (
+from ..storage.close_orders import (
     CELLS,
     SUFFIX,
     Manifest,
@@ -69,6 +67,8 @@ from ..storage.manifests import (
     read_population,
     write_manifest,
 )
+from ..storage.deployment import Deployment
+from ..storage.job_records import SnapshotFile, job_id
 from ..storage.snapshots import Snapshots
 from .close_tasks import (
     MembersOfPart,
@@ -81,7 +81,7 @@ from .close_tasks import (
     open_workplace,
     write_part,
 )
-from .decoding import ReadingLost
+from .decoding_tasks import ReadingLost
 from .engines import CloseContext, Engine, Input, Processes
 from .spark_engine import Spark, close_session, open_session
 from .task_pool import Stopped

@@ -33,7 +33,7 @@ from stream_dp.population.population_parts import (
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import Decoder, ReadAs
 from stream_dp.population.split import Part, packed, split, unpacked
-from stream_dp.release.arrow import ipc_stream
+from stream_dp.release.arrow_parts import ipc_stream
 from stream_dp.study import Study
 from stream_dp.study.topics import JOURNAL, REPORTS
 
@@ -46,10 +46,10 @@ from ..intake.table_topic import bound_table_of
 from ..releaser.job_families import JOB_FAMILIES
 from ..releaser.table_results import save_tables
 from ..storage import journal_checks
+from ..storage.close_orders import KIND, PartFile, read_part
 from ..storage.deployment import Deployment
 from ..storage.job_records import SnapshotFile
 from ..storage.journal import Entry
-from ..storage.manifests import KIND, PartFile, read_part
 from ..storage.snapshots import Snapshots
 
 

@@ -16,9 +16,9 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.population.split import Part
 
-from ..storage.manifests import Order, OrderBoard, PartFile
+from ..storage.close_orders import Order, OrderBoard, PartFile
 from .close_tasks import Closing, MembersOfPart, Source, Written
-from .decoding import Spilled, SpilledPart, close_spilled, count_spilled, read_reports
+from .decoding_tasks import Spilled, SpilledPart, close_spilled, count_spilled, read_reports
 from .task_pool import Pool
 
 _RANGE = 1 << 18  # reports of one task at most

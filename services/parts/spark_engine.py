@@ -27,9 +27,9 @@ from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.report_decoding import ReadAs
 from stream_dp.study.topics import REPORTS
 
-from ..storage.manifests import Order, OrderBoard
+from ..storage.close_orders import Order, OrderBoard
 from .close_tasks import Range, Source, Written, close, lost, returning
-from .decoding import agrees, first_reading, ranges_of, settle
+from .decoding_tasks import agrees, first_reading, ranges_of, settle
 from .engines import CloseContext, Input
 from .spark_tasks import (
     COUNTED,

@@ -31,9 +31,9 @@ from ..storage.job_records import (
 )
 from ..storage.journal import Entry
 from ..storage.snapshots import Snapshots
-from .board import JobBoard
-from .child import Child
+from .child_process import Child
 from .decision import ChainEnd
+from .job_board import JobBoard
 from .job_families import everybodys_tables
 from .known_interactions import panels_of, published_records
 from .releaser_facts import Context

@@ -71,7 +71,7 @@ class InputMeter:
 class Inputs:
     """Positions in the reports topic, and the population of the reports before them.
 
-    This process is the only part of the population: see `closing.Parts`.
+    This process is the only part of the population: see `open_period.Parts`.
 
     markers: the markers that were found.
     positions: by partition, the first unread record.

@@ -20,14 +20,14 @@ from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.errors import UserError
 from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART, parts_in_records
-from stream_dp.release.arrow import read_measurements
+from stream_dp.release.arrow_parts import read_measurements
 from stream_dp.study import DataSetRelease, JointRelease, Study, WindowRelease
 from stream_dp.study.table_releases import PastAnswer, PeopleRelease
 from stream_dp.study.topics import JOBS
 
 from ..storage.job_records import Job
 from ..storage.journal import Entry
-from .board import PUBLISHED
+from .job_board import PUBLISHED
 
 _MOST_COLUMNS = 3  # of an interaction that a fit can use
 Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order

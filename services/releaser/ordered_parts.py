@@ -23,10 +23,7 @@ from ..intake.markers import FoundMarkers
 from ..process.events import Event
 from ..process.output import INCONSISTENT, UNAVAILABLE
 from ..storage import journal
-from ..storage.job_records import SnapshotFile
-from ..storage.journal import ClosedPeriod, Entry
-from ..storage.journal_heads import PeriodInput
-from ..storage.manifests import (
+from ..storage.close_orders import (
     Manifest,
     Order,
     OrderBoard,
@@ -34,9 +31,12 @@ from ..storage.manifests import (
     order_record,
     read_manifest,
 )
+from ..storage.job_records import SnapshotFile
+from ..storage.journal import ClosedPeriod, Entry
+from ..storage.journal_heads import PeriodInput
 from ..storage.snapshots import Snapshots
 from .batch_jobs import Jobs
-from .child import Child
+from .child_process import Child
 from .input_reading import InputMeter
 from .job_families import JOB_FAMILIES
 from .recovery import check_counted, check_end, check_reach, count_closed

@@ -43,21 +43,21 @@ from ..intake.roster import Members, Roster
 from ..process import events
 from ..process.events import Event, outstanding
 from ..storage import journal, journal_checks, restored_logs
+from ..storage.close_orders import newest_files
 from ..storage.job_records import Job, Result
 from ..storage.journal import Entry, gates, open_gate
 from ..storage.journal_checks import reading_entry
 from ..storage.journal_heads import KeyHead, entry_parts, study_records
 from ..storage.log_guard import ASK, LogGuard
-from ..storage.manifests import newest_files
 from ..storage.snapshots import Snapshots
 from ..storage.study_register import add_study, read_register
 from ..storage.witness import Sight, WitnessLog, owned_witness
 from . import decision, recovery
 from .answer_topic import AnswerTopic
 from .batch_jobs import Jobs
-from .child import Child
-from .closing import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
+from .child_process import Child
 from .decision import ChainEnd
+from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .ordered_parts import Aggregation, OrderedParts
 from .ownership import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
 from .publishing import Publisher

@@ -18,7 +18,7 @@ from stream_dp.batch.sizes.regions import Regions
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
 from stream_dp.population.population import Population, slots_by_hash, symbols_of
-from stream_dp.release.arrow import NamedParts
+from stream_dp.release.arrow_parts import NamedParts
 from stream_dp.release.published_sizes import (
     LevelCertificate,
     SizesCertificate,

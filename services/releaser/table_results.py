@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dp.batch.synthesizer import FitContext, Synthesizer
 from stream_dp.errors import UserError
-from stream_dp.release.arrow import NamedParts, measurement_table
+from stream_dp.release.arrow_parts import NamedParts, measurement_table
 from stream_dp.release.published_tables import (
     BatchCertificate,
     Provenance,

@@ -40,10 +40,10 @@ from ..storage.job_records import (
     result_records,
 )
 from ..storage.snapshots import Snapshots
-from .board import JobBoard
+from .fit_transcript import LeaseLost, LeaseWatch, LogTranscript, recorded_rounds
+from .job_board import JobBoard
 from .job_families import JOB_FAMILIES
 from .known_interactions import known_interactions
-from .transcript import LeaseLost, LeaseWatch, LogTranscript, recorded_rounds
 
 
 def number_in_schedule(study: Study, job: Job) -> int:

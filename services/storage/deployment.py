@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stream_dp.errors import UserError
 from stream_dp.log import Log, address, open_log
+from stream_dp.log.file_mark import mark_path, read_mark
 from stream_dp.log.log import LogError, Missing
-from stream_dp.log.mark import mark_path, read_mark
 from stream_dp.log.open_public import cache_folder, public_log
 from stream_dp.log.sealing import Keyring
 from stream_dp.log.signing import SigningKey
@@ -23,7 +23,7 @@ from stream_dp.study.topics import CLOCK, HEARTBEATS, REPORTS, UNSEALED
 from stream_dp.studyfile import load_study
 
 from ..process.access import read_token
-from . import binding, journal
+from . import journal, study_binding
 from .modes import protect
 from .restored_logs import ROLE, check_marked
 from .secrets import secret_text
@@ -124,7 +124,7 @@ class Deployment:
             study=self.study.name,
         )
         try:
-            binding.check_bound(log, self.study)
+            study_binding.check_bound(log, self.study)
         except BaseException:
             log.close()
             raise

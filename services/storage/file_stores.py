@@ -14,8 +14,8 @@ from typing import BinaryIO, TypeAlias, TypeVar
 import fsspec
 
 from stream_dp.errors import UserError, is_lasting, missing_extra
+from stream_dp.log.file_mark import make_folder, sync_folder
 from stream_dp.log.log import LogError, Unavailable
-from stream_dp.log.mark import make_folder, sync_folder
 
 from .modes import protect
 from .sealed_files import InvalidSeal

@@ -16,7 +16,7 @@ from stream_dp.log.log import Log, TopicInfo
 from stream_dp.log.message import Message, read_messages
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
-from stream_dp.study.changes import changed_keys
+from stream_dp.study.changed_keys import changed_keys
 from stream_dp.study.period_gate import gate_charges
 from stream_dp.study.topics import RELEASES
 

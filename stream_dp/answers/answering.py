@@ -27,10 +27,10 @@ from stream_dp.study.scale import Numbers
 
 from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import JointAnswers, joined
+from .linear_system import FactorCache
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
 from .query import TotalQuery, example_queries, query_words, survey_examples
-from .system import FactorCache
 from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.regression import Regression, regress

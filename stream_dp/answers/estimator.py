@@ -1,9 +1,9 @@
 """Answers with standard errors from all measurements of a stream so far.
 
 Answers are best linear unbiased estimates from the measurements of all releases of the stream
-together (`system.py`). Later periods and further releases inform earlier answers, too, so an answer
-may change, and the error falls, with every publication. An answer is a function of the published
-measurements, equal for every analyst.
+together (`linear_system.py`). Later periods and further releases inform earlier answers, too, so an
+answer may change, and the error falls, with every publication. An answer is a function of the
+published measurements, equal for every analyst.
 
 The true counts are assumed to satisfy the equalities, and the noise to be independent and to have
 the published variances. Weights are fixed numbers, so standard errors are exact, and intervals of
@@ -20,10 +20,18 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from .blocks import Block, Floats, Ints
+from .linear_system import Answers, FactorCache, System
 from .measured_rows import ReleaseMeasurements
-from .system import Answers, FactorCache, System
-from .unknowns import Bonds, EntryUnknowns, Key, WindowUnknowns, counter_blocks, key_of, on_unknowns
+from .measurement_blocks import Block, Floats, Ints
+from .unknown_counts import (
+    Bonds,
+    EntryUnknowns,
+    Key,
+    WindowUnknowns,
+    counter_blocks,
+    key_of,
+    on_unknowns,
+)
 
 
 class Question(NamedTuple):

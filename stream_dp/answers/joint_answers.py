@@ -41,8 +41,8 @@ from stream_dp.errors import UserError
 from stream_dp.release.answer import LEVEL, QUANTILE, Answer, Interval, ReleaseQuery, Sampled
 from stream_dp.study.declared_sections import Sampling
 
-from .blocks import Floats
-from .system import Answers
+from .linear_system import Answers
+from .measurement_blocks import Floats
 
 _CERTAIN = 1e-13  # of a share's variance without correlation: below it, a rounding of floats
 UNCLEAR = "share: the noisy number of people is not clearly positive; ask for --count"

@@ -22,7 +22,13 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.study import Release, Study
 
-from .blocks import CounterMeasurements, CoupledMeasurements, Floats, Ints, TotalMeasurements
+from .measurement_blocks import (
+    CounterMeasurements,
+    CoupledMeasurements,
+    Floats,
+    Ints,
+    TotalMeasurements,
+)
 
 _LEAST = 1e-9  # people squared
 

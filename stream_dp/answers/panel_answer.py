@@ -19,10 +19,10 @@ from stream_dp.panel import Panel, PanelCounts
 from stream_dp.release.answer import Answer
 from stream_dp.study import Release, Study
 
-from .blocks import Floats
 from .estimator import Question, StreamEstimator
 from .joint_answers import UNCLEAR, JointAnswers, Ratios, sampled_shares, with_error
 from .measured_rows import ReleaseMeasurements
+from .measurement_blocks import Floats
 from .query import (
     RESPONDENTS,
     Query,

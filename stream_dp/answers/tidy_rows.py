@@ -19,16 +19,16 @@ from stream_dp.release.answer import QUANTILE
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 
-from .blocks import Floats
 from .estimator import (
     Question,
     StreamEstimator,
     StreamMeasurements,
 )
 from .joint_answers import Ratios
+from .linear_system import Answers
 from .measured_rows import ReleaseMeasurements
+from .measurement_blocks import Floats
 from .query import WindowQuery, parse_query
-from .system import Answers
 
 MOST_PATTERNS = 4096
 ANSWER_COLUMNS = {"query": pa.string(), "measure": pa.string()}

@@ -23,8 +23,8 @@ from stream_dp.study import Study
 from stream_dp.study.declared_sections import Sampling, WeightingCells
 
 from .answering import Answering
-from .blocks import Floats
 from .joint_answers import JointAnswers, Ratios, joined, sampled_shares
+from .measurement_blocks import Floats
 from .query import RESPONDENTS, query_words
 
 

@@ -6,7 +6,7 @@ with any options, `tar`, `rsync` and a backup restored beside the original make 
 keep the identity: `mv` inside a file system, writing, a restart of the machine, and a device
 mounted under another number (so the device is not part of the identity). An extended
 attribute would not do: `cp -a` copies it. Two events stay unseen: a copy of the disk or its
-snapshot, and bytes written over those of the same file (mark.py).
+snapshot, and bytes written over those of the same file (file_mark.py).
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Writer(Protocol):
         """
 
     def mark(self, content: bytes) -> None:
-        """Notes the last commit beside the log (mark.py); durable on return.
+        """Notes the last commit beside the log (file_mark.py); durable on return.
 
         A cluster's log notes nothing.
         """

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from .file_identity import identity_of_file
+from .file_mark import mark_path, read_mark, write_mark
 from .log import (
     MAX_BATCH,
     MAX_RECORD,
@@ -41,7 +42,6 @@ from .log import (
     memory_bytes,
     payload_bytes,
 )
-from .mark import mark_path, read_mark, write_mark
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
 from .sqlite_file import insert_rows, open_file, sqlite_errors

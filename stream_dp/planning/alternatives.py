@@ -30,10 +30,10 @@ from stream_dp.study import (
 )
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import checked_study
-from stream_dp.study.faults import contradictions
 from stream_dp.study.periods import Periods
+from stream_dp.study.section_faults import contradictions
 
-from .expected import ExpectedError, expected_errors, parsed_query
+from .expected_errors import ExpectedError, expected_errors, parsed_query
 from .plan import plan_study
 
 ReleaseAndQuery = tuple[str, str]

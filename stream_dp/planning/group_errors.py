@@ -18,7 +18,7 @@ from stream_dp.answers.query import telling_queries
 from stream_dp.json_object import Json
 from stream_dp.study import DataSetRelease, Family, Release, Study
 
-from .expected import last_errors
+from .expected_errors import last_errors
 
 GROUP_SIZES = (10, 100, 1_000, 10_000)
 USABLE = 0.3

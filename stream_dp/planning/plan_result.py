@@ -24,7 +24,7 @@ from .alternatives import (
     needed_budget,
     study_over,
 )
-from .expected import ExpectedError, expected_errors, parsed_query
+from .expected_errors import ExpectedError, expected_errors, parsed_query
 from .group_errors import GroupError, group_error, group_lines, group_table, rule_words
 
 

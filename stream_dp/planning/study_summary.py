@@ -17,7 +17,7 @@ from stream_dp.release.certificate import guess_words, invariants_words, relatio
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from .expected import ExpectedError, last_errors
+from .expected_errors import ExpectedError, last_errors
 from .group_errors import (
     LEVEL,
     Count,

@@ -22,10 +22,10 @@ from stream_dp.panel import Panel
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
-from stream_dp.study.faults import contradictions
 from stream_dp.study.period_gate import period_gate
+from stream_dp.study.section_faults import contradictions
 
-from .arrow import read_measurements
+from .arrow_parts import read_measurements
 from .certificate import GateStatement, Published, refusal
 from .published_panels import RELEASE_TYPE, STUDY_TYPE, PanelCertificate, read_estimates, read_panel
 from .published_sizes import ALL, SIZES_TYPE, PublishedSizes, SizesCertificate

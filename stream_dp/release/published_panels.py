@@ -21,7 +21,7 @@ from stream_dp.continual.base import PanelError, Step
 from stream_dp.panel import Symbols
 from stream_dp.study import Release, Study
 
-from .arrow import NamedParts, measurement_table, read_table, sliced, sliced_answers
+from .arrow_parts import NamedParts, measurement_table, read_table, sliced, sliced_answers
 from .certificate import (
     Certificate,
     Charged,

@@ -24,7 +24,7 @@ from stream_dp.study import SizesRelease, Study
 from stream_dp.study.place_releases import SizesMethod
 
 from .answer import Answer
-from .arrow import NamedParts, read_table, sliced
+from .arrow_parts import NamedParts, read_table, sliced
 from .certificate import (
     SEEDED_NOISE,
     SYSTEM_NOISE,

@@ -36,7 +36,7 @@ from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers
 from stream_dp.study.structural_rules import RULE_ROLES, Rule, Variable
 
-from .arrow import NamedParts, read_measurements, read_table, sliced, sliced_answers
+from .arrow_parts import NamedParts, read_measurements, read_table, sliced, sliced_answers
 from .certificate import Certificate, Details, Published, WholeNumber, base_certificate
 
 Ends = dict[int, int]  # by group, the largest or the smallest number of its members with a role

@@ -1,5 +1,5 @@
 """Study files: TOML to a `Study`, with every fault at once."""
 
-from .read import load_study, parse_study
+from .study_file import load_study, parse_study
 
 __all__ = ["load_study", "parse_study"]

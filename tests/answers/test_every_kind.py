@@ -15,8 +15,8 @@ from stream_dp.errors import UserError
 from stream_dp.release.answer import Answer
 from stream_dp.services.commands import estimate
 from stream_dp.services.commands.cli import main
+from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_api import EstimateAnswer
 from stream_dp.services.monitor.public_pages import public_pages
 from stream_dp.services.monitor.public_program import answer_of

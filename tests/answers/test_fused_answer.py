@@ -14,7 +14,7 @@ from stream_dp.client import PublicLog
 from stream_dp.log.memory import MemoryLog
 from stream_dp.release.answer import Fused, ReleaseQuery
 from stream_dp.services.commands.estimate import answer_lines
-from stream_dp.services.releaser import script
+from stream_dp.services.releaser import study_in_memory
 
 PEOPLE, MONTHS = 2000, 6
 LABELS = [f"2026-0{month}" for month in range(1, MONTHS + 1)]
@@ -72,7 +72,7 @@ def public(kind: str, fuse: bool = True, seed: int = 1) -> PublicLog:
     keys: dict[str, object] = {} if fuse else {"fuse": False}
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(script, "MemoryLog", KeptLog)
+        patch.setattr(study_in_memory, "MemoryLog", KeptLog)
         study = stream_dp.parse_study(declared(kind, **keys))
         stream_dp.run_study(study, pa.table(columns), simulation_seed=seed)
     return PublicLog(logs[1])

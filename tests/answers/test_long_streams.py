@@ -14,7 +14,7 @@ from kit.histories import study_of, totals, window
 from kit.quiet import quiet
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
-from stream_dp.answers.system import FactorCache
+from stream_dp.answers.linear_system import FactorCache
 
 THREE = [window(3), totals(), totals((0,))]
 AT_LEAST_ONE = 1 - np.eye(8)[0]
@@ -113,7 +113,7 @@ def test_a_factor_is_computed_once_for_a_head(long_stream, cache, monkeypatch):
     assert asked(until(long_stream, 110, cache)) == pytest.approx(right, rel=1e-12)
     (path,) = cache.folder.iterdir()
     with monkeypatch.context() as patched:
-        patched.setattr("stream_dp.answers.system.System._factored", None)
+        patched.setattr("stream_dp.answers.linear_system.System._factored", None)
         assert asked(until(long_stream, 110, cache)) == pytest.approx(right, rel=1e-12)
     # Another head has another one, and takes the place of those before it.
     other = replace(cache, head="later")

@@ -9,7 +9,7 @@ from people_tables import paired
 from stream_dp.batch.people import mixture_model
 from stream_dp.batch.people.people_draw import drawn_cells
 from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
-from stream_dp.batch.people.targets import CLEAR, Targets, on_simplex, shrunk
+from stream_dp.batch.people.target_shares import CLEAR, Targets, on_simplex, shrunk
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 
 RNG = np.random.default_rng(7)

@@ -16,7 +16,7 @@ from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import all_residuals, centred, marginal_counts, residual
-from stream_dp.batch.people.targets import Targets
+from stream_dp.batch.people.target_shares import Targets
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError

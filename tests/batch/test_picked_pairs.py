@@ -16,10 +16,10 @@ from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.junction_tree import JunctionTree, grown_tree, open_pairs
-from stream_dp.batch.people.pairs import picking_phase, ranked_pairs
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
+from stream_dp.batch.people.picked_pairs import picking_phase, ranked_pairs
 from stream_dp.batch.people.residual_counts import marginal_counts
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.batch.rounds.phases import Everything

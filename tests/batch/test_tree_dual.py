@@ -8,7 +8,7 @@ import pytest
 from stream_dp.batch.people import tree_model
 from stream_dp.batch.people.junction_tree import JunctionTree
 from stream_dp.batch.people.residual_counts import centred
-from stream_dp.batch.people.targets import Interaction
+from stream_dp.batch.people.target_shares import Interaction
 from stream_dp.batch.people.tree_model import TreeDual
 
 SIZES = (2, 3, 4, 2)

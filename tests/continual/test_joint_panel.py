@@ -15,7 +15,7 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.panel import Panel, window_codes
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 
 
 def counts_of(joint, truth, t, absent=None):
@@ -188,7 +188,7 @@ def test_noise_does_not_push_those_with_an_event_to_one_side():
 
     Without the distance from equal shares in a cell S_1 of these repetitions is 74 too small.
     """
-    truth, rho = simulate.poverty(1), Fraction(1, 200)
+    truth, rho = simulated_panels.poverty(1), Fraction(1, 200)
     shape = {"horizon": 12, "neighbours": "replace_one", "rows": len(truth)}
     window = FixedWindow(values=(0, 1), width=3, rho=rho * 3 / 5, **shape).best(padded=False)
     joint = Joint(window, Cumulative(rho=rho * 2 / 5, **shape), (1,))

@@ -23,7 +23,7 @@ from kit.households import (
 from kit.killed import in_memory
 from kit.matrices import CALLS, calls_of, seeds
 
-from stream_dp.services.releaser.transcript import LeaseWatch
+from stream_dp.services.releaser.fit_transcript import LeaseWatch
 from stream_dp.study.topics import JOBS
 
 WORKER = ("job", "round", "recorded", "progress", "fitted", "result", "result-part")
@@ -254,7 +254,7 @@ sys.path.insert(0, {tests!r})
 import pytest
 from kit.households import use_fit_in_rounds
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser.transcript import LogTranscript
+from stream_dp.services.releaser.fit_transcript import LogTranscript
 use_fit_in_rounds(pytest.MonkeyPatch())
 record = LogTranscript.record
 def slowly(self, number, data):

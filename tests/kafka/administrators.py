@@ -25,7 +25,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.dead_letters import SOURCE
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.process.output import failure
-from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import (

@@ -22,11 +22,11 @@ from stream_dp.log.log import Log, Record, Stored
 from stream_dp.services.intake.markers import MARKER as MARK
 from stream_dp.services.intake.markers import announce_markers, close_marker
 from stream_dp.services.parts.aggregate import Aggregator
-from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage import journal
+from stream_dp.services.storage.close_orders import OrderBoard
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.services.storage.journal import Entry
-from stream_dp.services.storage.manifests import OrderBoard
 from stream_dp.study.topics import CLOSES, DEAD_LETTERS, REPORTS
 
 PEOPLE = [f"person-{i:02d}" for i in range(30)]

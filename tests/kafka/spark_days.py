@@ -22,7 +22,7 @@ from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Engine, Processes
 from stream_dp.services.parts.spark_engine import Spark
-from stream_dp.services.storage.manifests import Manifest, Order, OrderBoard, read_manifest
+from stream_dp.services.storage.close_orders import Manifest, Order, OrderBoard, read_manifest
 
 
 class SparkDays(Days):

@@ -19,7 +19,7 @@ from stream_dp.log.kafka import KafkaLog
 from stream_dp.population.report_decoding import LARGEST_REPORT
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.releaser.board import JobBoard
+from stream_dp.services.releaser.job_board import JobBoard
 from stream_dp.services.storage.journal import read as read_journal
 from stream_dp.study.topics import DEAD_LETTERS, JOBS, JOURNAL, REPORTS, RESULTS, TRANSCRIPTS
 

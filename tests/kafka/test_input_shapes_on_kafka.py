@@ -13,7 +13,7 @@ from kit.shapes import NUMBER, shapes
 from kit.studies import BINARY, MONTHS, attribute, cumulative, study_toml, toml_lines, window
 
 from stream_dp.services.commands import cli
-from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment
 

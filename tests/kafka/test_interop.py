@@ -16,7 +16,7 @@ from kit.tools import FETCHED, needs
 
 from stream_dp.log.following import following
 from stream_dp.log.kafka import KafkaLog
-from stream_dp.release import arrow
+from stream_dp.release import arrow_parts
 from stream_dp.services.commands import cli
 
 PEOPLE, LABELS = 600, ["2021-01", "2021-02", "2021-03", "2021-04"]
@@ -80,7 +80,7 @@ def published(kafka, tmp_path_factory):
     rows += [f"p{i}," + ",".join(str(int(i % 7 < t)) for t in range(4)) for i in range(PEOPLE)]
     (folder / "panel.csv").write_text("\n".join(rows) + "\n")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(arrow, "MAX_PART", 65_536 + 1_000)
+        patched.setattr(arrow_parts, "MAX_PART", 65_536 + 1_000)
         for command in (
             ["send", str(study), str(folder / "panel.csv"), "--attribute", "poverty"],
             ["close", str(study), LABELS[-1]],

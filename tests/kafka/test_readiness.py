@@ -18,9 +18,9 @@ from days import MARKER, SCHEDULE, Days
 from kit.listeners import ask, confidential_listener, until
 from kit.panels import adapt, shared
 
-from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.deployed_releaser import releaser_of
+from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import SILENCE
-from stream_dp.services.releaser.setup import releaser_of
 
 SOON = {**SCHEDULE, "grace": "1h"}
 

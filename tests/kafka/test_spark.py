@@ -27,7 +27,7 @@ from test_hostile import HEADERS
 from wire import Raw, batch, produce
 
 from stream_dp.errors import Inconsistent
-from stream_dp.services.storage.manifests import Manifest, Order
+from stream_dp.services.storage.close_orders import Manifest, Order
 from stream_dp.study.topics import DEAD_LETTERS, REPORTS
 
 PARTITIONS, PERIODS = 3, 3

@@ -19,8 +19,8 @@ from stream_dp.log.log import Fenced
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
 from stream_dp.services.process.events import Event
+from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.releaser.releaser import Releaser
-from stream_dp.services.releaser.setup import releaser_of
 
 PATIENCE = 300.0  # seconds
 READY = 'stream_dp_ready{study="days"}'

@@ -407,5 +407,7 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # a copy does not look through what it inherits
     received = serve(sys.argv[1])
-    import_module("stream_dp.services.releaser.child").subprocess = as_subprocess(sys.argv[1])
+    import_module("stream_dp.services.releaser.child_process").subprocess = as_subprocess(
+        sys.argv[1]
+    )
     os._exit(_end(received))  # nor take it apart at its end

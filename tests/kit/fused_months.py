@@ -30,8 +30,8 @@ from stream_dp.privacy.noise import Measurements
 from stream_dp.release.certificate import Certificate
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.releaser import decision, people_jobs
-from stream_dp.services.releaser.board import JobBoard
 from stream_dp.services.releaser.decision import ChainEnd
+from stream_dp.services.releaser.job_board import JobBoard
 from stream_dp.services.releaser.worker import Worker
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.services.storage.job_records import Job, Result, operator_word

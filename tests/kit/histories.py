@@ -14,7 +14,7 @@ from stream_dp.answers.query import TotalQuery, parse_query
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import Draw
-from stream_dp.studyfile.read import parse_study as parse_study
+from stream_dp.studyfile.study_file import parse_study as parse_study
 
 SIZE = 500
 

@@ -22,7 +22,7 @@ from stream_dp.log.log import MAX_RECORD, Record
 from stream_dp.log.message import START, Message, build_message, canonical, message_records
 from stream_dp.privacy.noise import Measurements, SeededNoise
 from stream_dp.release import published_tables as dataset
-from stream_dp.release.arrow import measurement_table
+from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.study import Kind, Study
 from stream_dp.studyfile import parse_study
 

@@ -11,7 +11,7 @@ import pytest
 
 import stream_dp
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.releaser import script
+from stream_dp.services.releaser import study_in_memory
 from stream_dp.study import Study
 from stream_dp.study.families import Family, Kind
 
@@ -104,6 +104,6 @@ def public_log_of(study: Study, reports: pa.Table, **tables: pa.Table) -> Memory
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(script, "MemoryLog", KeptLog)
+        patch.setattr(study_in_memory, "MemoryLog", KeptLog)
         stream_dp.run_study(study, reports, simulation_seed=1, **tables)
     return logs[1]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kit.panels import StudyFolder
 from stream_dp.services.process.access import Access
-from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import Facts
 
 # What the public listener serves, and nothing else.

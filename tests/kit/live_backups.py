@@ -15,12 +15,12 @@ from kit.panels import Noiseless, adapt, fix_secrets
 from stream_dp.errors import UserError
 from stream_dp.log.following import following
 from stream_dp.privacy.noise import Draw
-from stream_dp.services.releaser.setup import releaser_of
-from stream_dp.services.storage.backup import back_up
-from stream_dp.services.storage.contents import read_manifest
+from stream_dp.services.releaser.deployed_releaser import releaser_of
+from stream_dp.services.storage.backup_manifest import read_manifest
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.services.storage.file_stores import file_store
-from stream_dp.services.storage.restore import Restored, restore
+from stream_dp.services.storage.study_backup import back_up
+from stream_dp.services.storage.study_restore import Restored, restore
 from stream_dp.study.topics import RELEASES
 
 PATIENCE = 300.0  # seconds

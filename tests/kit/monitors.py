@@ -22,9 +22,9 @@ from kit.public_logs import TopicInMemory
 from stream_dp.log import open_log
 from stream_dp.log.log import Record
 from stream_dp.log.message import Message, message_records
+from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.limits import Application
 from stream_dp.services.monitor.public_pages import public_pages
 from stream_dp.services.monitor.public_program import answer_of, study_summary
 from stream_dp.services.monitor.public_state import read_state

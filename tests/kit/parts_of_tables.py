@@ -24,8 +24,8 @@ from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.parts.aggregate import Aggregator
 from stream_dp.services.parts.engines import Processes
 from stream_dp.services.releaser.ordered_parts import Aggregation
+from stream_dp.services.storage.close_orders import OrderBoard
 from stream_dp.services.storage.journal import closes
-from stream_dp.services.storage.manifests import OrderBoard
 from stream_dp.study.topics import CLOSES, REPORTS
 
 RUN = {"log": "sqlite:homes.db", "public": "sqlite:homes-public.db", "worker": False}

@@ -20,10 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from stream_dp.planning import expected, group_errors, panel_errors, study_summary
+from stream_dp.planning import (
+    expected_errors,
+    group_errors,
+    panel_errors,
+    study_summary,
+)
 from stream_dp.study import Release, Study
 
-SIMULATED, LAST = panel_errors.simulated_errors, expected.last_errors
+SIMULATED, LAST = panel_errors.simulated_errors, expected_errors.last_errors
 FOLDER = "PLANNED_ERRORS"  # the variable of the environment that names the folder of a run
 
 

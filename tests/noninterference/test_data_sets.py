@@ -18,7 +18,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.process.heartbeats import new_heartbeat
-from stream_dp.services.releaser.transcript import Lease, lease_record
+from stream_dp.services.releaser.fit_transcript import Lease, lease_record
 from stream_dp.study.topics import TRANSCRIPTS
 
 ALONE = TEXT[: TEXT.index('[[releases]]\nname = "pairs"')] + TEXT[

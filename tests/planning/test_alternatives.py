@@ -10,7 +10,7 @@ from kit.studies import joint
 
 from stream_dp.errors import UserError
 from stream_dp.planning.alternatives import Goal, alternatives, study_over
-from stream_dp.planning.expected import expected_errors
+from stream_dp.planning.expected_errors import expected_errors
 from stream_dp.study import Study
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study

@@ -13,7 +13,7 @@ from stream_dp.batch.kinds import load_synthesizer, planned_phases, planned_titl
 from stream_dp.batch.people import tree_model
 from stream_dp.batch.people.mixture_model import BlockMixture, LinearMixture
 from stream_dp.batch.people.people_table import People, study_people
-from stream_dp.batch.people.targets import reduced_chi_squared
+from stream_dp.batch.people.target_shares import reduced_chi_squared
 from stream_dp.batch.people.tree_model import TreeModel
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.log.message import canonical

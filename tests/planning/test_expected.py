@@ -9,7 +9,7 @@ from kit.studies import joint
 
 from stream_dp.errors import UserError
 from stream_dp.planning.alternatives import Goal, needed_budget
-from stream_dp.planning.expected import expected_errors
+from stream_dp.planning.expected_errors import expected_errors
 
 QUERIES = {
     "pairs": ["pattern full full", "work=part", "at-least 1 of last 2 work=full"],

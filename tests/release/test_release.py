@@ -19,7 +19,7 @@ from stream_dp.log.message import MAX_PART, START, build_message, message_record
 from stream_dp.privacy import noise
 from stream_dp.privacy.noise import Measurements, SeededNoise, exact_variance
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.release.arrow import read_measurements
+from stream_dp.release.arrow_parts import read_measurements
 from stream_dp.release.certificate import (
     SEEDED_NOISE,
     gaussian_words,

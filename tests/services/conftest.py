@@ -15,7 +15,7 @@ from kit.signals import restored_handlers
 def _copies_of_a_warm_process() -> Iterator[None]:
     """The workers and aggregators of releasers; those of an installed package are its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dp.services.releaser.child.subprocess", as_subprocess())
+        patch.setattr("stream_dp.services.releaser.child_process.subprocess", as_subprocess())
         yield
 
 

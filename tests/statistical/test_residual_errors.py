@@ -15,7 +15,7 @@ from spread import LARGE, SMALL, DrawnAhead, spread_is, unbiased
 
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate.simulate import poverty
+from stream_dp.services.evaluate.simulated_panels import poverty
 
 RHO = Fraction(1, 200)
 

@@ -11,8 +11,8 @@ import itertools
 import numpy as np
 import pytest
 
-from stream_dp.answers.blocks import Floats
 from stream_dp.answers.joint_answers import Ratios
+from stream_dp.answers.measurement_blocks import Floats
 from stream_dp.answers.weighted import recovered
 from stream_dp.study.declared_sections import Sampling
 

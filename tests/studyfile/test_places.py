@@ -15,8 +15,8 @@ from stream_dp.planning.study_summary import summary
 from stream_dp.release.certificate import invariants_words
 from stream_dp.study import DataSetRelease, SizesRelease, Study
 from stream_dp.study.families import Kind
-from stream_dp.study.faults import contradictions
 from stream_dp.study.place_releases import geometric_cost
+from stream_dp.study.section_faults import contradictions
 
 HOME = {"place": True, "missing": "absent"}
 PLACES = {"unit": "block", "regions": ["state", "county"]}

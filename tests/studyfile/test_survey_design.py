@@ -10,7 +10,7 @@ from kit.studies import attribute, study_tables, window
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.faults import contradictions
+from stream_dp.study.section_faults import contradictions
 from stream_dp.studyfile import parse_study
 
 ATTRIBUTES = {

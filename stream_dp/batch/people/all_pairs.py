@@ -26,7 +26,7 @@ from ..synthesizer import Known
 from .pair_filter import median_variation, residual_phase
 from .people_table import PeopleDomain
 from .residual_counts import Columns, Residuals
-from .targets import Targets
+from .target_shares import Targets
 
 CLEAR = 50.0  # deviations of noise: the signal of the median pair, if all are measured at once
 SHARE = Fraction(3, 4)  # of rho: what the rule supposes that all pairs have together

@@ -24,9 +24,9 @@ from .all_pairs import NOISIEST, Choice, divided_picks, smallest_triples
 from .compression import Compression, Encoding, MergedColumn, NoisyColumn
 from .junction_tree import JunctionTree
 from .pair_filter import PairFilter, median_variation, precision, residual_phase
-from .pairs import known_sets, picking_phase, ranked_pairs
 from .people_plan import PeoplePlan, Steps, single_columns
 from .people_table import PeopleDomain
+from .picked_pairs import known_sets, picking_phase, ranked_pairs
 from .residual_counts import Columns, Residuals
 from .tree_model import OF_FEW_PAIRS, OF_MARGINALS, TreeModel
 

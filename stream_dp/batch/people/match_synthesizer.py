@@ -34,7 +34,7 @@ from .match_plan import MatchPlan
 from .people_synthesizer import Unlearnt, fit_plan, measured_month
 from .people_table import People
 from .residual_counts import Columns, Residuals
-from .targets import Month, Targets, past_months
+from .target_shares import Month, Targets, past_months
 
 _COUNTED = ("rounds", "candidates", "measured")
 _OF_THE_MODEL = ("error_on_measurements", "duality_gap")

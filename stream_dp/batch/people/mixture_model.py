@@ -59,7 +59,7 @@ from .people_draw import drawn_cells, drawn_people
 from .people_table import People
 from .projections import Projection, widened
 from .residual_counts import Columns, Residuals, centred
-from .targets import Past, Table, Targets, fused, reduced_chi_squared
+from .target_shares import Past, Table, Targets, fused, reduced_chi_squared
 
 Floats = NDArray[np.float64]
 _WEIGHT_STEPS = 200

@@ -6,8 +6,8 @@ A table of people is fitted in four steps.
    measured. Sums of numbers are added, or columns are joined and rare values merged.
 2. Measure (`residual_counts.py`, `pair_filter.py`): the number of people where it is private, then
    single columns.
-3. Select (`all_pairs.py`, `pairs.py`): all pairs, listed marginals, pairs that rounds pick, or none
-   at all.
+3. Select (`all_pairs.py`, `picked_pairs.py`): all pairs, listed marginals, pairs that rounds pick,
+   or none at all.
 4. Model (`mixture_model.py`, `tree_model.py`): a mixture of products of blocks, or a graphical
    model of what was picked or listed.
 
@@ -44,8 +44,15 @@ from .all_pairs import (
     smallest_triples,
 )
 from .pair_filter import PairFilter, residual_phase
-from .pairs import MOST_PAIR, RankedPairs, known_sets, pickable_pairs, picking_phase, ranked_pairs
 from .people_table import PeopleDomain
+from .picked_pairs import (
+    MOST_PAIR,
+    RankedPairs,
+    known_sets,
+    pickable_pairs,
+    picking_phase,
+    ranked_pairs,
+)
 from .projections import linear_residuals
 from .residual_counts import Columns, Residuals, all_residuals
 from .tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel

@@ -31,7 +31,7 @@ from .people_plan import PeoplePlan, people_plan
 from .people_table import People
 from .projections import declared_projections, widened
 from .residual_counts import Residuals, all_residuals
-from .targets import Month, Past, Targets, past_months
+from .target_shares import Month, Past, Targets, past_months
 from .tree_model import TreeModel
 
 

@@ -44,7 +44,7 @@ from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
 from .people_draw import draw_clique, drawn_people
 from .people_table import People
 from .residual_counts import Columns, Residuals, centred
-from .targets import CLEAR, Interaction, Past, Targets, fused, reduced_chi_squared
+from .target_shares import CLEAR, Interaction, Past, Targets, fused, reduced_chi_squared
 
 _STAGE = 100  # steps of L-BFGS from one preconditioner
 _STAGES = 15

@@ -21,8 +21,8 @@ from stream_dp.study.place_releases import RELATIONS
 from ..data.hierarchy_tables import text_column
 from ..synthesizer import FitContext
 from .histogram import Sizes
-from .methods import METHODS
 from .regions import Regions
+from .size_estimates import METHODS
 from .sizes_fit import FittedLevels, fit_levels
 from .sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 

@@ -20,8 +20,8 @@ from stream_dp.privacy.noise import NoiseSource
 from ..synthesizer import FitContext
 from .histogram import Estimate, Int64Array, LevelSizes, Sizes
 from .merging import Merge, consistent
-from .methods import FRACTIONS, METHODS
 from .posterior import posterior_sizes
+from .size_estimates import FRACTIONS, METHODS
 from .sizes_plan import LevelPlan, MeasuredLevel, SizesPlan
 
 FORMAT = 1  # of a recorded round

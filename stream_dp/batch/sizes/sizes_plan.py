@@ -15,8 +15,8 @@ from stream_dp.privacy.noise import exact_variance, geometric_variance
 from stream_dp.study.place_releases import geometric_cost, geometric_decay, squared_change
 
 from .histogram import Estimate, Int64Array
-from .methods import METHODS
 from .regions import Regions
+from .size_estimates import METHODS
 
 FEW_GROUPS = 200  # in a region on average: below it sorted sizes are measured
 

@@ -12,7 +12,7 @@ from kit.divergences import log_moment
 
 from stream_dp.batch.sizes.declared_sizes import is_exact
 from stream_dp.batch.sizes.histogram import Sizes
-from stream_dp.batch.sizes.methods import METHODS
+from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.batch.sizes.sizes_plan import LevelPlan
 from stream_dp.privacy.noise import geometric_variance
 from stream_dp.privacy.zcdp import rho_within

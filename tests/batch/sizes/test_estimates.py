@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from stream_dp.batch.sizes.histogram import Estimate, Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import in_proportion, matched
-from stream_dp.batch.sizes.methods import METHODS, least_squares
+from stream_dp.batch.sizes.size_estimates import METHODS, least_squares
 
 some_sizes = st.lists(st.integers(0, 9), min_size=1, max_size=12).map(lambda x: np.array(x))
 noisy = st.lists(st.integers(-6, 12), min_size=1, max_size=9).map(lambda x: np.array(x))

@@ -12,7 +12,7 @@ from kit.region_trees import BLOCKS, hawaii, tree, trees
 from stream_dp.batch.sizes import sizes_fit as fit_module
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
-from stream_dp.batch.sizes.methods import METHODS
+from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript

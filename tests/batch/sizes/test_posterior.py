@@ -13,8 +13,8 @@ from scipy.special import expit
 
 from stream_dp.batch.sizes import posterior
 from stream_dp.batch.sizes.chains import Evidence, chain, counts_of, prior_slope
-from stream_dp.batch.sizes.methods import METHODS
 from stream_dp.batch.sizes.posterior import allocated, medians
+from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.batch.sizes.sizes_fit import fit_levels
 from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript

@@ -203,7 +203,7 @@ def test_without_a_terminal_it_counts_nothing(tmp_path, capsys, monkeypatch, wor
     study = written(tmp_path, rejects=0)
     append(study, Record(REPORTS, b"not a report"))
     monkeypatch.setattr(
-        "stream_dp.services.releaser.preview.preview", lambda *_: pytest.fail("counted")
+        "stream_dp.services.releaser.close_preview.preview", lambda *_: pytest.fail("counted")
     )
     assert main(["close", str(study), "2021-02", *words]) == 0
     assert "2021-02" in capsys.readouterr().out
@@ -276,7 +276,7 @@ def test_an_operator_who_may_not_read(tmp_path, capsys, monkeypatch, terminal):
     def refuse(*_):
         raise Unavailable("kafka: not authorized to read reports")
 
-    monkeypatch.setattr("stream_dp.services.releaser.preview.preview", refuse)
+    monkeypatch.setattr("stream_dp.services.releaser.close_preview.preview", refuse)
     answers, _ = terminal
     answers.append("yes")
     assert main(["close", str(study), "2021-01"]) == 0

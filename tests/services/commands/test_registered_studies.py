@@ -19,7 +19,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser.setup import releaser_of
+from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.services.storage.study_register import read_register
 from stream_dp.study.topics import RELEASES

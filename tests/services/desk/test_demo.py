@@ -18,7 +18,7 @@ from stream_dp.log import open_log
 from stream_dp.panel import Symbols
 from stream_dp.services.commands import cli
 from stream_dp.services.desk import demo
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         patch.setattr(sys.stdout, "write", written.append)
         assert cli.main(["demo", "--out", str(out)]) == 0
     public = PublicLog(open_log("sqlite:poverty-public.db", out, public=True, readonly=True))
-    return Shown(out, "".join(written).splitlines(), public, simulate.poverty(demo.SEED))
+    return Shown(out, "".join(written).splitlines(), public, simulated_panels.poverty(demo.SEED))
 
 
 def test_logs_verify_against_each_other(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from small_study import study, together, truth
 
-from stream_dp.services.evaluate import panel_figures, repeat
+from stream_dp.services.evaluate import panel_figures, repeated_panels
 from stream_dp.services.evaluate.panel_report import Evaluation, Sweep
 
 
 @pytest.fixture(scope="module")
 def evaluation() -> Evaluation:
-    return repeat.evaluate_panels(study(), truth(), 20, jobs=1, progress=False)
+    return repeated_panels.evaluate_panels(study(), truth(), 20, jobs=1, progress=False)
 
 
 @pytest.fixture(scope="module")
 def swept() -> Sweep:
-    return repeat.sweep(study(), truth(), ["1/5", 1, 5], 10, jobs=1, progress=False)
+    return repeated_panels.sweep(study(), truth(), ["1/5", 1, 5], 10, jobs=1, progress=False)
 
 
 def test_every_figure_is_written(evaluation: Evaluation, swept: Sweep, tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ def test_every_figure_says_that_it_is_confidential(evaluation: Evaluation, swept
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1), (3, 3), (30, 2)])
 def test_short_and_long_horizons_are_drawn(count: int, width: int, tmp_path: Path) -> None:
-    result = repeat.evaluate_panels(
+    result = repeated_panels.evaluate_panels(
         study(300, count, width), truth(300, count), 4, jobs=1, progress=False
     )
     assert len(svg_texts(result, tmp_path)) == 3
 
 
 def test_a_joint_release_has_the_figures_of_both(tmp_path: Path) -> None:
-    result = repeat.evaluate_panels(together(300), truth(300), 4, jobs=1, progress=False)
+    result = repeated_panels.evaluate_panels(together(300), truth(300), 4, jobs=1, progress=False)
     drawn = svg_texts(result, tmp_path)
     assert {"both patterns-shares", "both totals-counts"} <= drawn.keys()

@@ -16,7 +16,7 @@ from kit.studies import MARKER, attribute, study_toml
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
-from stream_dp.batch.people.targets import Targets
+from stream_dp.batch.people.target_shares import Targets
 from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.commands import cli

@@ -23,9 +23,7 @@ from stream_dp.services.evaluate import (
     table_evaluations,
     table_figures,
 )
-from stream_dp.services.evaluate import (
-    repeat as repetitions,
-)
+from stream_dp.services.evaluate import repeated_panels as repetitions
 from stream_dp.services.evaluate.table_report import Quality
 from stream_dp.services.intake.true_panel import true_panel_and_members
 

@@ -19,9 +19,9 @@ from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.services.evaluate import repeat
 from stream_dp.services.evaluate.panel_report import Evaluation
 from stream_dp.services.evaluate.panel_text import disagreements, evaluation_text, sweep_text
+from stream_dp.services.evaluate.repeated_panels import evaluate_panels, sweep
 from stream_dp.services.evaluate.trial_plans import trial_plan
 
 REPETITIONS = 150
@@ -30,19 +30,17 @@ REPETITIONS = 150
 @pytest.fixture(scope="module")
 def evaluation() -> Evaluation:
     """The best forms, and the paper's window beside them."""
-    return repeat.evaluate_panels(study(), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
+    return evaluate_panels(study(), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
 
 
 @pytest.fixture(scope="module")
 def paper() -> Evaluation:
-    return repeat.evaluate_panels(
-        study(**PAPER), truth(), REPETITIONS, seed=5, jobs=1, progress=False
-    )
+    return evaluate_panels(study(**PAPER), truth(), REPETITIONS, seed=5, jobs=1, progress=False)
 
 
 @pytest.fixture(scope="module")
 def open_() -> Evaluation:
-    return repeat.evaluate_panels(*coming_and_going(), REPETITIONS, seed=5, jobs=1, progress=False)
+    return evaluate_panels(*coming_and_going(), REPETITIONS, seed=5, jobs=1, progress=False)
 
 
 @pytest.mark.parametrize("name", ["evaluation", "paper", "open_"])
@@ -95,7 +93,7 @@ def test_a_wrong_variance_is_noticed(
         return tuple((variance * Fraction(factor), size) for variance, size in honest(self, t))
 
     monkeypatch.setattr(kind, "demand", with_more_noise)
-    wrong = repeat.evaluate_panels(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
+    wrong = evaluate_panels(study(**PAPER), truth(), REPETITIONS, jobs=1, progress=False)
     name = "pairs" if kind is FixedWindow else "totals"
     faults = disagreements(wrong)
     assert faults
@@ -111,7 +109,7 @@ def test_a_bias_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return type(honest)(tuple(noise + 12 for noise in honest.noise), honest.coins)
 
     monkeypatch.setattr(SeededNoise, "draw", shifted)
-    wrong = repeat.evaluate_panels(study(), truth(), REPETITIONS, jobs=1, progress=False)
+    wrong = evaluate_panels(study(), truth(), REPETITIONS, jobs=1, progress=False)
     assert any("biased" in fault for fault in disagreements(wrong))
 
 
@@ -135,7 +133,7 @@ def test_a_panel_without_padding_is_about_as_good_as_the_raw_answers(
 def test_one_panel_answers_both_classes() -> None:
     declared = together(600)
     only = declared.model_copy(update={"releases": declared.releases[2:]})
-    evaluation = repeat.evaluate_panels(only, truth(600), 50, seed=5, jobs=1, progress=False)
+    evaluation = evaluate_panels(only, truth(600), 50, seed=5, jobs=1, progress=False)
     patterns, totals = evaluation.releases
     assert (patterns.release, totals.release) == ("both patterns", "both totals")
     assert patterns.width == 2
@@ -253,9 +251,9 @@ def test_panel_answers_are_those_of_the_released_panel() -> None:
 
 
 def test_processes_change_nothing(evaluation: Evaluation) -> None:
-    few = repeat.evaluate_panels(study(), truth(), 8, seed=5, jobs=1, progress=False)
-    assert repeat.evaluate_panels(study(), truth(), 8, seed=5, jobs=2, progress=False) == few
-    assert repeat.evaluate_panels(study(), truth(), 8, seed=6, jobs=1, progress=False) != few
+    few = evaluate_panels(study(), truth(), 8, seed=5, jobs=1, progress=False)
+    assert evaluate_panels(study(), truth(), 8, seed=5, jobs=2, progress=False) == few
+    assert evaluate_panels(study(), truth(), 8, seed=6, jobs=1, progress=False) != few
     assert evaluation.seed == 5
 
 
@@ -279,7 +277,7 @@ def test_everything_says_that_it_is_confidential(evaluation: Evaluation) -> None
 
 
 def test_sweep_scales_every_rho() -> None:
-    swept = repeat.sweep(study(), truth(), [0.5, 2], 40, jobs=1, progress=False)
+    swept = sweep(study(), truth(), [0.5, 2], 40, jobs=1, progress=False)
     low, high = swept.evaluations
     assert [e.rho for e in swept.evaluations] == ["1/2", "2"]
     assert [e.releases[0].rho for e in swept.evaluations] == ["1/100", "1/25"]
@@ -301,13 +299,11 @@ def test_sweep_scales_every_rho() -> None:
 )
 def test_a_panel_that_does_not_fit_is_refused(panel: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        repeat.evaluate_panels(study(), panel, 2, jobs=1, progress=False)
+        evaluate_panels(study(), panel, 2, jobs=1, progress=False)
 
 
 @pytest.mark.parametrize(("count", "width"), [(1, 1), (3, 1), (3, 3)])
 def test_the_smallest_horizons_work(count: int, width: int) -> None:
-    small = repeat.evaluate_panels(
-        study(300, count, width), truth(300, count), 30, jobs=1, progress=False
-    )
+    small = evaluate_panels(study(300, count, width), truth(300, count), 30, jobs=1, progress=False)
     assert disagreements(small) == []
     assert json.loads(json.dumps(small.as_dict(), allow_nan=False))["people"] == 300

@@ -20,7 +20,7 @@ from stream_dp.log.log import Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import Measurements
 from stream_dp.release import published_tables as dataset
-from stream_dp.release.arrow import measurement_table
+from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.release.certificate import base_certificate
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker

@@ -18,7 +18,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.privacy.noise import Measurements
 from stream_dp.release import published_tables as dataset
-from stream_dp.release.arrow import measurement_table
+from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.roster import Roster

@@ -26,7 +26,7 @@ from stream_dp.figures.marks import (
 from stream_dp.release.answer import ReleaseQuery
 from stream_dp.services.monitor import charts, curves
 from stream_dp.services.monitor.curves import Line, Look, Point
-from stream_dp.services.monitor.feasible import LEVELS, for_people, pointwise
+from stream_dp.services.monitor.feasible_intervals import LEVELS, for_people, pointwise
 from stream_dp.services.monitor.render import render
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)

@@ -13,8 +13,8 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
 from stream_dp.release.answer import Answer, ReleaseQuery
+from stream_dp.services.monitor.answer_sentences import chance_words, noise_alone, reading, verdict
 from stream_dp.services.monitor.comparison import compared, comparison_chart, difference_chart
-from stream_dp.services.monitor.reading import chance_words, noise_alone, reading, verdict
 
 
 @pytest.fixture(scope="module")

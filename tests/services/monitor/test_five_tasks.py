@@ -14,7 +14,7 @@ from kit.public_logs import published
 
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.services.desk import demo
-from stream_dp.services.evaluate import simulate
+from stream_dp.services.evaluate import simulated_panels
 from stream_dp.studyfile import load_study
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, log_file: Path) -> Path:
     logs, work = tmp_path_factory.mktemp("twenty"), tmp_path_factory.mktemp("work")
     _, file = demo._begin(work / "demo")
     study, _ = load_study(file)
-    truth = {demo.ATTRIBUTE: simulate.poverty(demo.SEED)}
+    truth = {demo.ATTRIBUTE: simulated_panels.poverty(demo.SEED)}
     publish(logs / "poverty-public.db", published(study, truth, SeededNoise(1)))
     homes = HouseholdFolder(work / "homes").prepare()
     homes.run()

@@ -21,10 +21,10 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
 from stream_dp.log.memory import MemoryLog
-from stream_dp.services.monitor.feasible import for_people
+from stream_dp.services.monitor.feasible_intervals import for_people
 from stream_dp.services.monitor.marginal_series import marginal_series
 from stream_dp.services.monitor.study_page import study_page
-from stream_dp.services.releaser import script
+from stream_dp.services.releaser import study_in_memory
 
 LABELS = ("2021-01", "2021-02", "2021-03")
 JOBS = [f"job {i}" for i in range(10)]
@@ -76,7 +76,7 @@ def public() -> PublicLog:
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(script, "MemoryLog", KeptLog)
+        patch.setattr(study_in_memory, "MemoryLog", KeptLog)
         stream_dp.run_study(
             stream_dp.parse_study(tomllib.loads(text, parse_float=Decimal)),
             pa.table(columns),

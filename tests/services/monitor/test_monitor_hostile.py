@@ -15,7 +15,7 @@ from kit.monitors import Answer, Monitor, ServedHere, ask, connected, follower_o
 from stream_dp.log.log import Record
 from stream_dp.log.open_public import public_log
 from stream_dp.services.commands import cli
-from stream_dp.services.monitor import limits
+from stream_dp.services.monitor import client_limits
 from stream_dp.services.monitor.answer_limits import AnswerCache
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
@@ -161,7 +161,7 @@ def test_clients_that_say_nothing_are_hung_up_on_and_others_served(served: Monit
         one.sendall(b"GET / HTTP/1.1\r\nHost: ")
     assert served.get("/")[0] == 200
     for one in silent:
-        one.settimeout(600 + limits.REQUEST_TIMEOUT)
+        one.settimeout(600 + client_limits.REQUEST_TIMEOUT)
         with one:
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
@@ -170,9 +170,9 @@ def test_clients_that_say_nothing_are_hung_up_on_and_others_served(served: Monit
 @pytest.mark.parametrize("path", ["/", "/style.css", "/none", "/api/v1/study"])
 def test_every_answer_confines_the_page(path: str) -> None:
     headers = Shown(sealed(drafts(SENT))).get(path).headers
-    assert headers["content-security-policy"] == limits.CSP
-    assert "unsafe" not in limits.CSP
-    assert "http" not in limits.CSP
+    assert headers["content-security-policy"] == client_limits.CSP
+    assert "unsafe" not in client_limits.CSP
+    assert "http" not in client_limits.CSP
     assert headers["x-content-type-options"] == "nosniff"
 
 

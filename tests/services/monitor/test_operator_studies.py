@@ -13,7 +13,7 @@ from kit.studies import study_toml
 
 from stream_dp.errors import UserError
 from stream_dp.services.monitor import operator
-from stream_dp.services.monitor.limits import Application
+from stream_dp.services.monitor.client_limits import Application
 from stream_dp.services.monitor.operator import OPEN
 from stream_dp.services.monitor.operator_facts import CommandResult, Facts, Watch
 from stream_dp.services.monitor.operator_overview import Overview, study_row

@@ -16,7 +16,7 @@ from kit.verifiers import VERIFIER
 from stream_dp.client import PublicLog
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor.curves import figure
-from stream_dp.services.monitor.feasible import for_people
+from stream_dp.services.monitor.feasible_intervals import for_people
 from stream_dp.services.monitor.release_figures import look_of
 from stream_dp.services.monitor.study_page import study_page
 

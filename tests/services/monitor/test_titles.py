@@ -4,7 +4,7 @@ import pytest
 
 from stream_dp.answers.query import event_words, example_queries
 from stream_dp.errors import UserError
-from stream_dp.services.monitor.questions import query_title, questions
+from stream_dp.services.monitor.default_questions import query_title, questions
 from stream_dp.studyfile import parse_study
 
 

@@ -10,7 +10,7 @@ from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.tables.table_answer import answering
 from stream_dp.figures.marks import Box
 from stream_dp.release.answer import Answer
-from stream_dp.services.monitor.feasible import for_people
+from stream_dp.services.monitor.feasible_intervals import for_people
 from stream_dp.services.monitor.two_way import FEWER, MORE, beyond_independence, two_way
 
 CASES = {

@@ -24,7 +24,7 @@ from kit.studies import toml_lines
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, Record
 from stream_dp.services.releaser.releaser_facts import InputFacts
-from stream_dp.services.storage.manifests import (
+from stream_dp.services.storage.close_orders import (
     Manifest,
     Order,
     OrderBoard,

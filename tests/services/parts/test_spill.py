@@ -19,7 +19,7 @@ from stream_dp.log.sealing import Keyring
 from stream_dp.population.split import Part
 from stream_dp.services.parts import close_tasks
 from stream_dp.services.parts.close_tasks import Closing, Range, Source, close, decode, leave
-from stream_dp.services.parts.decoding import Spilled, SpilledPart, close_spilled, spill
+from stream_dp.services.parts.decoding_tasks import Spilled, SpilledPart, close_spilled, spill
 from stream_dp.services.storage.snapshots import Snapshots
 
 PARTS, REPORTS = 4, 3000

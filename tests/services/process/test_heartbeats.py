@@ -31,7 +31,7 @@ from stream_dp.services.process.heartbeats import (
     watch_other,
 )
 from stream_dp.services.releaser.clocks import Clocks
-from stream_dp.services.releaser.listeners import ConfidentialMetrics
+from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics
 from stream_dp.services.releaser.ownership import Lookout
 from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.services.storage.deployment import Deployment

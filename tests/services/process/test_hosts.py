@@ -17,7 +17,7 @@ from stream_dp.services.desk.interview_page import InterviewPage
 from stream_dp.services.process.access import Access
 from stream_dp.services.process.addresses import Hosts
 from stream_dp.services.process.output import Output
-from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.studyfile import load_study
 

@@ -21,9 +21,9 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.errors import UserError
 from stream_dp.services.commands.cli import main
-from stream_dp.services.releaser import listeners
-from stream_dp.services.releaser import listeners as listener_server
-from stream_dp.services.releaser.listeners import listening
+from stream_dp.services.releaser import metrics_listeners as listener_server
+from stream_dp.services.releaser import metrics_listeners as listeners
+from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import CellCounts, Facts
 
 

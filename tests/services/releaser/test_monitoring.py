@@ -33,7 +33,7 @@ from stream_dp.log.log import Record
 from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.services.releaser import ownership as roles
 from stream_dp.services.releaser.input_reading import _ASK
-from stream_dp.services.releaser.listeners import PublicMetrics
+from stream_dp.services.releaser.metrics_listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import (
     SILENCE,

@@ -40,15 +40,15 @@ from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.process.events import Event
 from stream_dp.services.releaser.ordered_parts import Aggregation
 from stream_dp.services.storage import journal, journal_checks
-from stream_dp.services.storage.journal import gates, is_held
-from stream_dp.services.storage.journal_heads import CloseHead, GateHead
-from stream_dp.services.storage.manifests import (
+from stream_dp.services.storage.close_orders import (
     Manifest,
     Order,
     answer_record,
     encoded_counts,
     write_manifest,
 )
+from stream_dp.services.storage.journal import gates, is_held
+from stream_dp.services.storage.journal_heads import CloseHead, GateHead
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.period_gate import GATE as CHARGED
 from stream_dp.study.topics import ORDERS, RELEASES, REPORTS

@@ -9,7 +9,7 @@ from trial import STUDY
 
 @pytest.fixture
 def _one_process(monkeypatch):
-    monkeypatch.setattr("stream_dp.services.evaluate.repeat.cores", lambda: 1)
+    monkeypatch.setattr("stream_dp.services.evaluate.repeated_panels.cores", lambda: 1)
 
 
 @pytest.mark.usefixtures("_one_process")

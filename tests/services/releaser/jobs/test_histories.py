@@ -20,7 +20,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Stored
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.releaser.board import PUBLISHED, PublishedAnswers
+from stream_dp.services.releaser.job_board import PUBLISHED, PublishedAnswers
 from stream_dp.services.releaser.known_interactions import known_interactions, panels_of
 from stream_dp.study import PeopleRelease, Study
 from stream_dp.studyfile import parse_study

@@ -20,7 +20,7 @@ from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.client import PublicLog
 from stream_dp.release.published_tables import DataSet
-from stream_dp.services.releaser.setup import worker_command
+from stream_dp.services.releaser.deployed_releaser import worker_command
 from stream_dp.services.storage.deployment import Deployment
 
 pytest.importorskip("jax")

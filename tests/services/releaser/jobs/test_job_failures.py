@@ -18,7 +18,7 @@ from kit.households import (
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import canonical
 from stream_dp.privacy.noise import Measurements
-from stream_dp.release.arrow import measurement_table
+from stream_dp.release.arrow_parts import measurement_table
 from stream_dp.release.published_tables import Provenance, coded_tables, data_set_parts
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.job_records import json_object, result_records

@@ -22,7 +22,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.table_topic import send_table
-from stream_dp.services.releaser.listeners import PublicMetrics
+from stream_dp.services.releaser.metrics_listeners import PublicMetrics
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.study.topics import RELEASES
 from stream_dp.studyfile import parse_study

@@ -18,8 +18,8 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.commands.cli import main
 from stream_dp.services.commands.worker import _Bar
 from stream_dp.services.process.heartbeats import new_heartbeat
-from stream_dp.services.releaser.board import JobBoard
-from stream_dp.services.releaser.transcript import LogTranscript
+from stream_dp.services.releaser.fit_transcript import LogTranscript
+from stream_dp.services.releaser.job_board import JobBoard
 from stream_dp.services.storage.job_records import Progress, duration, progress_record
 from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS
 

@@ -29,7 +29,7 @@ from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.intake.table_topic import send_table
 from stream_dp.services.releaser import batch_jobs as jobs_module
-from stream_dp.services.releaser.setup import worker_command
+from stream_dp.services.releaser.deployed_releaser import worker_command
 from stream_dp.services.storage.job_records import interruption_record, operator_word
 
 FAILS = ["-c", "import sys; sys.exit(2)"]

@@ -15,7 +15,7 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
-from stream_dp.services.storage.contents import MANIFEST, write_file
+from stream_dp.services.storage.backup_manifest import MANIFEST, write_file
 from stream_dp.services.storage.file_stores import file_store
 
 

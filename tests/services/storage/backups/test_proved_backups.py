@@ -11,8 +11,8 @@ from kit.panels import StudyFolder, script
 
 from stream_dp.privacy.noise import SystemNoise
 from stream_dp.services.commands.cli import main
-from stream_dp.services.storage import contents
-from stream_dp.services.storage.contents import MANIFEST
+from stream_dp.services.storage import backup_manifest
+from stream_dp.services.storage.backup_manifest import MANIFEST
 
 
 def partition_added(place: StudyFolder, backup: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_manifest_that_no_restore_reads_is_not_written(
     place = StudyFolder(tmp_path / "study")
     place.send(script()[0])
     assert not place.run(source=SystemNoise())
-    monkeypatch.setattr(contents, "_MOST_MANIFEST", 100)
+    monkeypatch.setattr(backup_manifest, "_MOST_MANIFEST", 100)
     assert main(["backup", str(place.file), str(tmp_path / "backup")]) == 2
     assert "begin a new backup in another place" in capsys.readouterr().err
     assert not (tmp_path / "backup" / MANIFEST).exists()

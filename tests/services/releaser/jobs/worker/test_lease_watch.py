@@ -17,8 +17,8 @@ from stream_dp.services.process.heartbeats import (
     heartbeat_record,
     new_heartbeat,
 )
-from stream_dp.services.releaser import transcript as lease_watch
-from stream_dp.services.releaser.transcript import Lease, LeaseWatch
+from stream_dp.services.releaser import fit_transcript as lease_watch
+from stream_dp.services.releaser.fit_transcript import Lease, LeaseWatch
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 
 

@@ -11,8 +11,7 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.process.heartbeats import new_heartbeat
-from stream_dp.services.releaser.board import JobBoard
-from stream_dp.services.releaser.transcript import (
+from stream_dp.services.releaser.fit_transcript import (
     LEASE,
     Lease,
     LeaseLost,
@@ -20,6 +19,7 @@ from stream_dp.services.releaser.transcript import (
     lease_record,
     recorded_rounds,
 )
+from stream_dp.services.releaser.job_board import JobBoard
 from stream_dp.services.storage.job_records import Job, SnapshotFile, job_id, job_record
 from stream_dp.services.storage.journal_heads import JobHead
 from stream_dp.study.topics import JOB_TOPICS, TRANSCRIPTS

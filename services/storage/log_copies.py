@@ -29,7 +29,7 @@ from stream_dp.study.topics import (
     topics_of,
 )
 
-from .contents import LogCopy, Segment, TopicCopy, write_file
+from .backup_manifest import LogCopy, Segment, TopicCopy, write_file
 from .deployment import Deployment
 from .file_stores import FileStore
 

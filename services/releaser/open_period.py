@@ -27,9 +27,9 @@ from stream_dp.study.topics import CLOCK, REPORTS
 from ..intake.markers import FoundMarkers
 from ..process.events import Event, outstanding
 from ..process.heartbeats import Pulse
+from ..storage.close_orders import keep_files
 from ..storage.journal import ClosedPeriod, Entry
 from ..storage.journal_heads import GateHead, PeriodInput
-from ..storage.manifests import keep_files
 from ..storage.snapshots import Snapshots
 from . import decision
 from .batch_jobs import Jobs

@@ -1,8 +1,8 @@
 """The system of a stream's measurements, and the best linear unbiased answers from it.
 
-The blocks of a system (`blocks.py`) are measured with independent noise: entries of windows and
-the people present (`unknowns.py`), and the people whose total reaches b, for every event,
-first period and b. Only the totals and the windows are bound to each other, by few equalities
+The blocks of a system (`measurement_blocks.py`) are measured with independent noise: entries of
+windows and the people present (`unknown_counts.py`), and the people whose total reaches b, for
+every event, first period and b. Only the totals and the windows are bound to each other, by few equalities
 G u = f of the true counts u, at most a few for each period and event:
 - Those with the event in a period are the rises of all b, and the patterns with the event there.
 - As long as a window reaches back to the first period of the totals, the sums S_b are the people
@@ -38,7 +38,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .blocks import Block, Floats, Ints
+from .measurement_blocks import Block, Floats, Ints
 
 _FORM = "2"  # of a file, part of the name
 _HASH = 32  # bytes

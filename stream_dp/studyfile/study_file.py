@@ -43,12 +43,12 @@ from stream_dp.study.declared_sections import (
 from stream_dp.study.event_faults import slot_faults
 from stream_dp.study.event_releases import MOST_SLOTS, EventsRelease, slot_attribute
 from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Neighbours, Registry
-from stream_dp.study.faults import section_faults
 from stream_dp.study.field_types import NAME_PATTERN
 from stream_dp.study.group_faults import role_column_faults
 from stream_dp.study.group_releases import BatchRelease, Groups
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places
+from stream_dp.study.section_faults import section_faults
 from stream_dp.study.sections import Sections
 from stream_dp.study.table_releases import DataSetRelease, PeopleRelease
 

@@ -17,8 +17,8 @@ from stream_dp.log.sqlite import SqliteLog
 from stream_dp.log.sqlite_file import Row, write_rows
 from stream_dp.study.topics import JOURNAL, RELEASES, REPORTS
 
-from . import contents, journal, journal_checks
-from .contents import LogCopy, Manifest
+from . import backup_manifest, journal, journal_checks
+from .backup_manifest import LogCopy, Manifest
 from .deployment import Deployment
 from .file_stores import FileStore
 from .journal import Entry
@@ -45,7 +45,7 @@ def write_drafts(
     Raises Inconsistent for a backup that cannot be restored, UserError, LogError, OSError.
     """
     for file in (manifest.study_file, *(copy.file for copy in manifest.snapshots)):
-        contents.read_file(store, file)
+        backup_manifest.read_file(store, file)
     entries = _journal(deployment, manifest, store, folder / LOG_DRAFT, whole=whole)
     published = _public(manifest, store, folder / PUBLIC_DRAFT)
     journal_checks.check_public(entries, published)
@@ -104,7 +104,7 @@ def _write_log(copy: LogCopy, store: FileStore, path: Path, *, public: bool, who
         for topic in copy.topics:
             for partition, segments in enumerate(topic.partitions):
                 for segment in segments:
-                    read = contents.segment_rows(store, segment)
+                    read = backup_manifest.segment_rows(store, segment)
                     if whole or topic.name == JOURNAL:
                         yield from ((topic.name, partition, row) for row in read)
 

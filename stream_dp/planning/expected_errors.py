@@ -1,8 +1,8 @@
 """The future standard errors of `estimate`, from the declaration alone.
 
 Weights of the best linear unbiased estimates depend on the variances of the noise and not on the
-measured values. So the same system (`answers/system.py`) with zeros as measurements gives the
-errors of all answers at any publication.
+measured values. So the same system (`answers/linear_system.py`) with zeros as measurements gives
+the errors of all answers at any publication.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fractions import Fraction
 import numpy as np
 
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
+from stream_dp.answers.linear_system import Answers
 from stream_dp.answers.measured_rows import PeriodMeasurements, releases_of_stream
 from stream_dp.answers.panel_answer import PanelQuery, query_weights, release_query
 from stream_dp.answers.query import Query, TotalQuery
-from stream_dp.answers.system import Answers
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Measurements

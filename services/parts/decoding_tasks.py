@@ -30,8 +30,8 @@ from stream_dp.population.report_decoding import ReadAs, SchemaUse
 from stream_dp.study.topics import JOURNAL
 
 from ..storage import journal
+from ..storage.close_orders import CELLS, SUFFIX, Order, OrderBoard, reading_record
 from ..storage.job_records import SnapshotFile
-from ..storage.manifests import CELLS, SUFFIX, Order, OrderBoard, reading_record
 from ..storage.sealed_files import InvalidSeal
 from ..storage.snapshots import Snapshots
 from .close_tasks import (

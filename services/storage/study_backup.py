@@ -18,14 +18,14 @@ from stream_dp.log.chain import read_chain
 from stream_dp.log.log import Missing
 from stream_dp.study.topics import JOURNAL, RELEASES
 
-from . import contents, journal, journal_checks
-from .contents import LogCopy, Manifest, SnapshotCopy
-from .copying import copy_log
+from . import backup_manifest, journal, journal_checks
+from .backup_logs import require_restorable
+from .backup_manifest import LogCopy, Manifest, SnapshotCopy
+from .close_orders import SUFFIX, read_manifest
 from .deployment import Deployment
-from .drafts import require_restorable
 from .file_stores import FileStore
 from .journal import Entry
-from .manifests import SUFFIX, read_manifest
+from .log_copies import copy_log
 from .restored_logs import check_mark
 from .snapshots import Snapshots
 
@@ -73,7 +73,7 @@ def back_up(
     except OSError as error:
         raise write_error(store.root, error) from None
     store.check()
-    previous = contents.read_manifest(store)
+    previous = backup_manifest.read_manifest(store)
     previous_hashes = {file.sha256 for file in previous.files} if previous is not None else set()
     for attempt in range(_ATTEMPTS):
         made_at = time.time()
@@ -108,15 +108,15 @@ def back_up(
         head=published[-1] if published else "",
         waiting=decided - len(published),
         signer=genesis.signer,
-        study_file=contents.write_file(store, deployment.path.read_bytes()),
+        study_file=backup_manifest.write_file(store, deployment.path.read_bytes()),
         log=log,
         public=public,
         snapshots=copies or [],
     )
-    manifest = contents.decoded_manifest(contents.encoded_manifest(manifest))
+    manifest = backup_manifest.decoded_manifest(backup_manifest.encoded_manifest(manifest))
     require_restorable(Deployment.load(deployment.path), manifest, store)
     at("proved")
-    contents.write_manifest(store, manifest)
+    backup_manifest.write_manifest(store, manifest)
     new = {file.sha256: file.bytes for file in manifest.files if file.sha256 not in previous_hashes}
     return Backup(manifest, len(entries), len(published), len(new), sum(new.values()))
 
@@ -191,7 +191,7 @@ def _snapshots(
     for name in dict.fromkeys(names):
         with stored.at(name) as file:
             if file is not None:
-                copies.append(SnapshotCopy(name, contents.write_file(store, file.read())))
+                copies.append(SnapshotCopy(name, backup_manifest.write_file(store, file.read())))
             elif patient:
                 return None
     return copies

@@ -37,7 +37,9 @@ from stream_dp.continual.window.open_residuals import OpenResiduals
 from stream_dp.continual.window.residuals import Residuals, along_axes, helmert, lengths
 from stream_dp.panel import window_symbols
 
-from .blocks import (
+from .linear_system import Equalities
+from .measured_rows import ReleaseMeasurements, Slice
+from .measurement_blocks import (
     BandedBlock,
     Block,
     CounterBlock,
@@ -48,8 +50,6 @@ from .blocks import (
     Ints,
     TotalMeasurements,
 )
-from .measured_rows import ReleaseMeasurements, Slice
-from .system import Equalities
 
 _NEGLIGIBLE = 1e-12  # of the largest weight of a question
 

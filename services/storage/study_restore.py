@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 from stream_dp.errors import Inconsistent, UserError, write_error
 from stream_dp.log import address
 from stream_dp.log.chain import read_chain
+from stream_dp.log.file_mark import mark_path, read_mark, sync_folder
 from stream_dp.log.log import Missing
-from stream_dp.log.mark import mark_path, read_mark, sync_folder
 from stream_dp.log.role_lock import Taken, role_lock
 from stream_dp.study.topics import RELEASES
 
-from . import contents, journal_checks
-from .contents import Manifest
+from . import backup_manifest, journal_checks
+from .backup_logs import LOG_DRAFT, PUBLIC_DRAFT, write_drafts
+from .backup_manifest import Manifest
 from .deployment import Deployment
-from .drafts import LOG_DRAFT, PUBLIC_DRAFT, write_drafts
 from .file_stores import FileStore
 from .journal import Entry
 from .restored_logs import ROLE, check_marked, check_snapshots
@@ -59,12 +59,12 @@ def restore(study_file: Path, store: FileStore, location: str, head: str | None)
     Raises UserError, Inconsistent, LogError, OSError.
     """
     store.check()
-    manifest = contents.read_manifest(store)
+    manifest = backup_manifest.read_manifest(store)
     if manifest is None:
-        raise contents.missing_backup(location)
+        raise backup_manifest.missing_backup(location)
     is_new_file = not study_file.exists()
     if is_new_file:
-        _write_new(study_file, contents.read_file(store, manifest.study_file))
+        _write_new(study_file, backup_manifest.read_file(store, manifest.study_file))
     try:
         restored = _restore(Deployment.load(study_file), store, manifest, head)
     except BaseException:
@@ -195,7 +195,7 @@ def _restore_snapshots(
     snapshots.prepare()
     for copy in manifest.snapshots:
         if not snapshots.holds(copy.name):
-            snapshots.as_stored().restore(copy.name, contents.read_file(store, copy.file))
+            snapshots.as_stored().restore(copy.name, backup_manifest.read_file(store, copy.file))
 
 
 def _restore_public(deployment: Deployment, draft: Path, present: list[str]) -> bool | None:
