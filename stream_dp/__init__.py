@@ -101,7 +101,7 @@ _MODULES = {
         *("Alternative", "Goal", "NeededBudget"),
         *("alternatives", "needed_budget", "study_over"),
     ),
-    "planning.expected": ("ExpectedError", "expected_errors"),
+    "planning.expected_errors": ("ExpectedError", "expected_errors"),
     "privacy.noise": ("SeededNoise", "SystemNoise"),
     "privacy.zcdp": ("epsilon", "gaussian_rho"),
     "release.published_tables": ("BatchCertificate", "DataSet"),
@@ -110,7 +110,7 @@ _MODULES = {
     "release.published_sizes": ("PublishedSizes", "SizesCertificate"),
     "services.desk.fitted_table": ("FittedTable", "fit"),
     "services.desk.window_panel": ("window",),
-    "services.releaser.script": ("run_study",),
+    "services.releaser.study_in_memory": ("run_study",),
     "study": ("BatchRelease", "Study"),
     "studyfile": ("load_study", "parse_study"),
 }

@@ -136,11 +136,11 @@ FOLDERS = {
         False,
     ),
     "answers.answering": (["answers", "release", "study", "panel", "errors"], False),
-    "answers.blocks": (["continual", "errors"], False),
+    "answers.measurement_blocks": (["continual", "errors"], False),
     "answers.flat_answers": (["answers", "release", "study"], False),
     "answers.month_filters": ([], False),
     "answers.query": (["errors", "panel", "study"], False),
-    "answers.system": (["answers.blocks"], False),
+    "answers.linear_system": (["answers.measurement_blocks"], False),
     "planning": (
         [
             *("planning", "release", "answers", "study", "continual", "panel", "privacy"),

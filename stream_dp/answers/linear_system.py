@@ -2,8 +2,8 @@
 
 The blocks of a system (`measurement_blocks.py`) are measured with independent noise: entries of
 windows and the people present (`unknown_counts.py`), and the people whose total reaches b, for
-every event, first period and b. Only the totals and the windows are bound to each other, by few equalities
-G u = f of the true counts u, at most a few for each period and event:
+every event, first period and b. Only the totals and the windows are bound to each other, by few
+equalities G u = f of the true counts u, at most a few for each period and event:
 - Those with the event in a period are the rises of all b, and the patterns with the event there.
 - As long as a window reaches back to the first period of the totals, the sums S_b are the people
   of patterns with at least b events, and S_0 those with anybody there. Where newcomers' unknown

@@ -233,7 +233,7 @@ class Kind(StrEnum):
             family=Family.WINDOW,
             about="A panel with every pattern of the last periods.",
             declaration="panel_releases:WindowRelease",
-            faults="faults:window_faults",
+            faults="section_faults:window_faults",
         ),
     )
     CUMULATIVE = (
@@ -242,7 +242,7 @@ class Kind(StrEnum):
             family=Family.CUMULATIVE,
             about="A panel with the number of people who have had the event in at least b periods.",
             declaration="panel_releases:CumulativeRelease",
-            faults="faults:cumulative_faults",
+            faults="section_faults:cumulative_faults",
         ),
     )
     JOINT = (
@@ -251,7 +251,7 @@ class Kind(StrEnum):
             family=Family.JOINT,
             about="One panel for patterns and totals.",
             declaration="panel_releases:JointRelease",
-            faults="faults:joint_faults",
+            faults="section_faults:joint_faults",
         ),
     )
     MIXTURE = "mixture", _PEOPLE
