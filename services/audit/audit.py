@@ -134,16 +134,15 @@ class SizesRuns(DataSetRuns):
         history: of the canaries, None if they are nowhere.
         """
         place = None if history is None else history[0]
-        alike: dict[str, History] = {}
-        for i in range(size):
-            number = 0 if self.together else i
-            if place is not None:
-                alike[f"canary {i}"] = (place * _PLACES + number,)
-        # Those who are joined: as many as join, so that no two sizes change places.
+        canaries: dict[str, History] = {}
+        if place is not None:
+            for i in range(size):
+                canaries[f"canary {i}"] = (place * _PLACES + (0 if self.together else i),)
+        # With nobody there, a move would leave the sizes of both regions together as they are.
         number = max(size, 1)
         joined = [0] * number if self.together else range(number)
         others = {f"other {i}": (_PLACES + place,) for i, place in enumerate(joined)}
-        return {**others, **alike}
+        return {**others, **canaries}
 
     def _tables(self, people: Mapping[str, History]) -> dict[str, pa.Table]:
         study = self.table.of_study(self.study)

@@ -77,13 +77,14 @@ class TotalsJudge:
 
     def judge(self, steps: Steps) -> Trial:
         """Computes the errors of a repetition."""
-        errors = np.full((2, *self.truth.shape), np.nan)
+        errors = np.full((len(self.answers), *self.truth.shape), np.nan)
+        raw, of_panel = errors  # (T, T) each: S_b at t
         totals = np.zeros(steps[0][1].columns.shape[0], np.int64)
         for last, step in steps:
             for t, column in enumerate(step.columns.T, last - step.columns.shape[1] + 1):
                 totals = totals + self.is_event[column]
-                errors[1, :t, t - 1] = at_least(totals, t)
-            errors[0, :last, last - 1] = step.estimates.values[self.skip : self.skip + last]
+                of_panel[:t, t - 1] = at_least(totals, t)
+            raw[:last, last - 1] = step.estimates.values[self.skip : self.skip + last]
         errors -= self.truth
         return single_trial(
             errors,

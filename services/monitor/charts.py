@@ -56,7 +56,9 @@ def budget(
         style, earlier = f"release-{release_number % 4}", 0.0
         for index, charge in enumerate(charges):
             if epsilons[index]:
-                marks += _bars(frame, style, index, (stacked[index], earlier, charge))
+                marks += _bars(
+                    frame, style, index, floor=stacked[index], earlier=earlier, charge=charge
+                )
                 stacked[index] += earlier + charge
             earlier += charge
     label_step = max(1, math.ceil(64 / frame.period_width))
@@ -78,13 +80,12 @@ def budget(
 
 
 def _bars(
-    frame: Frame, style: str, index: int, stack: tuple[float, float, float]
+    frame: Frame, style: str, index: int, *, floor: float, earlier: float, charge: float
 ) -> Iterator[Mark]:
-    """Draws the pale bar of earlier charges and the full bar of the period's charge, stacked."""
-    stacked, earlier, charge = stack
+    """Draws the pale bar of earlier charges, from `floor` up, and above it the period's charge."""
     width = 0.74 * frame.period_width
     x = px(frame.x(index) - width / 2)
-    for tone, start, amount in (("pale", stacked, earlier), ("full", stacked + earlier, charge)):
+    for tone, start, amount in (("pale", floor, earlier), ("full", floor + earlier, charge)):
         if amount:
             top, bottom = frame.y(start + amount), frame.y(start)
             yield Box(f"{style} {tone}", x=x, y=top, width=px(width), height=px(bottom - top))

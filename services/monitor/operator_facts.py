@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -90,22 +91,43 @@ _METRICS = {
 }
 
 
+class PlannedPeriod(NamedTuple):
+    """charges: of the releases, in words. state: whether they are charged or planned."""
+
+    period: str
+    charges: str
+    state: str
+
+
+class EntryRow(NamedTuple):
+    """An entry of the journal; period: the label, or '-'."""
+
+    index: int
+    kind: str
+    period: str
+    hash: str
+
+
+class Metric(NamedTuple):
+    name: str
+    value: str
+
+
 @dataclass(frozen=True)
 class Facts:
     """The state of a study at one moment.
 
     status, rejected: the results of `stream-dp status --json` and `rejected --json`.
-    plan: by period, the charge, and whether the charge was made.
-    entries: of the journal, the latest first: index, kind, period, hash.
+    entries: of the journal, the latest first.
     lag: metrics of the running releaser; empty without a listener.
     faults: the reasons for missing facts.
     """
 
     status: Json
     rejected: Json
-    plan: tuple[tuple[str, str, str], ...]
-    entries: tuple[tuple[int, str, str, str], ...]
-    lag: tuple[tuple[str, str], ...]
+    plan: tuple[PlannedPeriod, ...]
+    entries: tuple[EntryRow, ...]
+    lag: tuple[Metric, ...]
     faults: tuple[str, ...]
 
     @property
@@ -118,9 +140,9 @@ def gather(study: Path) -> Facts:
     """Gathers all facts once."""
     status, rejected = command("status", study), command("rejected", study)
     faults = [*status.lines, *rejected.lines]
-    plan: tuple[tuple[str, str, str], ...] = ()
-    entries: tuple[tuple[int, str, str, str], ...] = ()
-    lag: tuple[tuple[str, str], ...] = ()
+    plan: tuple[PlannedPeriod, ...] = ()
+    entries: tuple[EntryRow, ...] = ()
+    lag: tuple[Metric, ...] = ()
     try:
         deployment = Deployment.load(study)
         begun, entries = _journal(deployment)
@@ -140,8 +162,8 @@ def gather(study: Path) -> Facts:
     )
 
 
-def _plan(plan: Plan, last: str | None) -> tuple[tuple[str, str, str], ...]:
-    """The planned charge of each period, and whether the charge was made."""
+def _plan(plan: Plan, last: str | None) -> tuple[PlannedPeriod, ...]:
+    """The planned charge of each period. last: the last closed period, whose charge was made."""
     periods, rows = plan.study.periods, []
     closed = 0 if last is None else periods.numbers[last]
     gate = period_gate(plan.study)
@@ -150,11 +172,12 @@ def _plan(plan: Plan, last: str | None) -> tuple[tuple[str, str, str], ...]:
         charges = "; ".join(
             f"{c.release} {float(c.rho):.6g}" for c in (*gates, *plan.charges(number))
         )
-        rows.append((label, charges or "none", "charged" if number <= closed else "planned"))
+        state = "charged" if number <= closed else "planned"
+        rows.append(PlannedPeriod(label, charges or "none", state))
     return tuple(rows)
 
 
-def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, str], ...]]:
+def _journal(deployment: Deployment) -> tuple[Plan, tuple[EntryRow, ...]]:
     """The plan, as begun in the journal or of the study file, and the latest entries."""
     study, entries = deployment.study, list[journal.Entry]()
     plan = Plan(study)
@@ -163,7 +186,7 @@ def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, s
         if entries:
             plan = journal_checks.begun_plan(entries, study)
     rows = (
-        (
+        EntryRow(
             entry.message.index,
             type(entry.head).__name__.removesuffix("Head").lower(),
             study.periods.labels[number - 1] if (number := entry.gated or entry.number) else "-",
@@ -174,7 +197,7 @@ def _journal(deployment: Deployment) -> tuple[Plan, tuple[tuple[int, str, str, s
     return plan, tuple(rows)
 
 
-def _lag(deployment: Deployment) -> tuple[tuple[str, str], ...]:
+def _lag(deployment: Deployment) -> tuple[Metric, ...]:
     """The metrics of the releaser's input, from the releaser's listener. Raises UserError."""
     listen, token = deployment.run.listen, deployment.listen_token
     if listen is None:
@@ -186,13 +209,13 @@ def _lag(deployment: Deployment) -> tuple[tuple[str, str], ...]:
         with direct.open(request, timeout=2) as answer:
             text = answer.read(1 << 20).decode()
     except (OSError, ValueError):
-        return (("the releaser", "does not answer at " + listen),)
+        return (Metric("the releaser", "does not answer at " + listen),)
     rows = []
     for family in text_string_to_metric_families(text):
         if family.name in _METRICS and family.samples:
             value = family.samples[0].value
             shown = _moment(value) if family.name.endswith("timestamp_seconds") else f"{value:,.0f}"
-            rows.append((_METRICS[family.name], shown))
+            rows.append(Metric(_METRICS[family.name], shown))
     return tuple(rows)
 
 

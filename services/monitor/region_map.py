@@ -271,7 +271,7 @@ def _area(ring: Ring, *, signed: bool = False) -> float:
 
 
 def _middle(ring: Ring) -> tuple[float, float]:
-    """The centre of a ring's area."""
+    """The centre of a ring's area: x = sum (a + c) (a d - c b) / (6 area), y alike, over sides."""
     area = _area(ring, signed=True)
     if not area:
         return ring[0]

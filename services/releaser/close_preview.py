@@ -155,7 +155,8 @@ def _at_last_cut(
 
     last = closes[-1]
     if len(closes) > 1 and not (last.reading is not None and last.reading.another):
-        # The input of the last closed period is gone where an old snapshot and its reports are.
+        # From the close before the last, to see the last period's input; the log may have dropped
+        # the reports that this needs.
         with suppress(Inconsistent):
             inputs = recovered(closes[:-1])
             inputs.replay_to(last)

@@ -58,7 +58,7 @@ def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[E
     release = study.batch(job.release)
     if release is None or not release.fused:
         return ()
-    origin = board.studies[job.id]
+    origin = board.studies[job.id]  # jobs of an earlier study may be there, too
     jobs = [
         earlier
         for earlier in board.jobs.values()
@@ -69,10 +69,8 @@ def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[E
     ]
     if not jobs:
         return ()
-    rounds, schedule = (
-        recorded_rounds(log, [earlier.id for earlier in jobs]),
-        study.schedule(release),
-    )
+    rounds = recorded_rounds(log, [earlier.id for earlier in jobs])
+    schedule = study.schedule(release)
     tables = []
     for earlier in sorted(jobs, key=lambda earlier: earlier.period):
         declared = schedule[earlier.period]

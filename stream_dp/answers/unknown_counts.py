@@ -239,18 +239,21 @@ class WindowUnknowns:
         return digits
 
     def _entry_places(self, number: int, codes: Ints) -> Ints:
-        """The positions of a window's entries at a period: by the last period not summed over.
+        """The positions of a window's entries at a period.
 
-        The number of people, summed over all, is at the period 0.
+        The digit 0 means that the entry is a sum over the symbols of that period. So an entry
+        whose newest digits are 0 is that of the shorter window that ends before them, and windows
+        of several periods share it. The number of people, all of whose digits are 0, is at the
+        period 0.
         """
         codes, last = codes.copy(), np.where(codes > 0, number, 0)
-        while (free := (codes % self.q == 0) & (codes > 0)).any():
-            codes[free] //= self.q
-            last[free] -= 1
+        while (ends_in_sum := (codes % self.q == 0) & (codes > 0)).any():
+            codes[ends_in_sum] //= self.q
+            last[ends_in_sum] -= 1
         return last * self._codes + codes
 
     def _set_places(self, number: int, masks: Ints) -> Ints:
-        """The positions of sets whose bit g stands for the period g before."""
+        """As `_entry_places`, for sets of periods: bit g of a mask is the period g before."""
         lowest = np.frexp((masks & -masks).astype(float))[1] - 1
         shifted = masks >> np.maximum(lowest, 0)
         last = number - np.where(masks > 0, lowest, 0)

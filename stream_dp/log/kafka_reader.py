@@ -59,13 +59,13 @@ class Unreadable:
                 return end
         consumer = new_client(Consumer, self._settings)
         try:
-            base = _batch(consumer, name, partition, position)
+            base = _unreadable_batch(consumer, name, partition, position)
             inside, beyond = position, position + 1
-            while _batch(consumer, name, partition, beyond) == base:
+            while _unreadable_batch(consumer, name, partition, beyond) == base:
                 inside, beyond = beyond, beyond + 2 * (beyond - position)
             while beyond - inside > 1:
                 middle = (inside + beyond) // 2
-                if _batch(consumer, name, partition, middle) == base:
+                if _unreadable_batch(consumer, name, partition, middle) == base:
                     inside = middle
                 else:
                     beyond = middle
@@ -76,7 +76,7 @@ class Unreadable:
         return beyond
 
 
-def _batch(consumer: Consumer, name: str, partition: int, position: int) -> int | None:
+def _unreadable_batch(consumer: Consumer, name: str, partition: int, position: int) -> int | None:
     """Returns the first offset of the unreadable batch at `position`.
 
     Returns None if the record there can be read.

@@ -155,11 +155,12 @@ class KafkaWriter:
         """Appends records, durable on return. Raises LogError; Unavailable if every failure may
         pass, and Forbidden.
         """
-        columns = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
-        checked = [] if columns else self.checked(records)
+        # Columns go whole if none of their records can be too large, otherwise one by one.
+        whole = isinstance(records, RecordColumns) and records.most_bytes() <= MAX_RECORD
+        checked = [] if whole else self.checked(records)
         with self._appending:
             producer = self._append_producer()
-            if isinstance(records, RecordColumns) and columns:
+            if isinstance(records, RecordColumns) and whole:
                 failed = self._produce_columns(producer, records)
             else:
                 failed = self.produce(producer, checked)

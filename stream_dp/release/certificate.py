@@ -244,12 +244,8 @@ def guess_words(study: Study, rho: Fraction) -> str:
     )
 
 
-def _parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, object]:
-    """The parameters of the release's mechanism in its declaration, defaults included."""
-    return _PARAMETERS[declared.family](study, declared)
-
-
 def _declared_parameters(study: Study, declared: Release | DataSetRelease) -> dict[str, object]:
+    """The parameters of the release's mechanism in its declaration, defaults included."""
     return declared.model_dump(mode="json", exclude_none=True, exclude=_NO_PARAMETERS)
 
 
@@ -305,7 +301,7 @@ def base_certificate(
         number=number,
         horizon=study.periods.count,
         mechanism=mechanism,
-        parameters=_parameters(study, declared),
+        parameters=_PARAMETERS[declared.family](study, declared),
         unit=study.unit,
         neighbours=study.neighbours,
         guarantee=relation_words(study),

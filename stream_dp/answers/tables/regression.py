@@ -150,6 +150,7 @@ def synthetic_fit(
 ) -> SyntheticFit:
     """Fits the model to the synthetic people.
 
+    present: 1 for people with an answer to every column of the model, 0 for those left out.
     b: the coefficients of `spread`, the sum of squared residuals times x x'.
     """
     rows = published.tables["people"]

@@ -118,7 +118,11 @@ class PublishedTables:
 
     @cached_property
     def variances(self) -> Floats:
-        """The variances of the measurements, (rows,); times REPEATED squared if repeated."""
+        """The variances of the measurements, (rows,).
+
+        Whether a set of columns is measured again depends on its first answer, so such variances
+        are REPEATED squared as large.
+        """
         errors: Floats = self.measurements["standard_error"].to_numpy()
         variances: Floats = np.maximum(errors**2, _LEAST)
         for rows in self.rows_of.values():

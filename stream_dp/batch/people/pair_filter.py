@@ -116,7 +116,8 @@ class PairFilter:
         their values were merged.
     moved: what a row's coming or going costs.
     replaced: what a replacement costs at most.
-    exact: whether `replaced` is the maximum over all pairs; otherwise it is an upper bound.
+    exact: whether `replaced` is the maximum over all pairs, which is computed where columns are
+        few. Otherwise it is a sum of upper bounds, one for each measurement.
     """
 
     residuals: Residuals
@@ -202,7 +203,7 @@ class PairFilter:
         return after._bounded(self.replaced)
 
     def _bounded(self, bound: Fraction) -> PairFilter:
-        """The filter with the largest sum, or with an upper bound of it."""
+        """The filter with `replaced`: the maximum over all pairs, or the bound for many columns."""
         if not self.residuals.domain.replaced:
             return self
         patterns = AgreementPatterns(self.residuals.domain.sizes, self.precisions, {})

@@ -384,6 +384,7 @@ class CumulativeDesign:
         rows = [placed.rows(t) for placed in active]
         ends = [*accumulate(r.stop - r.start for r in rows)]
         answers_by_counter = zip(active, np.split(answers, ends[:-1]), strict=True)
+        # From low to high: a row of a coupled total needs what is known of the threshold below.
         for placed, noisy in sorted(answers_by_counter, key=lambda pair: pair[0].threshold):
             known[placed.rows(t)] = placed.known_rows(noisy, known, t)
         return known

@@ -130,11 +130,11 @@ def packed_table(private: Sequence[RefinedStrategy], public: Sequence[RefinedStr
     weights, costs, gains = numbers
     for strategy in (*private, *public):
         matrices = [matrix for block in strategy.blocks for matrix in block]
-        del matrices[1]
+        del matrices[1]  # B_1: nothing is below the first threshold
         weights += [matrix[np.tri(len(matrix), dtype=bool)] for matrix in matrices]
         for table in (strategy.single, strategy.pair):
             costs += [np.array(table.without_entries), np.array(table.with_entries)]
-        gains += [digits_of(own) for own in strategy.gains]
+        gains += [digits_of(of_threshold) for of_threshold in strategy.gains]
     packed = b""
     for kind, form in zip(numbers, _FORMS, strict=True):
         every = np.concatenate(kind)

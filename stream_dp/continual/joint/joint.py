@@ -68,12 +68,15 @@ _SMALL = Fraction(1, 10**6)  # rho
 
 
 def best_window_share(window: FixedWindow, totals: Cumulative) -> Fraction:
-    """The part for windows, in percent. window, totals: of any rho."""
+    """The part s = sqrt(W) / (sqrt(W) + sqrt(C)) for windows, in percent.
+
+    window, totals: of any rho.
+    """
     window, totals = replace(window, rho=_SMALL), replace(totals, rho=_SMALL)
     histograms = replace(window, strategy=Strategy.HISTOGRAM).mean_variance
-    patterns = math.sqrt(window.mean_variance / histograms)
-    sums = totals.rmse / rmse_of_trees(totals.horizon, totals.rho, totals.neighbours)
-    return Fraction(round(_STEP * patterns / (patterns + sums)), _STEP)
+    root_w = math.sqrt(window.mean_variance / histograms)
+    root_c = totals.rmse / rmse_of_trees(totals.horizon, totals.rho, totals.neighbours)
+    return Fraction(round(_STEP * root_w / (root_w + root_c)), _STEP)
 
 
 def rmse_of_trees(horizon: int, rho: Fraction, neighbours: Neighbours) -> float:

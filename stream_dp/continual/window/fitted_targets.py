@@ -39,7 +39,8 @@ def round_to_sums(real: NDArray[np.float64], totals: Counts, coins: np.random.Ge
 
     The rows of `real` must sum to the totals, up to floating point. Each number is rounded up with
     the probability of its fractional part, so that every count is unbiased (systematic sampling in
-    random order).
+    random order): with the fractional parts of a row side by side, one random number u in [0, 1)
+    marks the points u, u + 1, u + 2, ..., and a number is rounded up if its part has a mark.
     """
     floors = np.floor(real)
     order = coins.random(real.shape).argsort(axis=1)

@@ -293,6 +293,9 @@ class WindowDesign:
         """The worst cost of the first 1..R releases together, in units of 1 / (2 s).
 
         s: the scale of the noise; of histograms its variance.
+
+        A replaced person may keep the strata, or leave and enter `crossed` of them, and each of
+        these sees someone come or go: the cost is the larger of both.
         """
         if self.stored is not None and self._measures_presence:
             return fractions(self.stored.costs)
@@ -300,16 +303,16 @@ class WindowDesign:
         if self.strategy == Strategy.RESIDUALS and self.left_out is None:
             return self._closed_costs.prefix(self.neighbours, crossed=crossed)
         if self.strategy == Strategy.RESIDUALS:
-            together = self._open_costs.prefix(self.neighbours)
-            alone = self._open_costs.prefix("add_remove")
+            replaced = self._open_costs.prefix(self.neighbours)
+            moved = self._open_costs.prefix("add_remove")
         else:
-            together, alone = (
+            replaced, moved = (
                 prefix_costs(
                     self.q, self.width, self.releases, relation, open_=self.absent is not None
                 )
                 for relation in (self.neighbours, "add_remove")
             )
-        return tuple(max(a, crossed * b) for a, b in zip(together, alone, strict=True))
+        return tuple(max(r, crossed * m) for r, m in zip(replaced, moved, strict=True))
 
     @cached_property
     def scale(self) -> Fraction:

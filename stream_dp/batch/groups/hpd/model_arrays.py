@@ -98,7 +98,7 @@ class ModelLayout:
 
     @property
     def heads(self) -> dict[str, int]:
-        """The number of logits of a mixture row, by name: several softmax vectors a name."""
+        """The number of logits of a mixture row by name; each column of a slot has its softmax."""
         free = sum(self.person_values[c] for c in self.free_columns)
         lengths = {"group": self.group_rows, "person": self.slots * free}
         if self.types is None:
@@ -150,7 +150,10 @@ class ModelLayout:
         return np.concatenate(blocks, axis=1)
 
     def role_table(self) -> NDArray[np.float32]:
-        """(slots, values of the role column): 1 for the role of a slot, else 0; without others."""
+        """(slots, values of the role column): 1 for the role of a slot, else 0.
+
+        The slots are head, spouse and children, whose roles follow from the slot; others' do not.
+        """
         assert self.types is not None
         slots = 2 + self.types.children
         table = np.zeros((slots, self.person_values[self.types.column]), np.float32)

@@ -81,7 +81,7 @@ from .queries import COUPLE, GROUP, HAS_CHILD, HAS_PARENT, LEAD, PERSON, SPOUSE,
 
 
 def squared_sensitivity(marginal: Marginal) -> int:
-    """The largest squared L2 change of all cells of a marginal together."""
+    """The largest squared L2 change of all cells of a marginal together; derived above."""
     if marginal.domain.events:
         return _events_change(marginal, power=2)
     if _unmoved(marginal):
@@ -99,7 +99,7 @@ def squared_sensitivity(marginal: Marginal) -> int:
 
 
 def error_sensitivity(marginal: Marginal) -> int:
-    """The largest L1 change of all cells of a marginal together: of a sum of absolute errors."""
+    """The largest L1 change of all cells of a marginal together; derived above."""
     if marginal.domain.events:
         return _events_change(marginal, power=1)
     if _unmoved(marginal):
