@@ -112,7 +112,11 @@ class ThresholdJudge:
         return classes
 
     def _shares(self, people: People) -> dict[str, dict[Columns, Floats]]:
-        """By class, and by listed column and number or sum, (values, thresholds) shares."""
+        """The shares of people with a value, or with any, whose number is below each threshold.
+
+        By class, such as EDGES, and by columns (the value's, if any, and the number's or the
+        sum's): (values, thresholds).
+        """
         numbers = people.domain.numbers
         result: dict[str, dict[Columns, Floats]] = {}
         for number, declared in numbers.items():

@@ -102,7 +102,7 @@ class PlannedPeriod(NamedTuple):
 class EntryRow(NamedTuple):
     """An entry of the journal; period: the label, or '-'."""
 
-    index: int
+    number: int
     kind: str
     period: str
     hash: str

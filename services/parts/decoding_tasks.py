@@ -81,7 +81,7 @@ def spill(source: Source, task: Range) -> Spilled:
     blobs, decoded = decode(source, task)
     ends = np.cumsum([0, *map(len, blobs)])
     file = ""
-    if any(len(blob) > 1 for blob in blobs):
+    if any(len(blob) > 1 for blob in blobs):  # without cells it is the width of a code alone
 
         def save(opened: BinaryIO) -> None:
             opened.writelines(blobs)

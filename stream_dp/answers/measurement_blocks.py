@@ -46,7 +46,7 @@ class Block(Protocol):
     coordinates: R^-1 of questions, (m, n) for (m, n); 0 for unknowns without a measurement
     spread: the covariance of k sums of unknowns, (k, n), with questions: (k, m)
     gram: the covariance matrix of k sums of unknowns, (k, n): (k, k)
-    data: (n,)
+    data: R^-1 A' D^-1 y, (n,)
     """
 
     @property
@@ -410,21 +410,22 @@ class CoupledBlock(RootBlock):
         return solved
 
     def _backward(self, questions: scipy.sparse.csr_array) -> Iterator[tuple[int, Floats]]:
-        """R^-1 of questions (m, n), by threshold from the last threshold of the questions: (size,
-        m).
+        """R^-1 of questions (m, n), as (size, m) by threshold, from their last threshold down.
+
+        By back substitution, x_b = R_b^-1 (q_b - X_{b+1} x_{b+1}).
         """
         columns = questions.tocsc()
         used = np.flatnonzero(np.diff(columns.indptr))
         if not used.size:
             return
         last = int(np.searchsorted(self._starts, used[-1], side="right")) - 1
-        carried = np.zeros((0, questions.shape[0]))
+        from_above = np.zeros((0, questions.shape[0]))  # X_{b+1} x_{b+1}
         for index in range(last, -1, -1):
             right = columns[:, self._starts[index] : self._starts[index + 1]].toarray().T
-            right[: len(carried)] -= carried
+            right[: len(from_above)] -= from_above
             diagonal = self._diagonal(index)
             solution = diagonal.below(right)
-            carried = diagonal.above @ solution
+            from_above = diagonal.above @ solution
             yield index, solution
 
     def coordinates(self, questions: scipy.sparse.csr_array) -> scipy.sparse.csr_array:

@@ -135,8 +135,8 @@ class Planned:
         lines = self._table()
         if self.needed is not None:
             lines += self._needed(self.needed)
-        for release_query, rows in self.compared.items():
-            lines += self._alternatives(release_query, rows)
+        for (name, query), rows in self.compared.items():
+            lines += self._alternatives(name, query, rows)
         unit = self.study.unit
         lines += ["", f"what a small group can learn, by its number of {unit}s:"]
         lines += [f"  {rule_words(unit)}", *group_lines(self.groups)]
@@ -189,15 +189,13 @@ class Planned:
             f" {float(new.delta):g}; planned again, the largest half-width is {needed.error:.4g}",
         ]
 
-    def _alternatives(
-        self, release_query: ReleaseAndQuery, rows: Sequence[Alternative]
-    ) -> list[str]:
+    def _alternatives(self, name: str, query: str, rows: Sequence[Alternative]) -> list[str]:
         reach = self.request.error is not None
-        rho = float(self.study.release(release_query[0]).rho)
+        rho = float(self.study.release(name).rho)
         heading = f"{'declared as':<50} {'periods':<8} {'waves':<6} {'half-width':<12}"
         lines = [
             "",
-            f"{release_query[0]}: {release_query[1]}: by itself, at rho = {rho:g}",
+            f"{name}: {query}: by itself, at rho = {rho:g}",
             f"  {heading}" + "rho for the error" * reach,
         ]
         for row in rows:

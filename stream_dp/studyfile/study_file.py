@@ -91,6 +91,7 @@ def _check_households(release: BatchRelease, sections: Sections) -> None:
 
 
 def _check_events(release: EventsRelease, sections: Sections) -> None:
+    """Raises UserError where the domain of people and events has no workload."""
     if any(slot_faults(release, sections)):
         return  # data_set_faults reports them
     from stream_dp.batch.groups.workload.candidates import declared_workload
@@ -459,6 +460,7 @@ def _release(
         problems.append(f"{section}.kind: must be one of {', '.join(Kind)}")
         return None
     model: Any = kind.declaration
+    # Where rho follows from another key, 1 stands for it while the other keys are checked.
     unpriced = fields.get(model.priced_by) is not None and "rho" not in fields
     release: Release | DataSetRelease | None
     release = _section(model, fields | {"rho": 1} if unpriced else fields, section, problems)

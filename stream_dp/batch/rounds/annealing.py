@@ -110,6 +110,7 @@ class Annealed(Picking):
         return chosen
 
     def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
+        """By pick, the variance of its noise; the last round takes all that the filter has left."""
         variances = self.variances(workload)
         if not self.last or not picked:
             return variances
