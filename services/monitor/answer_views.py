@@ -18,54 +18,66 @@ from .default_questions import Question, query_title
 from .feasible_intervals import for_people
 from .public_api import region_path
 from .public_state import State
-from .query_forms import Asked, FigureLinks, address, builder, comparable, figure_citation, siblings
+from .query_forms import (
+    FigureLinks,
+    PageQuery,
+    address,
+    builder,
+    comparable,
+    figure_citation,
+    siblings,
+)
 from .release_figures import about_release, side_by_side
 from .views import rendered
 
 _WIDE, _NARROW = 780.0, 340.0
 
 
-def answer_page(state: State, name: str, asked: Asked) -> bytes:
+def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
     """The answer to a query over all periods, beside other releases' answers. Raises UserError."""
     public, study = state.public, state.public.study
     declared = study.release(name)
-    asked = asked.changed(beside=comparable(study, declared, asked.beside))
-    last = public.answer(name, asked.query, count=asked.count)
-    title = query_title(study, declared, asked.query)
-    question = Question(title, asked.query, count=asked.count)
+    page_query = page_query.changed(beside=comparable(study, declared, page_query.beside))
+    last = public.answer(name, page_query.query, count=page_query.count)
+    title = query_title(study, declared, page_query.query)
+    question = Question(title, page_query.query, count=page_query.count)
     figures = side_by_side(
-        public, [name, *asked.beside], question, together=asked.together, panel=asked.panel
+        public,
+        [name, *page_query.beside],
+        question,
+        together=page_query.together,
+        panel=page_query.panel,
     )
     answer = for_people(last, study.size)
-    links = FigureLinks("release", name, asked.fields())
+    links = FigureLinks("release", name, page_query.fields())
     return rendered(
         state,
         "answer.html",
         name=name,
         title=title,
         about=about_release(public, declared),
-        asked=asked,
+        page_query=page_query,
         figures=figures,
         answer=answer,
         reading=reading(title, answer),
         links=links,
         citation=figure_citation(state, title, links.page),
-        trend=_trend(state, name, asked),
-        form=CompareForm.of(state, name, asked.query, asked.count),
+        trend=_trend(state, name, page_query),
+        form=CompareForm.of(state, name, page_query.query, page_query.count),
         builder=builder(study, declared),
         examples=public.queries(name),
         address=address,
     )
 
 
-def _trend(state: State, name: str, asked: Asked) -> Comparison | None:
+def _trend(state: State, name: str, page_query: PageQuery) -> Comparison | None:
     """The change from the first period to the last; None where there is none."""
     first, *later = state.public.periods_of(name)
     if not later:
         return None
-    queries = [ReleaseQuery(name, asked.query, period) for period in (later[-1], first)]
+    queries = [ReleaseQuery(name, page_query.query, period) for period in (later[-1], first)]
     try:
-        return compared(state.public, *queries, count=asked.count)
+        return compared(state.public, *queries, count=page_query.count)
     except UserError:
         return None
 

@@ -26,7 +26,7 @@ from .default_questions import Question, heading, query_title
 from .feasible_intervals import LEVELS
 from .marginal_series import marginal_series
 from .public_state import State
-from .query_forms import Asked, FigureLinks, comparable
+from .query_forms import FigureLinks, PageQuery, comparable
 from .region_map import QUERY, region_map
 from .release_figures import line_of, look_of, shown_periods, totals_lines, totals_look
 from .study_page import any_figures
@@ -115,18 +115,20 @@ def figure_file(state: State, kind: str, name: str, fields: Fields) -> FigureFil
 def _release(state: State, name: str, fields: Fields) -> FigureFile:
     """The fan of a question, with those of other releases."""
     public, study = state.public, state.public.study
-    declared, asked = study.release(name), Asked.of(fields)
-    if not asked.query:
+    declared, page_query = study.release(name), PageQuery.of(fields)
+    if not page_query.query:
         raise UserError("figure: name a question, q=QUERY")
-    names = [name, *comparable(study, declared, asked.beside)]
-    title = query_title(study, declared, asked.query)
-    question = Question(title, asked.query, count=asked.count)
-    lines = {name: line_of(public, name, question, together=asked.together) for name in names}
+    names = [name, *comparable(study, declared, page_query.beside)]
+    title = query_title(study, declared, page_query.query)
+    question = Question(title, page_query.query, count=page_query.count)
+    lines = {name: line_of(public, name, question, together=page_query.together) for name in names}
     shown = [
         replace(line.for_people(study.size), title=name if len(names) > 1 else title)
         for name, line in lines.items()
     ]
-    look = replace(look_of(public, count=asked.count), panel=asked.panel, ends=len(names) > 1)
+    look = replace(
+        look_of(public, count=page_query.count), panel=page_query.panel, ends=len(names) > 1
+    )
     return FigureFile(
         title,
         reading(title, shown[0].points[-1].answer),

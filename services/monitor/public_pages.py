@@ -40,7 +40,7 @@ from .public_api import (
     state_response,
 )
 from .public_state import State
-from .query_forms import LONGEST_QUERY, Asked, FigureLinks, query_of_form, within_length
+from .query_forms import LONGEST_QUERY, FigureLinks, PageQuery, query_of_form, within_length
 from .render import render
 
 _HTML = "text/html; charset=utf-8"
@@ -123,9 +123,9 @@ def _pages(application: FastAPI, state: State) -> None:
             prepared = state.pages.get(request.url.path)
             return _page(state, prepared or views.release_page(state, name))
         query, together = within_length(q), band == "simultaneous"
-        asked = Asked(query, measure == "count", tuple(beside), together, panel)
+        page_query = PageQuery(query, measure == "count", tuple(beside), together, panel)
         try:
-            return _page(state, answer_views.answer_page(state, name, asked))
+            return _page(state, answer_views.answer_page(state, name, page_query))
         except UserError as error:
             return _page(state, views.release_page(state, name, query, error.lines), 400)
 
@@ -146,7 +146,7 @@ def _pages(application: FastAPI, state: State) -> None:
             return _page(state, views.release_page(state, name, words, error.lines), 400)
         count = fields.get("measure") == "count" or query.startswith("total")
         beside = tuple(request.query_params.getlist("beside")[:8])
-        return RedirectResponse(state.root + Asked(query, count, beside).address(name), 303)
+        return RedirectResponse(state.root + PageQuery(query, count, beside).address(name), 303)
 
     @page("/data/{name}")
     def data_set(

@@ -102,7 +102,7 @@ def _number(text: str, label: str) -> int:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageQuery:
     """A question of the page of a release, as its address has it.
 
     count: whether the answer is a number, not a share.
@@ -118,7 +118,7 @@ class Asked:
     panel: bool = False
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Asked:
+    def of(cls, fields: Mapping[str, Any]) -> PageQuery:
         """The question of the fields of an address; `beside` is a list. Raises UserError."""
         return cls(
             within_length(fields.get("q", "")),
@@ -128,7 +128,7 @@ class Asked:
             fields.get("panel") in {"1", "true"},
         )
 
-    def changed(self, **fields: Any) -> Asked:
+    def changed(self, **fields: Any) -> PageQuery:
         """The question with other fields."""
         return replace(self, **fields)
 
@@ -147,7 +147,7 @@ class Asked:
 
 def address(name: str, query: str, *, count: bool = False) -> str:
     """The address of the page with the answer to a query."""
-    return Asked(query, count).address(name)
+    return PageQuery(query, count).address(name)
 
 
 def siblings(study: Study, declared: Release) -> list[str]:

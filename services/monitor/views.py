@@ -22,7 +22,7 @@ from .groups_figures import Marginal
 from .marginal_series import series_of_columns
 from .public_api import releases_data
 from .public_state import State
-from .query_forms import Asked, FigureLinks, address, builder, figure_citation
+from .query_forms import FigureLinks, PageQuery, address, builder, figure_citation
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
@@ -77,7 +77,7 @@ def _preview(name: str, figures: ReleaseFigures) -> tuple[FigureLinks, str, str]
     """The figure that a preview of a link shows: its addresses, its title and its sentence."""
     if figures.small:
         first = figures.small[0]
-        fields = Asked(first.query, first.count).fields()
+        fields = PageQuery(first.query, first.count).fields()
         return FigureLinks("release", name, fields), first.title, first.charts[0].description
     if figures.large is None:
         return None

@@ -166,14 +166,14 @@ class WindowUnknowns:
             width, histogram = window.width, np.zeros(window.counts_size)
             histogram[release.measured_patterns] = values
             codes = np.flatnonzero(self._entry_codes(width))
-            sizes = np.ones(1)
+            squared_norms = np.ones(1)  # of the rows of the transform along all axes
             for _ in range(width):
-                sizes = np.multiply.outer(sizes, lengths(self.q)).ravel()
+                squared_norms = np.multiply.outer(squared_norms, lengths(self.q)).ravel()
             values = along_axes(self._helmert, histogram, self.q, width)[codes]
             return (
                 self._entry_places(section.number, codes),
                 values,
-                variances.mean() * sizes[codes],
+                variances.mean() * squared_norms[codes],
             )
         inside = window.inside if isinstance(window, OpenResiduals) else window
         assert isinstance(inside, Residuals)

@@ -43,13 +43,13 @@ def match_faults(batch: MatchRelease, sections: Sections) -> Iterator[str]:
         yield from unknown(".exempt", name)
     if len(set(batch.exempt or ())) < len(batch.exempt or ()):
         yield ".exempt: a column stands there twice"
-    for number, marginal in enumerate(batch.asked):
+    for number, marginal in enumerate(batch.listed_marginals):
         key = f".marginals.{number}"
         for name in marginal.of:
             yield from unknown(key, name)
         if len(set(marginal.of)) < len(marginal.of):
             yield f"{key}: a column stands there twice"
-        if any({*marginal.of} == {*earlier.of} for earlier in batch.asked[:number]):
+        if any({*marginal.of} == {*earlier.of} for earlier in batch.listed_marginals[:number]):
             yield f"{key}: {', '.join(marginal.of)} stand there twice"
 
 

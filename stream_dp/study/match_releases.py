@@ -33,7 +33,7 @@ class Marginal(Declaration):
 
 # Told apart before either is read, so that a mistake in one is one line. The tags are no words of
 # the file: they are left out of a fault's place.
-Asked = Annotated[
+ListedMarginal = Annotated[
     Annotated[Columns, Tag("word")] | Annotated[Marginal, Tag("table")],
     Discriminator(lambda item: "table" if isinstance(item, (Mapping, Marginal)) else "word"),
 ]
@@ -59,7 +59,9 @@ class MatchRelease(PeopleRelease):
     coarser: Annotated[dict[Name, Edges], Field(min_length=1)] | None = None
     """`[releases.coarser]`: for a number, some of the edges of its `bins`. Marginals of two and
     three columns use the bins between these edges. The number alone is measured in all its bins."""
-    marginals: Annotated[tuple[Asked, ...], Field(min_length=1, max_length=1000)] | None = None
+    marginals: (
+        Annotated[tuple[ListedMarginal, ...], Field(min_length=1, max_length=1000)] | None
+    ) = None
     """The measured marginals, such as `["age", "income"]` or `{ of = ["age"], weight = 2 }`. By
     default all pairs, or the 300 pairs with the fewest cells if there are more. Triples of at most
     20,000 cells are added if the noise does not drown them. If the budget is small, pairs are
@@ -76,10 +78,10 @@ class MatchRelease(PeopleRelease):
     @property
     def chosen(self) -> bool:
         """Whether no marginal of two columns or more is declared."""
-        return all(len(marginal.of) < 2 for marginal in self.asked)
+        return all(len(marginal.of) < 2 for marginal in self.listed_marginals)
 
     @property
-    def asked(self) -> tuple[Marginal, ...]:
+    def listed_marginals(self) -> tuple[Marginal, ...]:
         """The listed marginals with their weights."""
         listed = self.marginals or ()
         return tuple(m if isinstance(m, Marginal) else Marginal(of=m) for m in listed)

@@ -67,6 +67,7 @@ def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
 
 
 def _check_people(release: PeopleRelease, sections: Sections) -> None:
+    """Raises UserError for columns of people that the release's kind cannot fit."""
     population = sections.population
     if len(set(release.names)) < max(2, len(release.names)):
         return  # data_set_faults reports it
@@ -79,6 +80,7 @@ def _check_people(release: PeopleRelease, sections: Sections) -> None:
 
 
 def _check_households(release: BatchRelease, sections: Sections) -> None:
+    """Raises UserError for a domain of groups that the release's kind cannot fit."""
     from stream_dp.batch.kinds import check_limits
     from stream_dp.batch.synthesizer import declared_domain
 
@@ -91,7 +93,7 @@ def _check_households(release: BatchRelease, sections: Sections) -> None:
 
 
 def _check_events(release: EventsRelease, sections: Sections) -> None:
-    """Raises UserError where the domain of people and events has no workload."""
+    """Raises UserError for a domain of people and events that cannot be measured as declared."""
     if any(slot_faults(release, sections)):
         return  # data_set_faults reports them
     from stream_dp.batch.groups.workload.candidates import declared_workload

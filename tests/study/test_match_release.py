@@ -39,7 +39,10 @@ def test_the_columns_that_are_measured():
     assert again.batches == declared.batches
     marginals = [{"of": ["income"], "weight": 2}, {"of": ["who", "city"]}]
     (release,) = study(**{**DECLARED, "marginals": marginals}).batches
-    assert [(m.of, m.weight) for m in release.asked] == [(("income",), 2), (("who", "city"), 1)]
+    assert [(m.of, m.weight) for m in release.listed_marginals] == [
+        (("income",), 2),
+        (("who", "city"), 1),
+    ]
     assert Study.model_validate_json(study(**DECLARED, one_ways="1/3").canonical())
 
 

@@ -51,7 +51,9 @@ class MatchPlan:
     def weights(self) -> dict[Columns, Fraction]:
         """The declared marginals with their weights."""
         column = {name: c for c, name in enumerate(self.encoding.names)}
-        return {tuple(sorted(column[n] for n in m.of)): m.weight for m in self.release.asked}
+        return {
+            tuple(sorted(column[n] for n in m.of)): m.weight for m in self.release.listed_marginals
+        }
 
     @cached_property
     def listed(self) -> list[Columns]:
