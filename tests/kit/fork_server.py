@@ -176,7 +176,7 @@ class Popen(Forked):
 
 
 def as_subprocess(server: str = "") -> Any:
-    """What takes the place of the module `subprocess` in `services.releaser.child`."""
+    """What takes the place of the module `subprocess` in `services.releaser.child_process`."""
     return SimpleNamespace(
         Popen=partial(Popen, server=server),
         PIPE=subprocess.PIPE,
