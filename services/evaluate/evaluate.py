@@ -53,7 +53,7 @@ def known_places(study: Study, truth: Path, place_file: Path | None) -> PlacesTa
     """The table of places of an evaluation; None without places. Raises UserError.
 
     truth: the table of counts of a study with `counted = true`.
-    places: the table of places of any other.
+    place_file: the table of places of any other.
     """
     if study.places is None:
         if place_file is not None:
@@ -88,7 +88,7 @@ def known_sizes(
 ) -> list[KnownSizes]:
     """The true sizes of each release of sizes, and its plans. Raises UserError.
 
-    known: by attribute, symbols (people, periods); empty with a table of counts.
+    panel: by attribute, symbols (people, periods); empty with a table of counts.
     at: the period; the last due one by default.
     scales: the budgets, as multiples of the declared ones.
     """
@@ -370,8 +370,8 @@ def _judged_sizes(
                 study=study.name,
                 release=sizes.release.name,
                 period=sizes.period,
-                places=sum(sizes.total for sizes in sizes.leaves),
-                people=sum(sizes.members for sizes in sizes.leaves),
+                places=sum(leaf.total for leaf in sizes.leaves),
+                people=sum(leaf.members for leaf in sizes.leaves),
                 repetitions=repetitions,
                 seed=options.seed,
                 rhos={label: plan.rho for label, plan in sizes.plans.items()},

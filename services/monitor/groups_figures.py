@@ -258,6 +258,7 @@ def _marginal(
     codes: pa.Array,
     estimates: JointAnswers | None,
 ) -> Marginal:
+    """A column's bars: its estimated shares, or without estimates those of the synthetic rows."""
     values, called = published.columns[which][column], published.noun(which)
     counts = np.bincount(codes.to_numpy(), minlength=len(values))
     total = max(1, int(counts.sum()))

@@ -119,8 +119,7 @@ class RecordSeal:
         label: the record's name in error messages.
 
         Unreadable headers are None. Raises LogError if the record was not sealed with this context
-        and a
-        key of the ring.
+        and a key of the ring.
         """
         from cryptography.exceptions import InvalidTag
 

@@ -238,9 +238,7 @@ def _rules_faults(batch: BatchRelease, groups: Groups, sections: Sections) -> It
         yield ".rules: no [groups.roles] say who is head, spouse and child; declare them"
         return
     attributes = {name: sections.attributes[name] for name in batch.names}
-    if groups.roles is not None and not any(
-        a.number or a.problems("") for a in attributes.values()
-    ):
+    if not any(a.number or a.problems("") for a in attributes.values()):  # told elsewhere
         columns = {name: tuple(a.symbols) for name, a in attributes.items()}
         others = bool(groups.roles.others)
         faults = rule_faults(batch.structural_rules, columns, others=others, most=groups.most)

@@ -327,10 +327,8 @@ def _answered(model: ModelFormula, published: PublishedTables) -> _Answered:
 class _Fit:
     """A solution of the equations.
 
-    text: the model in words, for errors.
-    labels: of the terms.
     people: their number.
-    estimate, inverse, covariance: b, A^-1 and A^-1 V A^-1.
+    estimate, inverse: b and A^-1.
     rows: what the synthetic people say.
     design: of the sample; None if people are none.
     """
@@ -372,6 +370,7 @@ class _Fit:
 
     @property
     def covariance(self) -> Floats:
+        """A^-1 V A^-1."""
         covariance: Floats = self.inverse @ self.equations.covariance(self.estimate) @ self.inverse
         return covariance
 
@@ -384,7 +383,10 @@ class _Fit:
         return factor * self.rows.spread
 
     def coefficient(self, j: int) -> Coefficient:
-        """Raises UserError if its interval is unbounded."""
+        """Coefficient j: on the line b + t d with d = A^-1 e_j / (A^-1)_jj it is b_j + t.
+
+        Raises UserError if its interval is unbounded.
+        """
         d, width = self.inverse[:, j] / self.inverse[j, j], float(self.inverse[j, j])
         line, estimate = self.equations.along(self.estimate, d), float(self.estimate[j])
         _, variance = line(0.0)

@@ -40,6 +40,7 @@ class Room:
 
     @staticmethod
     def of(workload: Workload, phases: Sequence[Phase]) -> Room:
+        """The room of a plan. Rounds answer all candidates, and measure the largest at worst."""
         sizes, answered, measured = np.diff(workload.starts), 0, 0
         for phase in phases:
             cell_counts = np.sort(sizes[list(phase.candidates)])
@@ -69,6 +70,7 @@ class MixtureModel:
         return self.family.answers(self.params, self.encoded.take(rows), self.room.answered)
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
+        """See `loop.Model`. A weight w counts an answer as if its variance were 1 / w of it."""
         queries = self.encoded.take(measured.rows)
         variances = np.maximum(measured.noise, _LEAST_VARIANCE) / self.weights[measured.rows]
         counts = MeasuredQueries(queries, measured.values, variances)
