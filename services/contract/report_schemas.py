@@ -17,7 +17,7 @@ def report_schema(study: Study) -> Json:
 
     The schema cannot state rules about more than the report: closed periods, a full population,
     contradictions of fixed values, the record's size, the study's rule of ids, and the scales of
-    numbers in texts. JSON Schema accepts 1.0 for the number 1; the decoder does not.
+    numbers in texts.
     """
     ids: Json = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
     numbers = {"type": "integer", "minimum": -_LARGEST, "maximum": _LARGEST}

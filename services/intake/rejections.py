@@ -14,6 +14,7 @@ from stream_dp.log.log import Log, LogError, Stored
 from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.report_judging import plain_text
 from stream_dp.population.shapes.decoder import ShapeReader
+from stream_dp.population.shapes.row_mapping import MappedReport
 from stream_dp.study import Study
 from stream_dp.study.topics import DEAD_LETTERS
 
@@ -127,7 +128,7 @@ def _said(
     Raises LogError, UserError where its schema cannot be had.
     """
     if reader is not None:
-        reports = [report for report in reader.looked_up(letter) if report is not None]
+        reports = [r for r in reader.looked_up(letter) if isinstance(r, MappedReport)]
         if not reports:
             return None, {}
         return plain_text(reports[-1].said[0]), dict(reports[-1].values(tuple(study.attributes)))

@@ -11,6 +11,8 @@ from typing import Literal
 
 Reason = Literal[
     "unreadable",
+    "deleted",
+    "before",
     "person",
     "period",
     "late",
@@ -27,8 +29,12 @@ REASONS: dict[Reason, str] = {
     "unreadable": "not a JSON report with person, period and values, or over 64 kB, or with headers"
     " that are not text, or with a schema that is unknown or beyond a limit, or a row of a file"
     " that does not fit its header",
+    "deleted": "a record without a value, or with a mark of deletion that is neither true nor"
+    " false: see tombstone and deleted in [run.input]",
+    "before": "a change that does not say which person and period its row had: see before in"
+    " [run.input]; on PostgreSQL ALTER TABLE ... REPLICA IDENTITY FULL writes it",
     "person": "the person's id is empty, too long or not text",
-    "period": "the period is not one of the study's",
+    "period": "the period is not one of the study's; or a time in UTC without a declared zone",
     "late": "the period is closed",
     "attribute": "no such attribute is declared",
     "value": "not one of the attribute's values",

@@ -36,6 +36,7 @@ from .report_judging import (
     Judge,
     JudgedReport,
     plain_text,
+    whole_number,
     whole_refusal,
 )
 from .templates import divide
@@ -388,7 +389,8 @@ class Decoder:
             return EMPTY, Tally({"unreadable": 1})
         if not isinstance(values, dict):
             return EMPTY, Tally({"unreadable": 1})
-        judged = self._judge.report(person, period, values, closed)
+        values = {name: whole_number(value) for name, value in values.items()}
+        judged = self._judge.report(whole_number(person), whole_number(period), values, closed)
         return self.cells_of_report(judged, record.partition, record.offset), judged.reasons
 
     def cells_of_report(self, judged: JudgedReport, partition: int, offset: int) -> Cells:

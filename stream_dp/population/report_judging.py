@@ -169,6 +169,16 @@ def plain_text(value: object) -> str | None:
     return None
 
 
+def whole_number(value: object, most: int = 2**53) -> object:
+    """Returns a float without a fraction as a whole number, and any other value as it is.
+
+    most: the largest number all of whose digits a float holds.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) <= most:
+        return int(value)
+    return value
+
+
 def _is_written(value: object) -> bool:
     """Tells whether an id or a period is text or a whole number, of any size."""
     return isinstance(value, str | int) and not isinstance(value, bool)

@@ -14,8 +14,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from stream_dp.errors import UserError
+
 from .attribute import Attribute
 from .field_types import Declaration, Name, Symbol
+from .period_texts import PeriodTexts
+from .periods import Periods
 
 Rows = Literal["flat", "report", "debezium"]
 # By format, the possible contents of a record, the default first.
@@ -46,6 +50,9 @@ def _url(value: str) -> str:
 
 
 Column = Annotated[str, Field(min_length=1, max_length=256)]
+# The keys that say how rows of columns become reports.
+_OF_ROWS = {"person", "period", "attributes", "values", "extra", "dates", "zone"}
+_OF_ROWS |= {"deleted", "tombstone", "before"}
 
 
 class Input(Declaration):
@@ -70,6 +77,29 @@ class Input(Declaration):
     values: dict[str, Symbol | dict[str, Symbol]] = Field(default_factory=dict)
     """The declared value for each text in a column, such as `{ Yes = 1, No = 0 }`. A table under an
     attribute's name applies to that attribute alone. Booleans have the texts `true` and `false`."""
+    dates: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """What the column of periods holds: a format of dates such as `%d.%m.%Y`, as `--dates` of
+    `send` takes it; or what numbers count since 1970: `date` for days, `timestamp-seconds`,
+    `timestamp-millis`, `timestamp-micros`, `timestamp-nanos` for times in UTC, or
+    `local-timestamp-millis` and so on for times without a zone. By default texts are read as `send`
+    reads them, and numbers by the types in a record's schema."""
+    zone: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """The time zone whose days count for times in UTC, such as `Europe/Berlin`. By default the zone
+    of the study's schedule. Without a zone a time in UTC is accepted at midnight, which stands for
+    a date, and where every zone has the same period."""
+    deleted: Column = "__deleted"
+    """In a `flat` row, the column that marks a deleted row. A deleted row clears its answers.
+    Deleted are `true`, 1, `t`, `yes`, `y`, `d`, `delete` and `deleted`. Not deleted are `false`, 0,
+    `f`, `no`, `n`, `null`, `c`, `r`, `u`, `i`, `create`, `read`, `insert` and `update`. Rows
+    without the column are not deleted."""
+    tombstone: Literal["refuse", "withdraw", "ignore"] | None = None
+    """A record without a value in a topic of `flat` rows: `withdraw` clears the answers of the
+    person and period in the record's key, `refuse` (the default) rejects the record with the reason
+    `deleted`, `ignore` skips it."""
+    before: Literal["required", "fixed"] = "required"
+    """The old row of a change: `required` rejects changes that do not say which person and period
+    the row had, with the reason `before`. `fixed` declares that no row ever gets another person or
+    period, and reads each update without its old row."""
     extra: Literal["ignore", "refuse"] = "ignore"
     """The treatment of further columns: `ignore` drops them, `refuse` rejects their cells with the
     reason `attribute`."""
@@ -89,6 +119,20 @@ class Input(Declaration):
         return self.rows or ROWS[self.format][0]
 
     @property
+    def tombstones(self) -> Literal["refuse", "withdraw", "ignore"]:
+        """The treatment of records without a value; behind a Debezium change they say nothing."""
+        return self.tombstone or ("ignore" if self.packed == "debezium" else "refuse")
+
+    def deletion_mark(self, attributes: Mapping[str, Attribute]) -> str | None:
+        """The column that marks deleted rows. None if the study reads answers from this column.
+
+        attributes: the study's, by name.
+        """
+        answers = attributes if self.attributes is None else self.attributes.values()
+        read = {self.person, self.period, *answers}
+        return None if self.packed != "flat" or self.deleted in read else self.deleted
+
+    @property
     def plain(self) -> bool:
         """Whether records are plain reports."""
         return self.format == "report"
@@ -105,16 +149,17 @@ class Input(Declaration):
         fields = self.model_dump(mode="json", exclude=connection_keys) | {"rows": self.packed}
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
-    def faults(self, attributes: Mapping[str, Attribute]) -> list[str]:
+    def faults(self, attributes: Mapping[str, Attribute], periods: Periods) -> list[str]:
         """Contradictions inside the declaration and with the study, in lines.
 
         attributes: the study's, by name.
+        periods: the study's.
         """
         lines = []
         if self.rows is not None and self.rows not in ROWS[self.format]:
             lines.append(f"rows: with format = '{self.format}' this is '{self.packed}'; remove it")
         changed = self.model_fields_set - {"format", "rows"}
-        useless = changed & {"person", "period", "attributes", "values", "extra"}
+        useless = changed & _OF_ROWS
         if self.packed == "report" and useless:
             lines.append(f"{min(useless)}: is for rows of columns; what is packed here is a report")
         sources = {"registry", "schemas"} & {k for k in changed if getattr(self, k) is not None}
@@ -130,7 +175,32 @@ class Input(Declaration):
             lines.append("registry_password: write { env = 'NAME' } or { file = 'PATH' }")
         for name in (self.attributes or {}).keys() - attributes.keys():
             lines.append(f"attributes.{name}: the study has no such attribute")
+        lines += self._change_faults(attributes) + self._period_faults(periods)
         return lines + self._value_faults(attributes)
+
+    def _change_faults(self, attributes: Mapping[str, Attribute]) -> list[str]:
+        changes = self.packed == "debezium"
+        keys = {"deleted", "tombstone"} & self.model_fields_set
+        lines = [
+            f"{key}: is for flat rows; a Debezium change says itself what was deleted"
+            for key in sorted(keys if changes else ())
+        ]
+        if not changes and "deleted" in keys and self.deletion_mark(attributes) is None:
+            lines.append(f"deleted: '{self.deleted}' is a column of answers; name another")
+        return lines
+
+    def _period_faults(self, periods: Periods) -> list[str]:
+        if periods.every == "step":
+            keys = {key for key in ("dates", "zone") if getattr(self, key) is not None}
+            return [f"{key}: the periods are steps, which have no dates" for key in sorted(keys)]
+        dates = self.dates
+        if dates is not None and dates.startswith("local-timestamp-"):
+            dates = dates.removeprefix("local-")
+        try:
+            PeriodTexts(periods, dates, self.zone)
+        except UserError as error:
+            return list(error.lines)
+        return []
 
     def _value_faults(self, attributes: Mapping[str, Attribute]) -> list[str]:
         """Contradictions of `values`, which maps texts to values, of all attributes or by name."""

@@ -230,7 +230,9 @@ def load_study(path: Path | str) -> tuple[Study, Run]:
     try:
         study = parse_study(raw)
         if run is not None:
-            lines += [f"run.input.{line}" for line in run.input.faults(study.attributes)]
+            lines += [
+                f"run.input.{line}" for line in run.input.faults(study.attributes, study.periods)
+            ]
     except UserError as error:
         lines = [*error.lines, *lines]
     if lines:

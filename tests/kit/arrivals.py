@@ -56,13 +56,6 @@ def rows(cells):
     return sorted(zip(*(column.tolist() for column in cells.columns()), strict=True))
 
 
-def has_integral_float(value):
-    """Whether 1.0 or the like is in it: to JSON Schema it is a whole number."""
-    if isinstance(value, dict):
-        return any(map(has_integral_float, value.values()))
-    return isinstance(value, float) and value.is_integer()
-
-
 # What may arrive.
 
 plain_values = st.sampled_from([0, 1, 2, "0", "1", "2", "x", "y", "absent", None])

@@ -172,20 +172,6 @@ def test_schemas_within_bounds_are_read():
     assert AvroSchema(json.dumps(twice)).read(b"\2\0") == {"a": "y", "b": "x"}
 
 
-def test_logical_types_are_what_they_are_stored_as():
-    schema = avro_row(["person", "period"])
-    schema["fields"].append({"name": "a", "type": {"type": "int", "logicalType": "date"}})
-    value = avro_bytes(
-        {**schema, "fields": [*schema["fields"][:2], {"name": "a", "type": "int"}]},
-        {"person": "p1", "period": "2001", "a": 1},
-    )
-    flat = decoder(source(schema=schema), Input(format="avro", schemas="s"))
-    cells, rejected = flat.decode(
-        [Stored(partition=0, offset=0, time=0, key=None, value=value, headers=())], 0
-    )
-    assert (cells.code.tolist(), rejected) == ([1], [])
-
-
 def test_a_schema_is_asked_for_once():
     texts = source(3)
     several = decoder(texts)

@@ -156,50 +156,11 @@ def debezium(operation, before=None, after=None, **more):
     return decoded({"format": "debezium"}, json.dumps(change).encode())
 
 
-@pytest.mark.parametrize("operation", ["c", "u", "r"])
-def test_a_change_is_the_row_after_it(operation):
-    before = {**ROW, "poverty": 0}
-    after = {**ROW, "poverty": 1, "work": None}
-    expected = ([(0, 2, 0, 1), (0, 2, 1, CLEARED)], {})
-    assert debezium(operation, before, after) == expected
-    assert debezium(operation, None, after) == expected
-
-
-def test_a_deletion_clears_the_cells_of_the_row():
-    assert debezium("d", {**ROW, "poverty": 1, "id": 4}) == ([(0, 2, 0, CLEARED)], {})
-    both = [(0, 2, 0, CLEARED), (0, 2, 1, CLEARED)]
-    assert debezium("d", {**ROW, "poverty": None, "work": None}) == (both, {})
-    # A row that is cut down to its key: all that the mapping reads.
-    assert debezium("d", ROW) == (both, {})
-    assert debezium("d", None) == ([], {"unreadable": 1})
-    assert debezium("d", {"poverty": 1}) == ([], {"unreadable": 1})
-
-
-def test_an_update_that_moves_a_row_clears_what_it_said_before():
-    before, after = {**ROW, "poverty": 1}, {**ROW, "person": "b", "poverty": 1}
-    assert debezium("u", before, after) == ([(0, 2, 0, CLEARED), (1, 2, 0, 1)], {})
-    moved = {**ROW, "period": "2021-03", "poverty": 0}
-    assert debezium("u", before, moved) == ([(0, 2, 0, CLEARED), (0, 3, 0, 0)], {})
-    assert debezium("u", {**before, "person": None}, after) == ([(1, 2, 0, 1)], {})
-    assert debezium("u", before, {**after, "poverty": 9}) == (
-        [(0, 2, 0, CLEARED)],
-        {"value": 1},
-    )
-
-
 def test_what_is_no_change_of_a_row_is_not_read():
     for operation in ("t", "m", "", None, 1, [], {}):
         assert debezium(operation, ROW, {**ROW, "poverty": 1}) == ([], {"unreadable": 1})
     for value in (b"{}", b"[]", b"1", b'{"payload": 1}', b'{"op": "c"}', b"x"):
         assert decoded({"format": "debezium"}, value) == ([], {"unreadable": 1})
-
-
-def test_a_tombstone_behind_a_deletion_is_passed_over():
-    for value in (None, b"null", b'{"schema": null, "payload": null}'):
-        assert decoded({"format": "debezium"}, value, key=b"a") == ([], {})
-    assert decoded({"format": "flat"}, None, key=b"a") == ([], {"unreadable": 1})
-    # One whose headers cannot be read is known for nothing.
-    assert decoded({"format": "debezium"}, None, headers=None) == ([], {"unreadable": 1})
 
 
 def test_the_size_is_that_of_the_record_as_it_came():

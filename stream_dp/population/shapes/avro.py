@@ -17,6 +17,7 @@ _DEEPEST = 64  # levels of a schema
 _MOST_NODES = 10_000  # of a schema whose named types stand wherever they are used
 _MOST_PER_BYTE = 16  # values in an item of an array or a map, for each byte of the item
 _BOX = "_"
+LOGICAL = "stored as"  # the key that has the name of a logical type in a read schema
 _WIDTHS = {"null": 0, "boolean": 1, "int": 1, "long": 1, "string": 1, "bytes": 1}
 _WIDTHS |= {"float": 4, "double": 8}
 
@@ -44,7 +45,7 @@ class UnknownType(ValueError):
 
 
 class AvroSchema:
-    """A writer's schema. Logical types are read as their stored types.
+    """A writer's schema. Logical types are read as their stored types, and keep their names.
 
     texts: the schema, after those that it refers to; each may use the types of those before it.
     Raises ValueError for a text that is no schema, for more than MOST_SCHEMA characters, and for a
@@ -75,6 +76,19 @@ class AvroSchema:
             except Exception:  # whatever it says of what others wrote, it is no schema
                 raise ValueError("no Avro schema") from None
         _Walk(named).span(self._parsed, ())
+        self._named = named
+
+    @property
+    def root(self) -> Any:
+        """The schema with its types; a logical type has its name under LOGICAL."""
+        return self._parsed["fields"][0]["type"] if self._refers else self._parsed
+
+    def branch(self, schema: Any) -> Any:
+        """A part of the schema with its definition: of a union, the only part beside null."""
+        if isinstance(schema, list):
+            others = [part for part in schema if part != "null"]
+            schema = others[0] if len(others) == 1 else None
+        return self._named.get(schema, schema) if isinstance(schema, str) else schema
 
     def read(self, data: bytes) -> Any:
         """The value of all given bytes. Raises ValueError."""
@@ -104,13 +118,15 @@ def _boxed(schema: Any) -> Any:
 
 
 def _stored(schema: Any, depth: int) -> Any:
-    """The schema without its logical types. Raises ValueError if the schema is too deep."""
+    """The schema with its logical types under LOGICAL. Raises ValueError if it is too deep."""
     if depth > _DEEPEST:
         raise ValueError("too deep")
     if isinstance(schema, list):
         return [_stored(part, depth + 1) for part in schema]
     if isinstance(schema, dict):
-        return {k: _stored(v, depth + 1) for k, v in schema.items() if k != "logicalType"}
+        return {
+            LOGICAL if k == "logicalType" else k: _stored(v, depth + 1) for k, v in schema.items()
+        }
     return schema
 
 

@@ -28,18 +28,9 @@ from ..report_decoding import (
     sized_records,
 )
 from ..report_judging import LONGEST_ID, plain_text
-from .row_mapping import (
-    MappedReport,
-    RowReader,
-    Said,
-    after_id,
-    change_reports,
-    event_data,
-    json_value,
-    payload,
-    report_in_envelope,
-    schema_id,
-)
+from .record_contents import Content, after_id, event_data, json_value, opened, payload, schema_id
+from .row_changes import Report, RowChanges
+from .row_mapping import MappedReport, Said, report_in_envelope
 from .schemas import Schemas, SchemaSource
 
 
@@ -49,13 +40,11 @@ class ShapeReader:
     def __init__(self, study: Study, declared: Input, schemas: Schemas | None = None) -> None:
         self.schemas = schemas
         self.names = tuple(study.attributes)
-        self._format, self._packed = declared.format, declared.packed
-        self._rows = RowReader(study, declared)
+        self._format = declared.format
+        self._changes = None if declared.packed == "report" else RowChanges(study, declared)
 
-    def reports(self, record: Stored, *, sized: bool = False) -> list[MappedReport | None]:
-        """Returns the reports of a record, with None for an unreadable report.
-
-        A tombstone behind a Debezium change is no report and no fault.
+    def reports(self, record: Stored, *, sized: bool = False) -> list[Report]:
+        """Returns the reports of a record, or the reason for which the record says nothing.
 
         sized: whether the record is known to have a value, headers and no more bytes than it may.
         """
@@ -63,39 +52,51 @@ class ShapeReader:
             record.headers is None
             or memory_bytes(record.key, record.value, record.headers) > LARGEST_REPORT
         ):
-            return [None]
-        if record.value is None:
-            return [] if self._packed == "debezium" else [None]
+            return ["unreadable"]
         try:
-            value = self._unpacked(record)
+            content = Content(None) if record.value is None else self._unpacked(record)
         except ValueError:
-            return [None]
-        match self._packed:
-            case "debezium":
-                return change_reports(value, self._rows)
-            case "flat":
-                return [self._rows.report(value)]
-        return [report_in_envelope(value, self.names)]
+            return ["unreadable"]
+        if self._changes is None:
+            return [report_in_envelope(content.value, self.names) or "unreadable"]
+        return self._changes.reports(content, partial(self._key, record))
 
-    def looked_up(self, record: Stored) -> list[MappedReport | None]:
+    def looked_up(self, record: Stored) -> list[Report]:
         """Returns the reports of a record alone. Raises Unavailable."""
         with nullcontext() if self.schemas is None else self.schemas.batch():
             return self.reports(record)
 
-    def _unpacked(self, record: Stored) -> object:
+    def _unpacked(self, record: Stored) -> Content:
         """Returns the content of a record, from JSON or from Avro. Raises ValueError."""
         match self._format:
             case "connect":
                 return payload(record.value)
             case "cloudevents":
-                return event_data(record)
+                return Content(event_data(record))
             case "json-registry":
                 schema_id(record.value)
-                return json_value(after_id(record.value or b""))
+                return Content(json_value(after_id(record.value or b"")))
             case "avro":
                 assert self.schemas is not None
-                return self.schemas.read(record)
-        return json_value(record.value)
+                return self.schemas.read(record.value, record)
+        return Content(json_value(record.value))
+
+    def _key(self, record: Stored) -> Content | None:
+        """Returns the columns in a record's key. None for a key without columns."""
+        data = record.key or b""
+        try:
+            if data[:1] != b"\0":
+                content = Content(json_value(data))
+            elif self.schemas is None:
+                content = Content(json_value(after_id(data)))
+            else:
+                content = self.schemas.read(data, record)
+        except ValueError:
+            return None
+        value = content.value
+        if isinstance(value, dict) and value.keys() == {"schema", "payload"}:
+            content = opened(value)
+        return content if isinstance(content.value, dict) else None
 
 
 class ShapedDecoder(Decoder):
@@ -120,7 +121,7 @@ class ShapedDecoder(Decoder):
         """
         columns = Records.of(records)
         sized = sized_records(columns).tolist()
-        reports: list[MappedReport | None] = []
+        reports: list[Report] = []
         record_rows: list[int] = []
         with nullcontext() if self._schemas is None else self._schemas.batch():
             for row, record in enumerate(records):
@@ -132,7 +133,7 @@ class ShapedDecoder(Decoder):
     def _judged(
         self,
         records: Records,
-        reports: Sequence[MappedReport | None],
+        reports: Sequence[Report],
         record_rows: np.ndarray[tuple[int], np.dtype[np.int64]],
         closed: int,
     ) -> tuple[Cells, list[RejectedRecord]]:
@@ -161,8 +162,8 @@ class ShapedDecoder(Decoder):
         by_record: dict[int, Tally[Reason]] = {}
         for row in np.flatnonzero(~accepted).tolist():
             report, record_row = reports[row], int(record_rows[row])
-            reasons: Tally[Reason] = Tally({"unreadable": 1})
-            if report is not None and report.readable:
+            reasons: Tally[Reason] = Tally({report if isinstance(report, str) else "unreadable": 1})
+            if isinstance(report, MappedReport) and report.readable:
                 values = report.values(self._shape.names)
                 judged = self._judge.report(report.person, report.said[0], values, closed)
                 partition, offset = records.partitions[record_row], records.offsets[record_row]
@@ -206,14 +207,14 @@ class ShapedDecoder(Decoder):
             self._schemas.go_on({n: use.sha256 for some in known for n, use in some.items()})
 
 
-def _number(numbers: dict[tuple[Said, ...], int], report: MappedReport | None) -> int:
+def _number(numbers: dict[tuple[Said, ...], int], report: Report) -> int:
     """Numbers the template of a report; -1 for a report with a part without a template."""
-    if report is None or report.undeclared or report.person is msgspec.UNSET:
+    if isinstance(report, str) or report.undeclared or report.person is msgspec.UNSET:
         return -1
     return numbers.setdefault(report.said, len(numbers))
 
 
-def _id_text(report: MappedReport | None) -> str:
+def _id_text(report: Report) -> str:
     """The id of a report in text, empty without an id."""
-    person = None if report is None else report.person
+    person = None if isinstance(report, str) else report.person
     return person if isinstance(person, str) else plain_text(person) or ""

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from stream_dp.errors import Inconsistent
 from stream_dp.log.log import Stored, Unavailable
 
 from ..report_decoding import SchemaUse
 from .avro import AvroSchema
-from .row_mapping import after_id, schema_id
+from .record_contents import Content, after_id, schema_id
 
 KEPT = 10_000_000  # characters of the schemas in memory, at most
 _BESIDE = 1000  # characters that stand for what a schema takes beside its text
@@ -55,11 +54,14 @@ class Schemas:
         yield
         self._ends |= self._batch_ends
 
-    def read(self, record: Stored) -> Any:
-        """The value of a record. Raises ValueError where it cannot be read, Unavailable,
-        Inconsistent.
+    def read(self, data: bytes | None, record: Stored) -> Content:
+        """Reads the value or the key of a record.
+
+        data: the value or the key.
+
+        Raises ValueError where it cannot be read, Unavailable, Inconsistent.
         """
-        number = schema_id(record.value)
+        number = schema_id(data)
         self._batch_ends[record.partition] = record.offset + 1
         if self._repeated is not None:
             use = self._repeated.get(number)
@@ -68,9 +70,9 @@ class Schemas:
         schema = self._schema(number)
         if schema is None:
             raise ValueError("no schema of that id")
-        value = schema.read(after_id(record.value or b""))
+        value = schema.read(after_id(data or b""))
         self._used[number] = schema.sha256
-        return value
+        return Content(value, schema)
 
     def _schema(self, number: int) -> AvroSchema | None:
         """The schema of an id, from memory or requested; None where no usable one is known."""
