@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from stream_dp.study.topics import topics_of
+from stream_dp.study.run_settings import Input
+from stream_dp.study.topics import REPORTS, topics_of
 
 from ..intake.options import study_file
 from ..process.output import Output
@@ -29,4 +30,24 @@ def run(options: argparse.Namespace) -> Output:
     names = [*private, *public]
     created = [name for name in names if name not in existing]
     lines = [f"{name}: {'created' if name in created else 'as it must be'}" for name in names]
-    return Output({"topics": names, "created": created}, "\n".join(lines))
+    notices = _notices(run.input)
+    data = {"topics": names, "created": created, "notices": notices}
+    return Output(data, "\n".join([*lines, *notices]))
+
+
+def _notices(declared: Input) -> list[str]:
+    """What the senders of rows must write, so that changes of rows can be read."""
+    columns = f"'{declared.person}' and '{declared.period}'"
+    if declared.packed == "debezium" and declared.before == "required":
+        return [
+            f"{REPORTS}: updates and deletions must have {columns} of the old row; PostgreSQL"
+            " writes them after ALTER TABLE ... REPLICA IDENTITY FULL. Others are rejected with"
+            " the reason 'before'."
+        ]
+    if declared.packed == "flat" and declared.tombstones == "withdraw":
+        return [
+            f"{REPORTS}: the keys of records must have the columns {columns}; Debezium's have"
+            " those of the primary key, or with REPLICA IDENTITY FULL those of"
+            " message.key.columns. Others are rejected with the reasons 'before' and 'deleted'."
+        ]
+    return []

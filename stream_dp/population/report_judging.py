@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 
 from stream_dp.study import Attribute, Study
-from stream_dp.study.period_texts import PeriodTexts
 
 from .cells import CLEARED, cell_type
 from .rejection_reasons import Reason
@@ -43,11 +42,9 @@ class Judge:
     names, attributes: of the study, in its order.
     find: by attribute, the function from a value to its code, or to its second argument.
     code_type: the type of the codes.
-    texts: the meaning of the texts of periods; by default a period is a label, as the schema of
-        plain reports has it.
     """
 
-    def __init__(self, study: Study, texts: PeriodTexts | None = None) -> None:
+    def __init__(self, study: Study) -> None:
         self._rule = study.ids
         self.names = tuple(study.attributes)
         self.attributes = tuple(study.attributes.values())
@@ -61,7 +58,6 @@ class Judge:
             if re.fullmatch("-?[0-9]+", label)
         }
         self._periods.update(labels)
-        self._texts = texts
 
     @property
     def changes_ids(self) -> bool:
@@ -82,7 +78,7 @@ class Judge:
 
     def period(self, value: Hashable) -> int:
         """Returns the number of a period, 0 for a period outside of the study."""
-        return self._periods.get(value, 0) if self._texts is None else self._texts.number(value)
+        return self._periods.get(value, 0)
 
     @property
     def period_numbers(self) -> Mapping[object, int]:

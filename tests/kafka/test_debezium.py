@@ -11,12 +11,27 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kit import debezium
+from kit.arrivals import KEY
 from kit.debezium import KEYS, recorded_line, table_name
 from kit.kafka_connect import connect, fetched
 from kit.postgresql import SERVERS, running_server
+from kit.studies import attribute, small_study, window
+
+from stream_dp.log.log import Stored
+from stream_dp.population.cells import CLEARED
+from stream_dp.population.shapes.decoder import ShapedDecoder
+from stream_dp.study import Input
 
 MOST_SECONDS = 600
 RECORDED = Path(__file__).parents[1] / "population" / "debezium.jsonl"
+
+STUDY = small_study(
+    attributes={
+        "poverty": attribute([0, 1], missing=0),
+        "work": attribute(["no", "yes"], missing="absent"),
+    },
+    releases=[window("w", "poverty", width=1, rho=1)],
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -139,3 +154,31 @@ def test_the_recorded_changes_are_those_of_the_connector(records):
         for (form, table), several in records.items()
         for record in several
     ] == recorded
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("key", "full"), TABLES)
+def test_what_is_read_is_the_empty_table_or_rejected(records, form, key, full):
+    """After the last change, a deletion, nobody in the table has an answer."""
+    several = records[form, table_name(key, full=full)]
+    keys = {"format": "debezium" if form.startswith("wrapped") else "flat", "period": "month"}
+    if form == "tombstones":
+        keys["tombstone"] = "withdraw"
+    placed = set(key) == {"person", "month"}
+    if placed and form.startswith("wrapped"):
+        keys["before"] = "fixed"
+    reader = ShapedDecoder(STUDY, KEY, Input.model_validate(keys))
+    stored = [
+        Stored(partition=0, offset=i, time=0, key=k, value=v, headers=())
+        for i, (k, v) in enumerate(several)
+    ]
+    cells, rejected = reader.decode(stored, 0)
+    assert bool(rejected) == (not placed and not (full and form.startswith("wrapped")))
+    assert {reason for record in rejected for reason in record.cells} <= {"before", "deleted"}
+    last = {}
+    order = cells.offset.argsort(kind="stable").tolist()
+    for row in order:
+        place = int(cells.hi[row]), int(cells.period[row]), int(cells.attribute[row])
+        last[place] = int(cells.code[row])
+    assert last or rejected
+    assert rejected or set(last.values()) == {CLEARED}

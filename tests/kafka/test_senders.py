@@ -8,11 +8,12 @@ import shlex
 import subprocess
 import time
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kit.commands import json_output
+from kit.kafka_connect import connect, fetched
 from kit.studies import BINARY, MONTHS, study_toml, window
 from kit.tools import FETCHED, ROOT, needs, tool
 
@@ -21,7 +22,7 @@ from stream_dp.services.storage import journal
 from stream_dp.study.topics import REPORTS
 
 TOOLS = FETCHED.parent
-CONNECT, QUIX = TOOLS / "connect", TOOLS / "quix"
+QUIX = TOOLS / "quix"
 MOST_SECONDS = 600
 
 ROWS = [
@@ -38,8 +39,6 @@ bootstrap.servers={address}
 key.converter=org.apache.kafka.connect.storage.StringConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter.schemas.enable=true
-offset.storage.file.filename={folder}/offsets
-listeners=http://127.0.0.1:0
 plugin.discovery=service_load
 """
 SOURCE = """\
@@ -131,32 +130,14 @@ def check(trial, capsys):
         assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
 
 
-@contextmanager
-def connect(trial):
-    """Kafka Connect with a source that reads the file `rows.json` of a trial's folder."""
-    places = {"address": trial.address, "folder": trial.folder, "prefix": trial.prefix}
-    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-    command = ["java", *quick, "-Xmx256m", "-cp", f"{CONNECT / 'libs'}/*"]
-    command.append("org.apache.kafka.connect.cli.ConnectStandalone")
-    for name, text in (("worker", WORKER), ("source", SOURCE)):
-        path = trial.folder / f"{name}.properties"
-        path.write_text(text.format(**places))
-        command.append(str(path))
-    with (trial.folder / "connect.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=trial.folder)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(600)
-
-
-@pytest.mark.skipif(not (CONNECT / "complete").exists(), reason="no Kafka Connect: run tests/tools")
+@pytest.mark.skipif(not fetched(), reason="no Kafka Connect: run tests/tools")
 def test_kafka_connect_feeds_a_file(kafka, tmp_path, capsys):
     trial = Trial(tmp_path, kafka, FLAT)
     json_output(capsys, "topics", trial.file)
     (tmp_path / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    with connect(trial) as process:
+    places = {"address": trial.address, "folder": tmp_path, "prefix": trial.prefix}
+    source = {"source": SOURCE.format(**places)}
+    with connect(tmp_path, WORKER.format(**places), source) as process:
 
         def alive():
             assert process.poll() is None, (tmp_path / "connect.log").read_text()[-2000:]

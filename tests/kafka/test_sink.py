@@ -3,109 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
-import subprocess
 import time
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from kit.commands import json_output
+from kit.kafka_connect import connect, fetched
+from kit.postgresql import SERVERS, running_server
 from kit.studies import BINARY, MONTHS, study_toml, window
-from kit.tools import FETCHED
 
 from stream_dp.log.kafka import KafkaLog
 from stream_dp.study.topics import ESTIMATES
 
-TOOLS = FETCHED.parent
-CONNECT, JDBC = TOOLS / "connect", TOOLS / "jdbc"
-FOLDERS = (Path("/usr/lib/postgresql"), TOOLS / "postgres" / "usr" / "lib" / "postgresql")
-SERVERS = [path for folder in FOLDERS for path in folder.glob("*/bin")]
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "answers-in-a-database.md"
-NOBODY = 65534
 MOST_SECONDS = 600
 COLUMNS = ("period", "query", "measure", "value", "error", "lower", "upper")
 
 pytestmark = [
     pytest.mark.skipif(
-        not (JDBC / "complete").exists() or not (CONNECT / "complete").exists(),
-        reason="no Kafka Connect with its sink: run tests/tools",
+        not fetched("jdbc"), reason="no Kafka Connect with its sink: run tests/tools"
     ),
     pytest.mark.skipif(not SERVERS, reason="no PostgreSQL: run tests/tools"),
 ]
 
 
-def free_port():
-    with closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """A server of PostgreSQL in a folder, which trusts this machine."""
-
-    def __init__(self, folder):
-        self.data, self.port = folder / "data", free_port()
-        self.environment = {**os.environ, "LC_ALL": "C"}
-        if libraries := list(TOOLS.glob("postgres/usr/lib/*-linux-gnu")):
-            self.environment["LD_LIBRARY_PATH"] = str(libraries[0])
-        self.user = []
-        self.data.mkdir()
-        if os.geteuid() == 0:  # as which the server refuses to run
-            self.user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-            os.chown(self.data, NOBODY, NOBODY)
-        done = self.run("initdb", "-A", "trust", "-U", "postgres", "-N", "-D", self.data)
-        assert done.returncode == 0, done.stderr
-
-    def command(self, program, *words):
-        return [*self.user, str(SERVERS[0] / program), *map(str, words)]
-
-    def run(self, program, *words):
-        return subprocess.run(
-            self.command(program, *words),
-            env=self.environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    @contextmanager
-    def running(self):
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
-        process = subprocess.Popen(
-            self.command("postgres", "-D", self.data, "-p", self.port, "-F", *options),
-            env=self.environment,
-            cwd="/",
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(600)
-
-    def rows(self, statement):
-        """The rows of a query as texts; none before the table is there."""
-        words = ("-h", "127.0.0.1", "-p", self.port, "-U", "postgres", "-At", "-F", "|")
-        done = self.run("psql", *words, "-c", statement)
-        return [line.split("|") for line in done.stdout.splitlines()]
-
-
 @pytest.fixture
 def server():
-    # The folders of pytest are closed to the user of the server.
-    folder = Path(f"/tmp/stream-dp-{uuid.uuid4().hex[:12]}")
-    folder.mkdir(mode=0o755)
-    try:
-        served = Server(folder)
-        with served.running():
-            yield served
-    finally:
-        shutil.rmtree(folder)
+    with running_server() as served:
+        yield served
 
 
 def properties(address, topic, port):
@@ -122,25 +49,6 @@ def properties(address, topic, port):
         for old, new in changes.items():
             text = text.replace(old, new)
         yield "".join(f"{line.strip()}\n" for line in text.splitlines())
-
-
-@contextmanager
-def connect(folder, worker, sink):
-    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m")
-    command = ["java", *quick, "-cp", f"{CONNECT / 'libs'}/*:{JDBC / 'libs'}/*"]
-    command.append("org.apache.kafka.connect.cli.ConnectStandalone")
-    worker += f"offset.storage.file.filename={folder}/offsets\nlisteners=http://127.0.0.1:0\n"
-    for name, text in (("worker", worker), ("sink", sink)):
-        path = folder / f"{name}.properties"
-        path.write_text(text)
-        command.append(str(path))
-    with (folder / "connect.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(600)
 
 
 def study_file(folder, address, prefix):
@@ -177,7 +85,7 @@ def test_a_stock_sink_writes_every_answer_into_postgresql(kafka, tmp_path, capsy
     worker, sink = properties(kafka, f"{prefix}-public.{ESTIMATES}", server.port)
     statement = f"SELECT {', '.join(COLUMNS)} FROM estimates"
 
-    with connect(tmp_path, worker, sink) as process:
+    with connect(tmp_path, worker, {"sink": sink}, "jdbc") as process:
 
         def rows_from(number):
             deadline = time.monotonic() + MOST_SECONDS

@@ -3,6 +3,7 @@
 import pytest
 from kit.study_file import TEXT
 
+from stream_dp.errors import UserError
 from stream_dp.studyfile import load_study
 
 
@@ -33,6 +34,16 @@ def loaded(tmp_path, lines):
             'format = "flat"\nattributes = { work = "w" }\nvalues = { poverty = { Y = 1 } }',
             "run.input.values.poverty",
         ),
+        ('tombstone = "withdraw"', "run.input.tombstone: is for rows of columns"),
+        ('format = "connect"\nrows = "report"\nzone = "UTC"', "run.input.zone: is for rows"),
+        ('format = "flat"\ntombstone = "drop"', "run.input.tombstone"),
+        ('format = "debezium"\nbefore = "full"', "run.input.before"),
+        ('format = "debezium"\ndeleted = "gone"', "run.input.deleted: is for flat rows"),
+        ('format = "debezium"\ntombstone = "ignore"', "run.input.tombstone: is for flat rows"),
+        ('format = "flat"\ndeleted = "work"', "run.input.deleted: 'work' is a column of answers"),
+        ('format = "flat"\ndates = "%d.%m"', "run.input.dates: '%d.%m' names no period"),
+        ('format = "flat"\ndates = "millis"', "run.input.dates: 'millis'"),
+        ('format = "flat"\nzone = "Berlin"', "run.input.zone: 'Berlin' is not a time zone"),
         ('format = "avro"', "run.input.registry"),
         ('format = "flat"\nschemas = "x"', "run.input.schemas"),
         ('format = "json-registry"\nregistry = "http://r"', "run.input.registry"),
@@ -69,6 +80,30 @@ def test_faults_have_their_place_and_no_secret(tmp_path, lines, fault):
     (line,) = refusal.value.lines
     assert line.startswith(f"{tmp_path / 'study.toml'}: {fault}")
     assert "secret" not in line
+
+
+@pytest.mark.parametrize("dates", ["date", "timestamp-nanos", "local-timestamp-millis", "%d.%m.%Y"])
+def test_numbers_that_count_time_and_formats_of_dates_are_declared_alike(tmp_path, dates):
+    line = f'format = "flat"\ndates = "{dates}"\nzone = "Europe/Berlin"'
+    assert loaded(tmp_path, line)[1].input.dates == dates
+    steps = TEXT.replace('every = "month"', 'every = "step"').replace('"2021-01"', '"1"')
+    (tmp_path / "study.toml").write_text(f"{steps}\n[run.input]\n{line}\n")
+    with pytest.raises(UserError) as refusal:
+        load_study(tmp_path / "study.toml")
+    assert [line.partition("run.input.")[2][:5] for line in refusal.value.lines] == [
+        "dates",
+        "zone:",
+    ]
+
+
+def test_every_key_that_changes_the_reading_changes_the_hash(tmp_path):
+    """A closed period is read again as it was, or not at all."""
+    keys = ('deleted = "gone"', 'tombstone = "withdraw"', 'before = "fixed"', 'zone = "UTC"')
+    keys += ('dates = "date"', 'registry = "http://r"')
+    first = 'format = "avro"\nschemas = "s"\n'
+    hashes = [loaded(tmp_path, first + key)[1].input.hash for key in ("", *keys)]
+    assert len(set(hashes)) == len(keys)
+    assert hashes[0] == hashes[-1]
 
 
 def test_it_is_no_part_of_the_study(tmp_path):
