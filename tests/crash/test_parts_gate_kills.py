@@ -5,8 +5,8 @@ What is decided is compared with a study that one process has closed without a k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,12 +37,32 @@ def calm(memory: Path) -> StudyFolder:
     return place
 
 
+Copies = Callable[[int], KilledAtGates]
+
+
+@pytest.fixture(scope="module")
+def before(memory: Path) -> Iterator[Callable[[int], KilledAtGates]]:
+    """By gate: a study whose next life reads the count of that gate, or orders it."""
+
+    @cache
+    def prepared(number: int) -> KilledAtGates:
+        folder = memory / f"before-{number}"
+        if number == 1:
+            sent = PartsFolder(folder, TEXT, parts=2)
+            send_months(sent)
+            return KilledAtGates(sent)
+        killed = prepared(number - 1).copy(folder)
+        to_gate(killed, number)
+        return killed
+
+    yield prepared
+    prepared.cache_clear()
+
+
 @pytest.fixture
-def fresh(memory: Path) -> Iterator[Iterator[KilledAtGates]]:
+def copies(before: Callable[[int], KilledAtGates]) -> Iterator[Copies]:
     with in_memory() as folder:
-        sent = PartsFolder(folder / "sent", TEXT, parts=2)
-        send_months(sent)
-        yield (KilledAtGates(sent.copy(folder / str(i))) for i in count())
+        yield lambda number: before(number).copy(folder / "copy")
 
 
 def parts_of(killed: KilledAtGates) -> PartsFolder:
@@ -51,7 +71,6 @@ def parts_of(killed: KilledAtGates) -> PartsFolder:
 
 
 def to_gate(killed: KilledAtGates, number: int) -> None:
-    """Runs until the next life reads the count of a period's gate, or orders it."""
     while len(gates(parts_of(killed).entries())) < number - 1:
         assert killed.run()
         parts_of(killed).aggregate()
@@ -74,11 +93,10 @@ KILLS = [
 
 @pytest.mark.parametrize(("step", "number"), KILLS)
 def test_the_releaser_is_killed_at_a_step(
-    step: str, number: int, fresh: Iterator[KilledAtGates], calm: StudyFolder
+    step: str, number: int, copies: Copies, calm: StudyFolder
 ) -> None:
     """Of the gate of a month that closes, and of the month that is held."""
-    killed = next(fresh)
-    to_gate(killed, number)
+    killed = copies(number)
     while killed.run_to(0, step):
         parts_of(killed).aggregate()
     finish(killed, calm)
@@ -87,11 +105,8 @@ def test_the_releaser_is_killed_at_a_step(
 
 @pytest.mark.parametrize("step", OF_AGGREGATOR)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_aggregator_is_killed_at_a_step(
-    step: str, fresh: Iterator[KilledAtGates], calm: StudyFolder
-) -> None:
-    killed = next(fresh)
-    to_gate(killed, 3)
+def test_the_aggregator_is_killed_at_a_step(step: str, copies: Copies, calm: StudyFolder) -> None:
+    killed = copies(3)
     assert killed.run()
     while not killed_aggregator(parts_of(killed), step):
         assert killed.run()
@@ -100,9 +115,9 @@ def test_the_aggregator_is_killed_at_a_step(
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_files_are_lost_between_a_gate_and_its_close(
-    number: int, fresh: Iterator[KilledAtGates], calm: StudyFolder
+    number: int, copies: Copies, calm: StudyFolder
 ) -> None:
-    killed = next(fresh)
+    killed = copies(number)
     while len(gates(parts_of(killed).entries())) < number:
         assert killed.run()
         parts_of(killed).aggregate()

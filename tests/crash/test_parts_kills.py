@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from kit.killed import KilledReleaser, check, die, in_memory
-from kit.panels import PERIODS, decided, fix_secrets, script
-from kit.parts import DieOnce, PartsFolder
+from kit.panels import decided, declaration, fix_secrets, script
+from kit.parts import DieOnce, PartsFolder, in_parts
 
 from stream_dp.study.topics import MANIFESTS, ORDERS
 
@@ -32,13 +32,34 @@ def _fixed() -> Iterator[None]:
         yield
 
 
+PERIODS = 3  # one before the kill, and one after it
+TEXT = in_parts(declaration().replace("count = 5", f"count = {PERIODS}"), parts=2)
+
+
 @pytest.fixture(scope="module")
 def sent(memory: Path) -> PartsFolder:
     """A place to which everything has been sent and where nothing has run."""
-    place = PartsFolder(memory / "sent", parts=2)
-    for records in script():
+    place = PartsFolder(memory / "sent", TEXT, parts=2)
+    for records in script()[:PERIODS]:
         place.send(records)
     return place
+
+
+@pytest.fixture(scope="module")
+def answered(sent: PartsFolder, memory: Path) -> KilledReleaser:
+    """The first close is ordered and answered."""
+    killed = KilledReleaser(sent.copy(memory / "answered"))
+    assert killed.run()
+    parts_of(killed).aggregate()
+    return killed
+
+
+@pytest.fixture(scope="module")
+def ordered(answered: KilledReleaser, memory: Path) -> KilledReleaser:
+    """The second close is ordered, in which parts are read."""
+    killed = copy_of(answered, memory / "ordered")
+    assert killed.run()
+    return killed
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +71,15 @@ def expected(sent: PartsFolder, memory: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def fresh(sent: PartsFolder) -> Iterator[Iterator[KilledReleaser]]:
+def place() -> Iterator[Path]:
+    """The folder of a copy, which a test makes."""
     with in_memory() as folder:
-        yield (KilledReleaser(sent.copy(folder / str(i))) for i in count())
+        yield folder / "copy"
+
+
+def copy_of(killed: KilledReleaser, folder: Path) -> KilledReleaser:
+    """The study at another place, and what was seen of it."""
+    return KilledReleaser(killed.place.copy(folder), seen=killed.seen)
 
 
 def parts_of(killed: KilledReleaser) -> PartsFolder:
@@ -95,12 +122,14 @@ def killed_aggregator(place: PartsFolder, step: str, call: int = 0) -> bool:
 
 @pytest.mark.parametrize("step", OF_RELEASER)
 def test_the_releaser_is_killed_at_a_step(
-    step: str, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
+    step: str,
+    place: Path,
+    sent: PartsFolder,
+    answered: KilledReleaser,
+    expected: list[dict[str, Any]],
 ) -> None:
-    killed = next(fresh)
-    if step not in ("owned", "begun"):
-        assert killed.run()  # the first close is ordered and answered
-        parts_of(killed).aggregate()
+    first = step in ("owned", "begun")
+    killed = KilledReleaser(sent.copy(place)) if first else copy_of(answered, place)
     assert not killed.run_to(0, step)
     finish(killed, expected)
 
@@ -108,13 +137,10 @@ def test_the_releaser_is_killed_at_a_step(
 @pytest.mark.parametrize("step", OF_AGGREGATOR)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_the_aggregator_is_killed_at_a_step(
-    step: str, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
+    step: str, place: Path, ordered: KilledReleaser, expected: list[dict[str, Any]]
 ) -> None:
     """In the second period, in which parts are read; the one that comes after does the same."""
-    killed = next(fresh)
-    assert killed.run()
-    parts_of(killed).aggregate()
-    assert killed.run()
+    killed = copy_of(ordered, place)
     assert killed_aggregator(parts_of(killed), step, call=step.startswith("part-"))
     finish(killed, expected)
 
@@ -125,30 +151,30 @@ def test_the_aggregator_is_killed_at_a_step(
     + ["part-closed"],
 )
 def test_a_process_of_the_aggregator_is_killed(
-    step: str, fresh: Iterator[KilledReleaser], expected: list[dict[str, Any]]
+    step: str, place: Path, sent: PartsFolder, expected: list[dict[str, Any]]
 ) -> None:
     """Its tasks go to others, and nobody notices."""
-    killed = next(fresh)
-    place, mark = parts_of(killed), parts_of(killed).folder / "killed"
+    killed = KilledReleaser(sent.copy(place))
+    mark = parts_of(killed).folder / "killed"
     assert killed.run()
-    place.aggregate(processes=2, at=DieOnce(step, mark), most=40)
+    parts_of(killed).aggregate(processes=2, at=DieOnce(step, mark), most=40)
     assert mark.exists()
     finish(killed, expected)
 
 
 def test_an_order_that_is_worked_on_again_gives_the_same_answer_and_the_same_files(
-    fresh: Iterator[KilledReleaser],
+    place: Path, sent: PartsFolder
 ) -> None:
-    place = parts_of(next(fresh))
+    parts = sent.copy(place)
     answers, files = [], []
-    place.run(aggregator={"most": 1000})
+    parts.run(aggregator={"most": 1000})
     for most in (1000, 7):
-        place.aggregate(most=most)
-        rows = place.rows(MANIFESTS)
+        parts.aggregate(most=most)
+        rows = parts.rows(MANIFESTS)
         answers.append([(row[3], row[4]) for row in rows])
-        files.append({path.name: path.read_bytes() for path in place.snapshots.iterdir()})
+        files.append({path.name: path.read_bytes() for path in parts.snapshots.iterdir()})
         last = rows[-1][1]
-        place.edit(f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND offset = {last}")
+        parts.edit(f"DELETE FROM records WHERE topic = '{MANIFESTS}' AND offset = {last}")
     assert answers[0] == answers[1]
-    assert len(answers[0]) == len(place.keys(ORDERS)) == PERIODS
+    assert len(answers[0]) == len(parts.keys(ORDERS)) == PERIODS
     assert files[0] == files[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from kit.killed import KilledReleaser
@@ -30,6 +31,12 @@ class KilledAtGates(KilledReleaser):
 
     gated: int = 0  # in the journal at the end of the last life
     read: int = 0  # lines of the trace
+
+    def copy(self, folder: Path) -> KilledAtGates:
+        """The study at another place, and what was seen of it."""
+        copy = KilledAtGates(self.place.copy(folder), seen=self.seen)
+        copy.gated, copy.read = self.gated, self.read
+        return copy
 
     def _nothing_redrawn(self) -> None:
         """A life draws no gate that the journal held at its start, and draws each at most once."""

@@ -1,10 +1,12 @@
 """A seeded study of every continual kind, of which a process of its own runs a part.
 
-`python -m kit.portable FOLDER LAST` closes the periods up to LAST.
+`python -m kit.portable FOLDER LAST` closes the periods up to LAST. It then prints, as JSON, what an
+analyst verifies on the public log, and answers by release.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kit import planned_errors
+from stream_dp import client
 from stream_dp.log.log import Missing, Record
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.planning.plan import Plan
@@ -25,7 +28,7 @@ from stream_dp.study import Study
 from stream_dp.study.topics import CLOCK, REPORTS
 from stream_dp.studyfile import parse_study
 
-PERIODS, PEOPLE = 9, 60
+PERIODS, PEOPLE = 6, 60
 
 
 class NoiseOfPeriods(SeededNoise):
@@ -110,6 +113,18 @@ def main(folder: Path, last: int) -> None:
         source=NoiseOfPeriods(drawn),
     )
     releaser.run(until_idle=True)
+    log.close()
+    public.close()
+
+
+def read(public: Path) -> dict[str, Any]:
+    log = client.open(f"sqlite:{public}")
+    answers = {}
+    for name in dict.fromkeys(r.certificate.release for r in log.releases):
+        last = log.periods_of(name)[-1]
+        found = [log.answer(name, query, last, count=True) for query in log.queries(name)[:3]]
+        answers[name] = [number for a in found for number in (a.value, a.standard_error)]
+    return {"verified": log.verify(), "answers": answers}
 
 
 def _closed(log: SqliteLog) -> int:
@@ -122,3 +137,4 @@ def _closed(log: SqliteLog) -> int:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(read(Path(sys.argv[1], "public.db"))))

@@ -168,15 +168,22 @@ COMMANDS = (
 )
 
 
-def public_side(place: StudyFolder, capsys: pytest.CaptureFixture[str]) -> dict[str, bytes | str]:
-    """Everything that an analyst can see, byte for byte, and the messages of the releaser."""
+def public_side(
+    place: StudyFolder,
+    capsys: pytest.CaptureFixture[str],
+    commands: Sequence[Sequence[str]] = COMMANDS,
+) -> dict[str, bytes | str]:
+    """Everything that an analyst can see, byte for byte, and the messages of the releaser.
+
+    commands: what the analyst does with the public log. All of them read its file alone.
+    """
     seen: dict[str, bytes | str] = {"file": place.public_db.read_bytes()}
     seen["said"] = (place.folder / "said").read_text()
     capsys.readouterr()
     here = Path.cwd()
     os.chdir(place.folder)
     try:
-        for name, *options in COMMANDS:
+        for name, *options in commands:
             assert main([name, "sqlite:small-public.db", *options]) == 0
             out, error = capsys.readouterr()
             seen[" ".join([name, *options])] = out + error

@@ -66,9 +66,11 @@ def test_no_mutated_log_does_more_than_be_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     draw, codes = random.Random(seed), set[int]()
-    for _ in range(EACH):
+    for number in range(EACH):
         source = in_memory_source(mutated(draw, SENT))
-        codes |= {judged(words, capsys) for words in commands(source, tmp_path)}
+        # Half of the commands, and the others on the next log: most read all that is there.
+        some = list(commands(source, tmp_path))[number % 2 :: 2]
+        codes |= {judged(words, capsys) for words in some}
     assert {0, 4} <= codes
 
 
