@@ -16,18 +16,21 @@ from typing import Any
 import pytest
 from kit.killed import KilledReleaser, check, die, in_memory
 from kit.matrices import CALLS, calls_of, seeds
-from kit.panels import PERIODS, StudyFolder, decided, script
+from kit.panels import StudyFolder, decided, declaration, script
 from kit.steps import STEPS
 
 from stream_dp.log.sqlite import SqliteLog
 from stream_dp.services.releaser.releaser import Releaser
 
+PERIODS = 3  # the second is closed with one before it, and one after
+TEXT = declaration(periods=PERIODS)
+
 
 @pytest.fixture(scope="module")
 def sent(memory: Path) -> StudyFolder:
     """A place to which everything has been sent and where nothing has run."""
-    place = StudyFolder(memory / "sent")
-    for records in script():
+    place = StudyFolder(memory / "sent", TEXT)
+    for records in script(PERIODS):
         place.send(records)
     return place
 
@@ -122,8 +125,8 @@ def test_kills_at_random_steps_until_the_horizon(
 def test_kills_while_reports_still_come(seed: int, expected: list[dict[str, Any]]) -> None:
     rng = random.Random(seed)
     with in_memory() as folder:
-        killed = KilledReleaser(StudyFolder(folder / "growing"))
-        for records in script():
+        killed = KilledReleaser(StudyFolder(folder / "growing", TEXT))
+        for records in script(PERIODS):
             middle = rng.randrange(len(records))
             for part in (records[:middle], records[middle:]):
                 killed.place.send(part)

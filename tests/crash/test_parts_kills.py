@@ -33,14 +33,14 @@ def _fixed() -> Iterator[None]:
 
 
 PERIODS = 3  # one before the kill, and one after it
-TEXT = in_parts(declaration().replace("count = 5", f"count = {PERIODS}"), parts=2)
+TEXT = in_parts(declaration(periods=PERIODS), parts=2)
 
 
 @pytest.fixture(scope="module")
 def sent(memory: Path) -> PartsFolder:
     """A place to which everything has been sent and where nothing has run."""
     place = PartsFolder(memory / "sent", TEXT, parts=2)
-    for records in script()[:PERIODS]:
+    for records in script(PERIODS):
         place.send(records)
     return place
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -15,10 +16,10 @@ from kit.killed import KilledReleaser, check, in_memory
 from kit.matrices import seeds
 from kit.panels import (
     PARTITIONS,
-    PERIODS,
     StudyFolder,
     counts,
     decided,
+    declaration,
     fix_secrets,
     markers,
     report,
@@ -31,6 +32,9 @@ from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.studyfile import load_study
 
+PERIODS = 3
+TEXT = declaration(periods=PERIODS)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _secrets() -> Iterator[None]:
@@ -42,14 +46,14 @@ def _secrets() -> Iterator[None]:
 @pytest.fixture
 def places() -> Iterator[Iterator[StudyFolder]]:
     with in_memory() as folder:
-        yield (StudyFolder(folder / str(i)) for i in count())
+        yield (StudyFolder(folder / str(i), TEXT) for i in count())
 
 
 @pytest.fixture(scope="module")
 def expected() -> list[dict[str, Any]]:
     with in_memory() as folder:
-        place = StudyFolder(folder / "calm")
-        for records in script():
+        place = StudyFolder(folder / "calm", TEXT)
+        for records in script(PERIODS):
             place.send(records)
         assert place.run()
         return decided(place.entries())
@@ -72,7 +76,7 @@ def test_lost_snapshots_are_replayed_from_the_input(
 ) -> None:
     for call in range(2 + 3 * seed, 60, 18):
         killed = KilledReleaser(next(places))
-        for records in script():
+        for records in script(PERIODS):
             killed.place.send(records)
         finished = killed.run_to(call)
         lose(killed.place)
@@ -85,7 +89,7 @@ def test_a_run_a_period_with_no_snapshot_ever(
     places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
     place = next(places)
-    for records in script():
+    for records in script(PERIODS):
         place.send(records)
         place.run()
         lose_all(place)
@@ -95,7 +99,7 @@ def test_a_run_a_period_with_no_snapshot_ever(
 
 def test_a_snapshot_of_long_ago_does_not_stay(places: Iterator[StudyFolder]) -> None:
     place = next(places)
-    for records in script():
+    for records in script(PERIODS):
         place.send(records)
     committed = count(1)
 
@@ -160,15 +164,20 @@ def test_one_marker_for_the_full_horizon_outlives_a_kill(
 @settings(max_examples=6)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 40)), min_size=5, max_size=40))
 def test_any_interleaving_of_appends_is_decided_alike(pieces: list[tuple[int, int]]) -> None:
-    expected = _shuffled_run([])
-    assert _shuffled_run(pieces) == expected
+    assert _shuffled_run(pieces) == _run_at_once()
+
+
+@cache
+def _run_at_once() -> list[dict[str, Any]]:
+    return _shuffled_run([])
 
 
 def _shuffled_run(pieces: list[tuple[int, int]]) -> list[dict[str, Any]]:
     """What is decided when the partitions grow in pieces, and the releaser runs in between."""
-    lines = [[r for part in script() for r in part if r.partition == p] for p in range(PARTITIONS)]
+    sent = [r for part in script(PERIODS) for r in part]
+    lines = [[r for r in sent if r.partition == p] for p in range(PARTITIONS)]
     with in_memory() as folder:
-        place = StudyFolder(folder / "place")
+        place = StudyFolder(folder / "place", TEXT)
         for number, (partition, size) in enumerate(pieces):
             if lines[partition]:
                 place.send(lines[partition][:size])
@@ -212,13 +221,19 @@ def test_any_batches_make_the_same_state(
     """Also with merging of what waits at many moments, or never."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stream_dp.population.cells._COMPACT", compact)
-        assert _state(sizes, first) == _state([1_000], 0)
+        assert _state(sizes, first) == _state_at_once(compact)
+
+
+@cache
+def _state_at_once(compact: int) -> list[bytes]:
+    """By how much waits before it is merged."""
+    return _state([1_000], 0)
 
 
 def _state(sizes: list[int], first: int) -> list[bytes]:
     """Snapshots after the reading of all input in batches, and after each close."""
     with in_memory() as folder:
-        study, _ = load_study(StudyFolder(folder / "place").file)
+        study, _ = load_study(StudyFolder(folder / "place", TEXT).file)
     population, decoder = Population(study), Decoder(study, bytes(32))
     queues = stored(WAITING)
     for number in range(1_000):
@@ -259,7 +274,7 @@ def test_small_batches_read_the_same(
     for size in (1, 7):
         monkeypatch.setattr("stream_dp.services.releaser.input_reading.READ_AT_ONCE", size)
         place = next(places)
-        for records in script():
+        for records in script(PERIODS):
             place.send(records)
         assert place.run()
         lose_all(place)
@@ -271,7 +286,7 @@ def test_a_snapshot_is_enough_where_the_input_is_gone(
     places: Iterator[StudyFolder], expected: list[dict[str, Any]]
 ) -> None:
     place = next(places)
-    for number, records in enumerate(script(), 1):
+    for number, records in enumerate(script(PERIODS), 1):
         place.send(records)
         assert place.run() == (number == PERIODS)
         for partition, offset in place.entries()[-1].input.cut.items():

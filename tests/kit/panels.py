@@ -43,13 +43,14 @@ def declaration(
     rho: float = 0.5,
     *,
     closed: bool = False,
+    periods: int = PERIODS,
 ) -> str:
     """The text of the study file. close: how periods close, the keys of `[study.periods]`."""
     share = {"size_share": 0.2} if neighbours == "add_remove" else {}
     return study_toml(
         neighbours=neighbours,
         rho=rho,
-        periods={**MONTHS, "count": PERIODS, **close},
+        periods={**MONTHS, "count": periods, **close},
         size=size,
         closed=closed,
         attributes={**BINARY, "work": attribute(["yes", "no"], missing="absent")},
@@ -109,11 +110,11 @@ def reports_of(number: int, late: bool = True) -> tuple[Record, ...]:
     return (*sent, *again, *cleared, *partly[-12:], *ahead, *behind, *unusable)
 
 
-def script() -> list[list[Record]]:
+def script(periods: int = PERIODS) -> list[list[Record]]:
     """The whole input, a list for each period: its reports, its markers, and some too late."""
     return [
         [*reports_of(n), *markers(n), *(report(0, p, LABELS[n - 1], {"poverty": 0}) for p in "cd")]
-        for n in range(1, PERIODS + 1)
+        for n in range(1, periods + 1)
     ]
 
 
