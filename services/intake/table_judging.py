@@ -6,7 +6,6 @@ report of faulty cells is a file beside the sent table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from stream_dp.study.field_types import is_formula
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
+from .period_advice import period_advice
 from .sending import record_overhead
 
 SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder does not send it
@@ -88,15 +88,6 @@ _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
 _MOST_COLUMNS = 12  # that are named in one line
 _ROW = "(all of a row)"
-_DATES = {
-    r"\d{1,2}\.\d{1,2}\.\d{4}": "--dates '%d.%m.%Y'",
-    r"\d{1,2}\.\d{1,2}\.\d{2}": "--dates '%d.%m.%y'",
-    r"\d{1,2}/\d{1,2}/\d{4}": "--dates '%d/%m/%Y' or --dates '%m/%d/%Y'",
-    r"\d{1,2}/\d{1,2}/\d{2}": "--dates '%d/%m/%y' or --dates '%m/%d/%y'",
-    r"\d{1,2}-\d{1,2}-\d{4}": "--dates '%d-%m-%Y' or --dates '%m-%d-%Y'",
-    r"\d{1,2}-[A-Za-z]{3}-\d{4}": "--dates '%d-%b-%Y'",
-    r"[A-Za-z]{3} \d{4}": "a format with a day: put '01 ' in front and --dates '%d %b %Y'",
-}
 
 
 @dataclass(frozen=True)
@@ -265,7 +256,9 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
             " as text"
         )
     if "period" in reasons:
-        lines.append(f"period: {REASONS['period']}: {_period_advice(judgement, study)}")
+        lines.append(
+            f"period: {REASONS['period']}: {period_advice(study.periods, judgement.periods)}"
+        )
     if "late" in reasons:
         lines.append(
             "late: the period is closed, for good: leave those rows out, in a wide table with"
@@ -294,17 +287,6 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
     return lines
 
 
-def _period_advice(judgement: Judgement, study: Study) -> str:
-    labels = study.periods.labels
-    for shape, advice in _DATES.items():
-        if judgement.periods and all(re.fullmatch(shape, t.strip()) for t in judgement.periods):
-            return advice
-    return (
-        f"{labels[0]} to {labels[-1]}; dates in another order need --dates, such as"
-        " --dates '%d.%m.%Y'"
-    )
-
-
 def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
     """Lines about strange ids, columns left out, repeated cells, late people and open quotes.
 
@@ -322,6 +304,12 @@ def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
         lines.append(
             f"{name}: {repeated} cells repeat an earlier one of the same person and period, the"
             f" first in row {first} below the header: the last one counts"
+        )
+    if judgement.zoneless.cells:
+        lines.append(
+            f"{name}: {judgement.zoneless.cells} times have an offset or are in UTC, the first in"
+            f" row {judgement.zoneless.first_row} below the header: the day counts that is written;"
+            " the day of a zone counts with, for example, --zone Europe/Berlin"
         )
     if (late := judgement.late_people) is not None and study.last_entry is not None:
         last = study.periods.labels[study.last_entry - 1]

@@ -217,6 +217,9 @@ def moment_of(fields: Mapping[str, str | None], months: Mapping[str, int]) -> Mo
             month = 3 * (_ROMAN.get(quarter.lower()) or int(quarter)) - 2
         day = date(year, month, number("d", 1))
     hour = number("H", number("I", 0))
+    minute = number("M", 0)
+    if (hour, minute, number("S", 0)) == (24, 0, 0):
+        hour, minute = 23, 59  # the end of the day that is written
     half = fields.get("p")
     if half is not None:
         if not 1 <= hour <= 12:
@@ -224,7 +227,7 @@ def moment_of(fields: Mapping[str, str | None], months: Mapping[str, int]) -> Mo
         hour = hour % 12 + 12 * (half[0] in "pP")
     if (second := number("S", 0)) > 60:  # 60 is a leap second
         raise ValueError("second")
-    moment = datetime(day.year, day.month, day.day, hour, number("M", 0), min(second, 59))
+    moment = datetime(day.year, day.month, day.day, hour, minute, min(second, 59))
     offset = fields.get("z")
     return Moment(day, None if offset is None else moment.replace(tzinfo=_offset(offset.strip())))
 

@@ -119,8 +119,10 @@ class PeriodTexts:
 
     def lacks_zone(self, text: str) -> bool:
         """Tells whether a text has a distance from UTC and no zone was declared."""
+        if self.zone is not None or text in self._periods.numbers or len(text) > _LONGEST:
+            return False
         try:
-            moment = None if self.zone else self._moment(text.strip().translate(_ASCII))
+            moment = self._moment(text.strip().translate(_ASCII))
         except (ValueError, OverflowError):
             return False
         return moment is not None and moment.instant is not None

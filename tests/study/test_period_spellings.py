@@ -63,7 +63,7 @@ MONTHS = {
     "2021-01-15T10:00:00+05": AS_IT_IS,
     "2021-01-15T10:00:00 UTC": AS_IT_IS,
     "2021-01-15 10:00:00 PM": AS_IT_IS,
-    "2021-01-15 24:00": "%Y-%m-%d {}",
+    "2021-01-15 24:00": AS_IT_IS,
     "２０２１-０１": AS_IT_IS,
     "Month 1 of 2021": "Month %m of %Y",
     "first month": "{first month=2021-01}",

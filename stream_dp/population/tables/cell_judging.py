@@ -175,6 +175,7 @@ class Judgement:
     strange: ids whose shape differs from the known shapes, which are accepted as new people.
     repeated: by column, cells that replace an earlier cell of the same person and period.
     over_lines: the rows that have line ends in a cell.
+    zoneless: the times with an offset, or in UTC, without a zone whose days count.
     late_people: of a closed cohort, the people with values after the periods of entry alone.
     """
 
@@ -187,6 +188,7 @@ class Judgement:
     strange: list[ShapeFault] = field(default_factory=list)
     repeated: dict[str, Occurrences] = field(default_factory=dict)
     over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
+    zoneless: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
     late_people: LatePeople | None = None
 
     @property
@@ -280,6 +282,9 @@ class _Judge:
             occurrences = judgement.over_lines
             first = occurrences.first_row or columns.over_lines[0]
             judgement.over_lines = Occurrences(occurrences.cells + len(columns.over_lines), first)
+        if columns.zoneless is not None and len(at := np.flatnonzero(_mask(columns.zoneless))):
+            first = judgement.zoneless.first_row or int(columns.rows[at[0]])
+            judgement.zoneless = Occurrences(judgement.zoneless.cells + len(at), first)
         if not len(columns):
             return
         rows = columns.rows

@@ -43,6 +43,8 @@ class ReportColumns:
     values: by column of the file, null for an empty cell.
     unreadable: rows beside these that do not fit the header.
     over_lines: the numbers of rows that have line ends in a cell.
+    zoneless: of a long table, which rows have a time with an offset and no zone decides its day;
+        None without such a row.
     """
 
     reading: Reading
@@ -52,6 +54,7 @@ class ReportColumns:
     values: Mapping[str, pa.Array]
     unreadable: Sequence[UnreadableRow] = ()
     over_lines: Sequence[int] = ()
+    zoneless: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.persons)
@@ -133,11 +136,13 @@ class Reading:
             has_event, events = self._events(batch, self.layout.event)
             unreadable = (*unreadable, *_without_an_event(batch, rows, has_event))
             batch, rows = batch.filter(has_event), rows[has_event.to_numpy(zero_copy_only=False)]
+        periods, zoneless = self._periods(batch)
         return ReportColumns(
             reading=self,
             rows=rows,
             values={name: self._values(batch, name, events) for name in self.header.sources},
-            periods=self._periods(batch),
+            periods=periods,
+            zoneless=zoneless,
             persons=self._persons(batch),
             unreadable=unreadable,
             over_lines=table_rows.over_lines,
@@ -174,16 +179,22 @@ class Reading:
         texts = self.values[name]
         return rewritten(column, texts.value) if texts.meanings else column
 
-    def _periods(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """The labels of the rows' periods; None for a wide table, whose columns have them."""
+    def _periods(self, batch: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array | None]:
+        """The labels of the rows' periods, and the rows that lack a zone, see `ReportColumns`.
+
+        Both are None for a wide table, whose columns have the periods.
+        """
         if self.header.period:
-            return pa.array([self.header.period] * len(batch), pa.string())
+            return pa.array([self.header.period] * len(batch), pa.string()), None
         if self.layout.attribute is not None:
-            return None
+            return None, None
         texts = self._text(batch, self.layout.period, period_column)
         if self.periods.meanings:
             texts = rewritten(texts, self.periods.value)
-        return rewritten(texts, self.texts.label)
+        coded = texts.dictionary_encode()
+        lacking = [self.texts.lacks_zone(text) for text in coded.dictionary.to_pylist()]
+        zoneless = pa.array(lacking, pa.bool_()).take(coded.indices) if any(lacking) else None
+        return rewritten(texts, self.texts.label), zoneless
 
     def _persons(self, batch: pa.RecordBatch) -> pa.Array:
         """The ids of the rows' persons, of one column or of a group and a member within it."""
