@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stream_dp.population.tables import FileForm, TableLayout
     from stream_dp.population.tables.value_texts import Codings
     from stream_dp.study import Study
+    from stream_dp.study.number_texts import NumberTexts
 
     from .roster_files import RosterTables
 
@@ -85,6 +86,7 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", metavar="ZONE", help=help_text)
     help_text = "of the names of months, such as de,fr; by default en"
     parser.add_argument("--language", metavar="LANGUAGE,...", help=help_text)
+    number_options(parser)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
     coding_options(parser)
@@ -109,6 +111,25 @@ def codings(options: argparse.Namespace) -> Codings:
     for name in sorted(labels & codes):
         raise UserError(f"--labels and --codes both name {name or 'all attributes'}; leave one out")
     return Codings(labels, codes)
+
+
+def number_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the marks in whole numbers."""
+    help_text = "the decimal mark of numbers, . or ,; an answer must be a whole number all the same"
+    parser.add_argument("--decimal", metavar="C", help=help_text)
+    help_text = "the mark of thousands in numbers: . , ' or space"
+    parser.add_argument("--thousands", metavar="C", help=help_text)
+
+
+def number_texts(options: argparse.Namespace) -> NumberTexts:
+    """How texts write whole numbers, by the options of `number_options`. Raises UserError."""
+    from stream_dp.study.number_texts import SPACE, NumberTexts
+
+    thousands = " " if options.thousands == SPACE else options.thousands
+    try:
+        return NumberTexts(options.decimal, thousands)
+    except UserError as error:
+        raise UserError(f"--{line.replace(', t', ', --t')}" for line in error.lines) from None
 
 
 def file_form_options(parser: argparse.ArgumentParser) -> None:
@@ -164,6 +185,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         group=options.group,
         member=options.member,
         event=options.event,
+        numbers=number_texts(options),
         codings=codings(options),
         zone=options.zone,
         languages=tuple(filter(None, (options.language or "").split(","))),

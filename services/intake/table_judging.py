@@ -6,7 +6,7 @@ report of faulty cells is a file beside the sent table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,12 @@ from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
-from stream_dp.study import Study
+from stream_dp.study import Attribute, Study
 from stream_dp.study.field_types import is_formula
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
+from .number_advice import has_fractions, number_advice
 from .period_advice import period_advice
 from .sending import record_overhead
 
@@ -264,27 +265,32 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
             "late: the period is closed, for good: leave those rows out, in a wide table with"
             " --columns 'COLUMN='"
         )
-    sources = judgement.header.sources
-    undeclared = [attribute for c, (_, attribute) in sources.items() if c in judgement.undeclared]
-    for name in dict.fromkeys(undeclared):
-        attribute = study.attributes[name]
-        if attribute.place:
-            lines.append(f"value: {name} is the key of a place in the table of places")
-            continue
-        if attribute.number is not None:
-            lines.append(
-                f"{name} is {attribute.words}, written without a fraction; say which text of the"
-                f" file is none: --map '{name}:TEXT='"
-            )
-            continue
-        values = [str(value) for value in attribute.listed]
-        several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
-        lines.append(
-            f"value: {name} is one of {several}; say which text of the file is which:"
-            f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell);"
-            " --show-texts lists the texts"
+    texts_of = dict[str, set[str]]()
+    for column, (_, name) in judgement.header.sources.items():
+        if column in judgement.undeclared:
+            texts_of.setdefault(name, set()).update(judgement.undeclared[column])
+    return lines + [_answer_advice(name, study.attributes[name], t) for name, t in texts_of.items()]
+
+
+def _answer_advice(name: str, attribute: Attribute, texts: Collection[str]) -> str:
+    """A line about the answers to an attribute. texts: some that are none."""
+    if attribute.place:
+        return f"value: {name} is the key of a place in the table of places"
+    marks = number_advice(attribute, texts)
+    read_as_numbers = f"numbers with marks: {marks}; " if marks is not None else ""
+    if attribute.number is not None:
+        fractions = "fractions: round them in the file; " if has_fractions(texts) else ""
+        return (
+            f"{name} is {attribute.words}; {read_as_numbers}{fractions}a text that is no answer:"
+            f" --map '{name}:TEXT='"
         )
-    return lines
+    values = [str(value) for value in attribute.listed]
+    several = ", ".join(values[:_MOST_NAMES]) + (", ..." if values[_MOST_NAMES:] else "")
+    return (
+        f"value: {name} is one of {several}; {read_as_numbers}say which text of the file is which:"
+        f" --map '{name}:TEXT={values[0]},TEXT={values[-1]}' (TEXT= empties a cell);"
+        " --show-texts lists the texts"
+    )
 
 
 def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:

@@ -33,6 +33,7 @@ from .reading import ReportColumns
 from .report_records import id_rule, is_too_large, report_record
 from .table_reading import read_columns, reports_of
 
+_MOST_TEXTS = 99  # distinct faulty texts that are looked at for the remedy
 _SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
 
 
@@ -167,8 +168,8 @@ class Judgement:
     cells: the number of cells; a row that makes no report at all counts as one cell.
     faults: by column of the file and reason, the cells that would be rejected.
     header: the meaning of its columns.
-    undeclared: columns with an undeclared value of their attribute, also in cells with other
-    faults.
+    undeclared: by column, distinct texts that are no answers of its attribute, at most 99; also
+        those of cells with other faults.
     periods: the distinct texts in the column of periods that name no period of the study, at most
     99.
     shapes: of the ids.
@@ -182,7 +183,7 @@ class Judgement:
     cells: int = 0
     faults: dict[tuple[str, Reason], Occurrences] = field(default_factory=dict)
     header: Header = field(default_factory=lambda: Header({}, (), ()))
-    undeclared: set[str] = field(default_factory=set)
+    undeclared: dict[str, set[str]] = field(default_factory=dict)
     periods: set[str] = field(default_factory=set)
     shapes: IdShapes = field(default_factory=IdShapes)
     strange: list[ShapeFault] = field(default_factory=list)
@@ -320,7 +321,10 @@ class _Judge:
             for reason, bad in self._bad(column, attribute):
                 good &= ~bad
                 if (cells_present & bad).any():
-                    judgement.undeclared.add(name)
+                    texts = judgement.undeclared.setdefault(name, set())
+                    if len(texts) < _MOST_TEXTS:
+                        distinct = pc.unique(column.filter(pa.array(cells_present & bad)))
+                        texts.update(distinct[:_MOST_TEXTS].to_pylist())
                 self._note(name, reason, sayable & bad, rows, column)
             usable[name] = sayable & good
             if self.entries is not None:
@@ -390,9 +394,9 @@ class _Judge:
         numbers = pc.fill_null(pc.index_in(columns.periods, value_set=self._labels), -1)
         number_of: NDArray[np.int64] = numbers.to_numpy().astype(np.int64) + 1
         named = number_of > 0
-        if not named.all() and len(self._judgement.periods) < 99:
+        if not named.all() and len(self._judgement.periods) < _MOST_TEXTS:
             unknown = pc.unique(columns.periods.filter(pa.array(~named))).to_pylist()
-            self._judgement.periods.update(text for text in unknown[:99] if text)
+            self._judgement.periods.update(text for text in unknown[:_MOST_TEXTS] if text)
         return number_of
 
 

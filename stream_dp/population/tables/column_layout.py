@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.event_releases import slot_attribute
+from stream_dp.study.number_texts import NumberTexts
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
@@ -49,6 +50,7 @@ class TableLayout:
     zone: the time zone whose days count for times with a distance from UTC; by default that of the
         study's schedule.
     languages: of the names of months; English by default.
+    numbers: how texts write whole numbers.
     id_width: ids of fewer digits get zeros in front.
     form: the format of the file.
     event: of a long table, the column with the number of a person's event in the period; the column
@@ -70,6 +72,7 @@ class TableLayout:
     codings: Codings = field(default_factory=Codings)
     zone: str | None = None
     languages: tuple[str, ...] = ()
+    numbers: NumberTexts = field(default_factory=NumberTexts)
 
     @property
     def ids(self) -> tuple[str, ...]:

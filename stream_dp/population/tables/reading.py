@@ -18,6 +18,7 @@ from stream_dp.errors import UserError
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.attribute import Attribute
+from stream_dp.study.number_texts import WholeNumbers
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
@@ -83,6 +84,7 @@ class Reading:
     header: the meaning of each column.
     values: by source of the header, how texts become values.
     periods: how codes with labels in the column of periods become texts of periods.
+    numbers: by source of the header, its whole numbers; None for a source without any.
     """
 
     path: TableSource
@@ -92,6 +94,7 @@ class Reading:
     header: Header = field(default_factory=lambda: Header({}, (), ()))
     values: Mapping[str, ValueTexts] = field(default_factory=dict)
     periods: ValueTexts = field(default_factory=ValueTexts)
+    numbers: Mapping[str, WholeNumbers | None] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -126,7 +129,11 @@ class Reading:
                 faults[PERIOD] = f"{path}: {ambiguous.line(layout.period, PERIOD)}"
         if faults:
             raise UserError(faults.values())
-        return cls(path, study, layout, texts, header, values, periods)
+        numbers = {
+            source: WholeNumbers.of(layout.numbers, study.attributes[name], values[source].meanings)
+            for source, (_, name) in header.sources.items()
+        }
+        return cls(path, study, layout, texts, header, values, periods, numbers)
 
     def columns(self, table_rows: TableRows) -> ReportColumns:
         """A batch of rows as columns of reports."""
@@ -177,6 +184,8 @@ class Reading:
         if event is not None:
             column = pc.if_else(pc.equal(events, event), column, pa.scalar(None, pa.string()))
         texts = self.values[name]
+        if (numbers := self.numbers[name]) is not None:
+            column = _plain_numbers(column, numbers)
         return rewritten(column, texts.value) if texts.meanings else column
 
     def _periods(self, batch: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array | None]:
@@ -203,6 +212,14 @@ class Reading:
         for column in of_members:
             ids = paired_ids(ids, column)
         return _padded(ids, self.layout.id_width)
+
+
+def _plain_numbers(column: pa.Array, numbers: WholeNumbers) -> pa.Array:
+    """Whole numbers without marks; a column without any mark stays as it is."""
+    for sign in numbers.texts.signs:
+        if pc.any(pc.match_substring(column, sign)).as_py():
+            return rewritten(column, numbers.plain)
+    return column
 
 
 def _values_of(attribute: Attribute) -> Callable[[str], bool]:

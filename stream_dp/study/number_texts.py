@@ -1,0 +1,108 @@
+"""Whole numbers as files and records write them: with a decimal mark, and marks of thousands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from stream_dp.errors import UserError
+
+from .attribute import Attribute
+
+DECIMALS = (".", ",")
+# By mark of thousands, the signs that are written for it.
+THOUSANDS = {".": ".", ",": ",", "'": "'\u2019", " ": " \u00a0\u202f\u2009"}
+SPACE = "space"  # the word for the blank
+# Without declared marks: zeros that no mark of thousands has behind it.
+_PLAIN = re.compile(r"0|-?[1-9][0-9]*")
+_UNDECLARED = re.compile(r"(0|-?[1-9][0-9]*)\.0{1,2}")
+
+
+@dataclass(frozen=True)
+class NumberTexts:
+    """How texts write whole numbers.
+
+    decimal: the decimal mark. thousands: the mark of thousands. None is not declared.
+
+    Raises UserError for other marks, or for one mark for both.
+
+    >>> [NumberTexts().whole(text) for text in ("12.0", "1.000", "12.5", "1e3", "-9.00")]
+    ['12', None, None, None, '-9']
+    >>> german = NumberTexts(",", ".")
+    >>> [german.whole(text) for text in ("1.200", "1.200,00", "1200,0", "1.20", "1.200,5")]
+    ['1200', '1200', '1200', None, None]
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimal is not None and self.decimal not in DECIMALS:
+            raise UserError("decimal: write . or ,")
+        if self.thousands is not None and self.thousands not in THOUSANDS:
+            raise UserError(f"thousands: write one of . , ' or {SPACE}")
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise UserError("decimal, thousands: write two different marks")
+
+    @property
+    def declared(self) -> bool:
+        """Whether a mark is declared."""
+        return (self.decimal, self.thousands) != (None, None)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        if not self.declared:
+            return _UNDECLARED
+        decimal = self.decimal or ("," if self.thousands == "." else ".")
+        whole = "[1-9][0-9]*"
+        if self.thousands is not None:
+            whole += f"|[1-9][0-9]{{0,2}}(?:[{THOUSANDS[self.thousands]}][0-9]{{3}})+"
+        return re.compile(rf"(0|-?(?:{whole}))(?:[{decimal}]0+)?")
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """Texts without any of these are no number with a mark."""
+        if not self.declared:
+            return (".0",)
+        return (*(self.decimal or ",."), *THOUSANDS.get(self.thousands or "", ""))
+
+    def whole(self, text: str) -> str | None:
+        """Returns the digits of the whole number that a text writes, or None for another text."""
+        match = self._pattern.fullmatch(text)
+        return None if match is None else re.sub("[^0-9-]", "", match[1])
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """The whole numbers among the answers to an attribute, as texts write them.
+
+    texts: how they are written.
+    attribute: with its answers.
+    meanings: texts that have a meaning of their own.
+    """
+
+    texts: NumberTexts
+    attribute: Attribute
+    meanings: Collection[str] = ()
+
+    @classmethod
+    def of(
+        cls, texts: NumberTexts, attribute: Attribute, meanings: Collection[str] = ()
+    ) -> WholeNumbers | None:
+        """The whole numbers of an attribute. None for an attribute without any."""
+        known = (*map(str, attribute.listed), *map(str, attribute.no_answers), *meanings)
+        if attribute.number is None and not any(map(_PLAIN.fullmatch, known)):
+            return None
+        return cls(texts, attribute, meanings)
+
+    def plain(self, text: str) -> str:
+        """Returns the digits of an answer that is a whole number, and any other text unchanged."""
+        if text in self.meanings or self.attribute.takes(text):
+            return text
+        whole = self.texts.whole(text)
+        if whole is None:
+            return text
+        known = whole in self.meanings or self.attribute.takes(whole)
+        return whole if known or self.attribute.number is not None else text
