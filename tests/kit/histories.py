@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import null_space
+from scipy.sparse import csr_array
 
 from kit.walks import when_present
 from stream_dp.answers.estimator import StreamEstimator, StreamMeasurements
@@ -211,14 +212,17 @@ class Case:
         """How the blocks' data and the equalities' gaps follow each measurement."""
         count = sum(m.values.size for own in self.messages.values() for m in own)
         start = self._data(np.zeros(count))
-        data, gaps = zip(*(self._data(row) for row in np.eye(count)), strict=True)
-        return [
-            np.stack(own, axis=1) - none[:, None]
-            for own, none in zip((data, gaps), start, strict=True)
-        ]
+        data = np.stack([self._data(row) for row in np.eye(count)], axis=1) - start[:, None]
+        system, at, missed = self.stream.system, 0, 0
+        for block, sums in zip(system.blocks, system.equalities.of_block, strict=True):
+            end = at + block.data.size
+            missed = missed - block.spread(sums, csr_array(data[at:end].T))
+            at = end
+        gaps = system.factor.solved(missed) if len(missed) else missed
+        return data, gaps
 
     def _data(self, values):
-        """Of the same system with other measurements, in the study's order."""
+        """Of the blocks of the same system with other measurements, in the study's order."""
         messages, at = {}, 0
         for release in self.stream.releases:
             own = messages.setdefault(release.declared.name, [])
@@ -228,7 +232,7 @@ class Case:
                 at = end
         stream = self.declared.stream
         system = StreamMeasurements(tuple(releases_of_stream(self.study, messages, stream))).system
-        return np.concatenate([block.data for block in system.blocks]), system.factor.gap
+        return np.concatenate([block.data for block in system.blocks])
 
     def weights(self, answer):
         """Of an answer on all measurements, in the study's order, and what is added to them."""

@@ -117,7 +117,7 @@ def test_a_tie_is_decided_by_further_words():
         assert low < high
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(100, 7), Fraction(400)])
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(400)])
 def test_a_large_draw_has_the_law_of_a_small_one_and_5_percent_off_is_noticed(variance):
     """Words and tables against OpenDP's sampler, which small draws use."""
     size = noise._TABLE_FROM

@@ -162,7 +162,7 @@ def excess(source, scores, scale, calls):
 @pytest.mark.parametrize("source", [SystemNoise(), SeededNoise(3)], ids=["system", "seeded"])
 def test_selections_are_the_exponential_mechanism_and_a_scale_5_percent_off_is_noticed(source):
     scores = np.random.default_rng(5).integers(-400, 400, 120)
-    assert abs(excess(source, scores, 100, 400)) < 5
+    assert abs(excess(source, scores, 100, 200)) < 5
     if not source.simulated:
         for factor in (Fraction(95, 100), Fraction(105, 100)):
-            assert abs(excess(Off(factor), scores, 100, 400)) > 5
+            assert abs(excess(Off(factor), scores, 100, 200)) > 5

@@ -98,6 +98,7 @@ def test_less_than_twice_a_coming_is_not_enough(releases):
     assert tight([*releases, *strata], lambda r, a: max(r, 2 * a)) >= 2
 
 
+@settings(max_examples=40)
 @given(releases, st.lists(st.tuples(st.integers(0, 6), costs), max_size=12), costs)
 def test_the_ledger_spends_what_is_composed_and_never_more_than_the_total(releases, asked, total):
     strata, _ = ledger_of(releases, lambda r, a: r)

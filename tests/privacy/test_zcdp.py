@@ -10,7 +10,7 @@ import opendp.prelude as dp
 import pytest
 from dp_accounting import ZCDpEvent
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
@@ -75,6 +75,7 @@ def test_valid_for_the_gaussian_mechanism_itself(rho, delta):
     assert gaussian_delta(rho, float(epsilon(rho, delta))) <= float(delta)
 
 
+@settings(max_examples=50)
 @given(
     st.fractions(Fraction(1, 10**7), 1000),
     st.fractions(Fraction(1, 10**12), Fraction(9, 10)),
@@ -88,7 +89,7 @@ def test_more_budget_or_a_smaller_delta_means_a_larger_epsilon(rho, delta, facto
 
 
 def test_monotone_along_a_fine_grid():
-    values = [epsilon(Fraction(i, 100), MILLIONTH) for i in range(200)]
+    values = [epsilon(Fraction(i, 100), MILLIONTH) for i in (*range(30), *range(30, 200, 5))]
     assert values[0] == 0
     assert all(a < b for a, b in pairwise(values))
 

@@ -21,9 +21,9 @@ from stream_dp.services.audit.rho_bounds import TwoScores, gaussian_bound
 from stream_dp.services.evaluate.patterns_judge import pattern_histograms
 from stream_dp.services.evaluate.totals_judge import total_increments
 
-RUNS = 500
+RUNS = 350
 ALARM = 1e-4  # the chance that an honest mechanism is blamed
-TIGHT = 0.55  # the least ratio of the measured loss to the claimed one
+TIGHT = 0.5  # the least ratio of the measured loss to the claimed one
 MANY_RUNS, TIGHT_BY_MANY = 3000, 0.85  # the same, for the slow grid
 
 
@@ -102,7 +102,7 @@ def worst_pair(mechanism, relation, others, symbols):
             true_counts(mechanism, others),
             [source.draw(mechanism.demand(t)) for t in range(1, horizon + 1)],
         )
-        for _ in range(200)
+        for _ in range(100)
     ]
     spread = np.var(few, axis=0)
 

@@ -79,27 +79,27 @@ def every_cell(errors, alarm=1e-9):
 
 @pytest.fixture(scope="module")
 def system():
-    return repeat(MECHANISM, SystemNoise(), 200)
+    return repeat(MECHANISM, SystemNoise(), 100)
 
 
 @pytest.fixture(scope="module")
 def seeded():
-    return raw_errors(MECHANISM, SeededNoise(22), 2200) / UNIT
+    return raw_errors(MECHANISM, SeededNoise(22), 1300) / UNIT
 
 
 def test_variance_is_popcount_nodes_for_every_cell(system):
     raw, _ = system
-    assert proportional(raw, z=8) == [True] * 3
-    assert every_cell(raw, alarm=1e-14)
-    assert unbiased(raw, z=8)
+    assert proportional(raw, z=7) == [True] * 3
+    assert every_cell(raw)
+    assert unbiased(raw, z=7)
 
 
 def test_a_scale_5_percent_off_is_rejected_in_every_class(seeded):
     """Errors are linear in the noise."""
-    assert proportional(seeded) == [True] * 3
+    assert proportional(seeded, z=4) == [True] * 3
     assert every_cell(seeded)
     for wrong in (SMALL, LARGE):
-        assert proportional(seeded * float(wrong)) == [False] * 3
+        assert proportional(seeded * float(wrong), z=4) == [False] * 3
 
 
 def test_another_law_than_popcount_is_rejected(seeded):
@@ -110,7 +110,7 @@ def test_another_law_than_popcount_is_rejected(seeded):
 
 
 def test_the_error_bound_holds_before_and_after_the_clamp():
-    raw, released = repeat(MECHANISM, SeededNoise(26), 200)
+    raw, released = repeat(MECHANISM, SeededNoise(26), 100)
     largest = np.abs(raw * UNIT).max(axis=1)
     assert (largest > MECHANISM.error_bound).mean() <= 0.05
     assert (np.abs(released * UNIT).max(axis=1) <= largest + 1e-9).all()
@@ -125,10 +125,10 @@ def test_other_measurements_have_their_variance_in_theory(counter):
     )
     cells, _, _ = truth_and_rises(5)
     theory = np.array([mechanism.variance(b, t) for b, t in cells])
-    errors = raw_errors(mechanism, SeededNoise(31), 3000) / np.sqrt(theory)
-    assert spread_is(errors, 1)
+    errors = raw_errors(mechanism, SeededNoise(31), 1500) / np.sqrt(theory)
+    assert spread_is(errors, 1, z=4)
     for wrong in (SMALL, LARGE):
-        assert not spread_is(errors * float(wrong), 1)
+        assert not spread_is(errors * float(wrong), 1, z=4)
     assert unbiased(errors)
 
 
@@ -136,7 +136,7 @@ def test_the_systems_noise_on_the_lattice_has_the_variance_in_theory():
     mechanism = Cumulative(horizon=5, rho=Fraction(1, 20), neighbours="replace_one", rows=PEOPLE)
     cells, _, _ = truth_and_rises(5)
     theory = np.array([mechanism.variance(b, t) for b, t in cells])
-    errors = raw_errors(mechanism, SystemNoise(), 500) / np.sqrt(theory)
+    errors = raw_errors(mechanism, SystemNoise(), 300) / np.sqrt(theory)
     assert spread_is(errors, 1, z=8)
     assert unbiased(errors, z=8)
 
@@ -147,7 +147,7 @@ def test_a_measured_number_of_people_has_its_declared_variance(scale):
         horizon=T, rho=Fraction(1), neighbours="add_remove", rows=None, size_share=Fraction(1, 200)
     )
     assert sized.size_variance == 100
-    sizes, counts = np.zeros((10_000, 1)), np.append(np.zeros(T, np.int64), PEOPLE)
+    sizes, counts = np.zeros((5_000, 1)), np.append(np.zeros(T, np.int64), PEOPLE)
     source = DrawnAhead(Scaled(SeededNoise(25), scale), len(sizes))
     state, demand = sized.init(), sized.demand(1)
     for r in range(len(sizes)):

@@ -20,7 +20,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import bias_words
 
-T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 24
+T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 12
 ABSENT = 2
 
 
