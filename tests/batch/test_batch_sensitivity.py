@@ -111,7 +111,12 @@ PEOPLE = {
 
 @pytest.mark.parametrize(
     ("children", "level"),
-    [(c, level) for level in LEVELS for c in (1, 2, 3) if level >= SPOUSE or c == 1],
+    [
+        (c, level)
+        for level, most in ((GROUP, 1), (PERSON, 1), (SPOUSE, 2), (COUPLE, 2))
+        for c in range(1, most + 1)
+    ]
+    + [(c, level) for level in (HAS_CHILD, HAS_PARENT) for c in (1, 2, 3)],
 )
 @pytest.mark.parametrize("people", PEOPLE)
 def test_no_change_moves_more_and_some_change_moves_as_much(children, level, people):

@@ -53,7 +53,7 @@ def counted(plan, people):
     st.sampled_from(sorted(RELATIONS)),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_phases_cost_rho_whatever_they_are(rho, people, relation, labels):
     facts = dict(RELATIONS[relation])
     if "size" in facts:

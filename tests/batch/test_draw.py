@@ -56,7 +56,7 @@ def test_a_data_set_is_nearer_to_its_model_than_independent_draws(model):
 def test_every_single_group_has_the_distribution_of_the_model(model):
     """Of data sets of 7 groups, the third one's cell and its first member: by chi squares."""
     layout, logits = model
-    runs, chance = 3000, law(layout, logits)
+    runs, chance = 1500, law(layout, logits)
     counts, first = np.zeros(len(chance)), np.zeros(layout.person_values[0])
     for seed in range(runs):
         group, people, group_of = draw_households(layout, logits, 7, seed)

@@ -100,13 +100,13 @@ def test_a_fit_reaches_answers_that_a_model_has(name):
     start = np.abs(family.answers(params, queries) - true).max()
     for _ in range(3):
         params, done = family.fit(
-            params, MeasuredQueries(queries, true, np.ones(40)), AdamSettings(200, 0.1)
+            params, MeasuredQueries(queries, true, np.ones(40)), AdamSettings(60, 0.1)
         )
         assert done.best_error <= done.first_error
-        assert (done.steps, done.finite) == (200, True)
+        assert (done.steps, done.finite) == (60, True)
     left = np.abs(family.answers(params, queries) - true)
     assert start > 100
-    assert left.max() < 6  # of a thousand groups, or 2500 people
+    assert left.max() < 15  # of a thousand groups, or 2500 people; much slower steps leave 50
     assert done.best_error == pytest.approx((left**2).mean(), rel=0.01)
 
 

@@ -139,7 +139,7 @@ def test_weights_divide_the_noise():
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_compressed_domain_and_back(data):
     """Groups divide the values; drawn values lie in their groups; what stands apart is kept."""
     n = data.draw(st.integers(2, 12))
@@ -177,7 +177,7 @@ def test_the_compressed_domain_and_back(data):
 
 
 @given(st.integers(0, 60), st.integers(1, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_value_is_merged_exactly_where_its_count_is_below_the_threshold(count, scale):
     """Two residuals of a value: the noisy count at the threshold, and one person below it."""
     n, variance, people = 5, Fraction(9, scale), 500

@@ -65,6 +65,7 @@ def test_it_learns_and_repeats_itself():
 
 def test_rows_are_as_declared(monkeypatch):
     monkeypatch.setattr(HPD, "fit", lambda self, params, *_: (params, FitSummary(1, 1, 0, True)))
+    monkeypatch.setattr(HPD, "answers", lambda self, params, asked, *_: np.ones(len(asked.level)))
     fitted = mixture.fit_mixture(TRUTH, release(rows=7), FitContext(SeededNoise(1)))
     assert fitted.model.params["group"].shape[1] == 7
     assert fitted.workload.candidates == fitted.workload.opening + 2 * 6

@@ -76,7 +76,7 @@ def steps(draw):
 
 
 @given(steps(), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_later_step_is_the_weighted_least_squares(problem, coarse):
     room, target, metric, sums, events = problem
     fitted = nearest_later(room, target, metric, sums=sums, events=events, coarse=coarse)
@@ -185,7 +185,7 @@ def moves(draw):
 
 
 @given(moves())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_moves_become_integers_with_their_margins(problem):
     room, real, coins = problem
     integers = rounded_moves(real, room, coins)

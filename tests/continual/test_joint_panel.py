@@ -74,7 +74,7 @@ def walked(joint, truth, absent, seed):
 
 
 @given(runs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_panels_grow_by_columns_and_states_follow_them(run):
     joint, truth, absent, seed = run
     panel, dumps = None, []
@@ -107,7 +107,7 @@ def test_panels_grow_by_columns_and_states_follow_them(run):
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_is_published_is_what_both_mechanisms_measured_alone(run):
     """The same noise through each alone gives the same numbers, and every one comes out once."""
     joint, truth, absent, seed = run

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dp.continual.counters.history_costs import (
@@ -113,6 +113,7 @@ def brute_force(counters, weights, single, end, entry=None):
     )
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(0, 10**9), st.sampled_from([*NAMES, "any"]), st.booleans())
 def test_path_costs_are_those_of_all_pairs_of_paths(horizon, seed, name, entered):
     """Every counter, any lower-triangular matrices, any weights, every prefix."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.walks import counts_of, drawn_between, extreme_draws, released, window_counts
 
@@ -108,6 +108,7 @@ def test_targets_are_reached_and_what_is_wanted_has_the_panel_s_sums(run):
         before = panel
 
 
+@settings(max_examples=40)
 @given(st.integers(2, 3), st.integers(1, 3), st.integers(0, 10**9), st.booleans(), st.booleans())
 def test_without_noise_the_panel_is_the_truth_and_the_padding(q, width, seed, padded, open_):
     rng = np.random.default_rng(seed)

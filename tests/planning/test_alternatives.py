@@ -3,6 +3,7 @@
 import math
 import tomllib
 from decimal import Decimal
+from functools import cache
 
 import pytest
 from kit.employment import HORIZON, PEOPLE, employment_study
@@ -32,13 +33,18 @@ def rows_of(study, name, **goal):
     return alternatives(study, name, QUERIES[name], goal=goal, reach=True)
 
 
+@cache
+def public_rows(name):
+    return rows_of(study_of(name), name)
+
+
 def half_width(study, name, **people):
     return max(2 * row.share for row in expected_errors(study, name, QUERIES[name], **people))
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_alternatives_are_possible_and_in_order(name):
-    rows = rows_of(study_of(name), name)
+    rows = public_rows(name)
     assert len(rows) > 4
     assert [row.error for row in rows] == sorted(row.error for row in rows)
     assert len({(row.words, row.periods, row.waves) for row in rows}) == len(rows)
@@ -51,7 +57,7 @@ def test_alternatives_are_possible_and_in_order(name):
 @pytest.mark.parametrize("name", ["pairs", "full-time", "both"])
 def test_other_horizons_have_the_errors_of_such_studies(name):
     study = study_of(name)
-    rows = {(r.periods, r.words): r.error for r in rows_of(study, name) if r.waves == 1}
+    rows = {(r.periods, r.words): r.error for r in public_rows(name) if r.waves == 1}
     (words,) = {words for periods, words in rows if periods == 2 * HORIZON}
     for count in (HORIZON // 2, HORIZON, 2 * HORIZON):
         assert rows[count, words] == half_width(study_over(study, count), name)

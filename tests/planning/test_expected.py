@@ -69,7 +69,10 @@ def test_an_error_of_a_share_needs_a_number_of_people():
         needed_budget(study, goal)
 
 
-@pytest.mark.parametrize(("neighbours", "name"), ASKED)
+@pytest.mark.parametrize(
+    ("neighbours", "name"),
+    [("replace_one", "pairs"), ("add_remove", "full-time"), ("replace_one", "both")],
+)
 def test_the_needed_budget_is_enough_and_hardly_less_is_not(neighbours, name):
     study = study_of(neighbours, name)
     asked = [(name, query) for query in QUERIES[name]]

@@ -32,7 +32,7 @@ def studies(kind, rho):
         yield tables
 
 
-@pytest.mark.parametrize("rho", [1e-12, 1e-11, 1e3, 5e5])
+@pytest.mark.parametrize("rho", [1e-12, 1e-11, 5e5])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_plan_is_printed_or_refused_in_a_line(kind, rho):
     for tables in studies(kind, rho):

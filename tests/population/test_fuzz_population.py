@@ -233,18 +233,12 @@ class Colliding(Decoder):
 
 STUDIES = {"open": OPEN, "bounded": BOUNDED, "closed": CLOSED}
 HASHES = {"hashes": None, "half in common": 1, "two halves": 2}
-# More than one half in common is slow, but in an open study.
-CASES = [
-    pytest.param(study, kinds, id=f"{name}-{which}", marks=slow)
-    for name, study in STUDIES.items()
-    for which, kinds in HASHES.items()
-    for slow in [[pytest.mark.slow] if kinds == 2 and study is not OPEN else []]
-]
 
 
-@pytest.mark.parametrize(("study", "kinds"), CASES)
-@settings(max_examples=10, suppress_health_check=SHARED)
-@given(stream=streams, data=st.data(), size=st.sampled_from([*range(1, 7), 1 << 20]))
+@pytest.mark.parametrize("kinds", HASHES.values(), ids=HASHES)
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+@settings(max_examples=12, suppress_health_check=SHARED)
+@given(size=st.sampled_from([*range(1, 7), 1 << 20]), stream=streams, data=st.data())
 def test_the_population_is_what_a_dictionary_would_be(
     monkeypatch, study, kinds, stream, data, size
 ):
@@ -265,7 +259,7 @@ def test_half_a_hash_in_common_and_one_question_only():
     assert population.accounting.accepted == 3
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(stream=streams, data=st.data())
 def test_interleaving_and_batches_change_nothing(stream, data):
     decoder, states = Decoder(OPEN, KEY), []
@@ -288,12 +282,12 @@ def test_interleaving_and_batches_change_nothing(stream, data):
             assert np.array_equal(arrays[0][name], arrays[1][name]), name
 
 
-@pytest.mark.parametrize("compact", [7, 1 << 20])
-@settings(
-    max_examples=10,
-    suppress_health_check=SHARED,
+@settings(max_examples=12, suppress_health_check=SHARED)
+@given(
+    compact=st.sampled_from([7, 1 << 20]),
+    lanes=st.lists(st.integers(0, 2), min_size=1, max_size=40),
+    data=st.data(),
 )
-@given(lanes=st.lists(st.integers(0, 2), min_size=1, max_size=40), data=st.data())
 def test_the_accounting_is_the_same_however_the_input_lies(monkeypatch, compact, lanes, data):
     """The same reports in one partition and one batch, and spread over several of both."""
     monkeypatch.setattr(cells_module, "_COMPACT", compact)

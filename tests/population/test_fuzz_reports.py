@@ -15,7 +15,7 @@ from stream_dp.population.report_decoding import Decoder
 # The decoder.
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(raw, max_size=12), st.integers(0, 3))
 def test_every_record_gives_cells_or_a_reason(batch, closed):
     records = [stored(value, i) for i, value in enumerate(batch)]
@@ -30,7 +30,7 @@ def test_every_record_gives_cells_or_a_reason(batch, closed):
     assert set(cells.code.tolist()) <= {0, 1, 2, CLEARED}
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(raw, min_size=1, max_size=8), st.integers(0, 3))
 def test_a_record_does_not_change_what_its_neighbours_give(batch, closed):
     decoder = Decoder(OPEN, KEY)
@@ -42,7 +42,7 @@ def test_a_record_does_not_change_what_its_neighbours_give(batch, closed):
     assert reasons == {i: rejected[0].cells for i, (_, rejected) in enumerate(alone) if rejected}
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(reports.filter(lambda r: r["values"]), st.integers(0, 3))
 def test_both_paths_of_the_decoder_agree(report, closed):
     # An attribute that is not declared sends a report the long way; it fails like the report

@@ -61,7 +61,7 @@ def decoded(path, study, layout, closed):
 
 
 @settings(
-    max_examples=150,
+    max_examples=80,
     deadline=None,
     suppress_health_check=SHARED,
 )
@@ -197,7 +197,7 @@ def test_columns_that_are_left_out_are_named_and_doubtful_ones_refused(tmp_path)
     assert not judged(tmp_path, wide, attribute="poverty", columns=columns).header.faults
 
 
-@settings(deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=40, deadline=None, suppress_health_check=SHARED)
 @given(
     rows=st.lists(
         st.tuples(

@@ -56,7 +56,7 @@ def order(decoder):
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(stream=streams)
 def test_counts_are_those_of_a_dictionary(study, stream):
     decoder, population = Decoder(study, KEY), Population(study)
@@ -84,7 +84,7 @@ def test_counts_are_those_of_a_dictionary(study, stream):
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(stream=streams, data=st.data())
 def test_interleaving_batches_and_restarts_change_nothing(study, stream, data):
     decoder = Decoder(study, KEY)

@@ -52,7 +52,7 @@ def sent(path, layout, by_columns):
             return str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(lines, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.booleans())
 def test_columns_send_what_rows_send(tmp_path_factory, lines, end, wide, ended):
     header = "person,2021-01,2021-02\n" if wide else LONG

@@ -62,7 +62,7 @@ def test_a_shape_is_what_the_plain_reports_are(name):
     shape = SHAPES[name]
     kind = narrow if shape.schema else anything
 
-    @settings(max_examples=20)
+    @settings(max_examples=12)
     @given(st.lists(kind, max_size=6), st.integers(0, 2))
     def same(several, closed):
         if name == "avro":  # whose rows have every column

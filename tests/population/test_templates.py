@@ -131,7 +131,7 @@ def _always_together():
 
 
 @pytest.mark.parametrize("study", [OPEN, TRIMMED], ids=["open", "trimmed"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(RECORDS, st.integers(0, 3))
 @example([(b'{"person":"x","period":"2001","values":{"a":1}}', (), None)] * 2, 0)
 @example([(b'{"person":"x","period":"2001","values":{"a":1},"person":"x"}', (), None)], 0)
@@ -146,7 +146,7 @@ def test_reports_are_decoded_as_if_each_were_alone(study, several, closed):
     assert (rows(cells), rejected) == one_by_one(Decoder(study, KEY), records, closed)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(TEXTS, max_size=60), st.lists(st.integers(1, 20), min_size=1, max_size=5))
 def test_the_snapshot_is_the_same_to_the_byte(values, sizes):
     records = [stored(value, i, i % 2) for i, value in enumerate(values)]
