@@ -52,7 +52,7 @@ def _url(value: str) -> str:
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 # The keys that say how rows of columns become reports.
 _OF_ROWS = {"person", "period", "attributes", "values", "extra", "dates", "zone"}
-_OF_ROWS |= {"deleted", "tombstone", "before"}
+_OF_ROWS |= {"deleted", "tombstone", "before", "decimal", "thousands"}
 
 
 class Input(Declaration):
@@ -87,6 +87,11 @@ class Input(Declaration):
     """The time zone whose days count for times in UTC, such as `Europe/Berlin`. By default the zone
     of the study's schedule. Without a zone a time in UTC is accepted at midnight, which stands for
     a date, and where every zone has the same period."""
+    decimal: Literal[".", ","] | None = None
+    """The decimal mark in texts of numbers. Without the key `1200.0` is 1200. A number with a
+    fraction is no answer."""
+    thousands: Literal[".", ",", "'", " "] | None = None
+    """The mark of thousands in texts of numbers: with `","` the text `1,200` is 1200."""
     deleted: Column = "__deleted"
     """In a `flat` row, the column that marks a deleted row. A deleted row clears its answers.
     Deleted are `true`, 1, `t`, `yes`, `y`, `d`, `delete` and `deleted`. Not deleted are `false`, 0,
@@ -176,6 +181,8 @@ class Input(Declaration):
         for name in (self.attributes or {}).keys() - attributes.keys():
             lines.append(f"attributes.{name}: the study has no such attribute")
         lines += self._change_faults(attributes) + self._period_faults(periods)
+        if self.decimal is not None and self.decimal == self.thousands:
+            lines.append("decimal: is the mark of thousands, too; declare two different marks")
         return lines + self._value_faults(attributes)
 
     def _change_faults(self, attributes: Mapping[str, Attribute]) -> list[str]:

@@ -325,3 +325,52 @@ def test_the_day_of_a_time_needs_a_zone_in_a_study_of_days():
     assert month_of("2021-02-03T12:00:00Z", DAYS) is None
     assert month_of("2021-02-03T00:00:00Z", DAYS) == "2021-02-03"
     assert month_of("2021-02-03T23:30:00Z", DAYS, zone="Europe/Berlin") == "2021-02-04"
+
+
+PAY = small_study(
+    neighbours="add_remove",
+    size=None,
+    rho=4,
+    attributes={
+        **{"poverty": attribute([0, 1], missing=0), "told": attribute(["y", "n"], missing="n")},
+        "pay": {
+            **{"number": {"least": 0, "most": 5000}, "bins": [1000], "missing": "absent"},
+            "special": [-9],
+        },
+    },
+    releases=[
+        *RELEASES,
+        {"name": "p", "kind": "rap", "attributes": ["pay", "poverty"], "rho": 1, "every": 1},
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("declared", "pay", "code"),
+    [
+        ({}, "1200.0", 1200),
+        ({}, 1200.0, 1200),
+        ({}, "-9.00", 5001),
+        ({}, "1,200", None),
+        ({}, "1.000", None),
+        ({}, "1200.50", None),
+        ({"thousands": ","}, "1,200", 1200),
+        ({"thousands": " "}, "1\u00a0200", 1200),
+        ({"decimal": ",", "thousands": "."}, "1.200,00", 1200),
+        ({"decimal": ","}, "1200,0", 1200),
+        ({"decimal": ",", "values": {"poverty": {"x": 1}}}, "1200,0", 1200),
+    ],
+)
+def test_numbers_with_marks_are_read_as_in_files(declared, pay, code):
+    row = {"person": "a", "period": "2021-01", "poverty": "1.0", "told": "y", "pay": pay}
+    if declared.get("decimal") == "," or declared.get("thousands") == ".":
+        row["poverty"] = "1,0"
+    cells, reasons = decoded({"format": "flat", **declared}, row, PAY)
+    assert [code for _, code in cells] == [1, 0, *([] if code is None else [code])]
+    assert reasons == ([] if code is not None else {"value": 1})
+
+
+def test_mapped_numbers_may_have_marks():
+    row = {"person": "a", "period": "2021-01", "told": "2.0"}
+    declared = {"format": "flat", "values": {"told": {"1": "y", "2": "n"}}}
+    assert decoded(declared, row, PAY)[0] == [("2021-01", 1)]

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from stream_dp.study import Study
+from stream_dp.study.number_texts import NumberTexts, WholeNumbers
 from stream_dp.study.run_settings import Input
 
 from ..report_judging import whole_number
@@ -90,6 +91,11 @@ class RowReader:
             else (column_reader(columns[name]), declared.mapped_values(name))
             for name in study.attributes
         ]
+        texts = NumberTexts(declared.decimal, declared.thousands)
+        self._numbers = [
+            WholeNumbers.of(texts, attribute, declared.mapped_values(name))
+            for name, attribute in study.attributes.items()
+        ]
         self._periods = PeriodValues(study.periods, declared.dates, declared.zone)
         used = (declared.person, declared.period, *columns.values())
         self._paths = [path_of(declared.person), path_of(declared.period)]
@@ -150,10 +156,12 @@ class RowReader:
             except KeyError:
                 values = (UNSET,)
             if _PLAIN.issuperset(map(type, values)):
-                return (_said(label(period, "")), *values[1:])  # type: ignore[arg-type]
+                answers = map(_plain_number, values[1:], self._numbers)
+                return (_said(label(period, "")), *answers)  # type: ignore[arg-type]
         said = [_said(label(self._number(row), types.period.kind))]
-        for column, kind in zip(self._columns, types.attributes, strict=True):
-            value = UNSET if column is None else column[0](row)
+        columns = zip(self._columns, types.attributes, self._numbers, strict=True)
+        for column, kind, numbers in columns:
+            value = _plain_number(UNSET if column is None else column[0](row), numbers)
             mapped = None if column is None else column[1]
             said.append(_mapped(value, kind, mapped) if mapped else _said(plain_value(value, kind)))
         return tuple(said)
@@ -182,6 +190,11 @@ def _said(value: object) -> Said:
     if value.__class__ in _PLAIN or value is UNSET:
         return value  # type: ignore[return-value]
     return Odd.VALUE
+
+
+def _plain_number(value: object, numbers: WholeNumbers | None) -> object:
+    """Returns the digits of a text of a whole number, and any other value unchanged."""
+    return numbers.plain(value) if numbers is not None and isinstance(value, str) else value
 
 
 def _mapped(value: object, kind: ColumnType, mapped: dict[str, int | str]) -> Said:
