@@ -89,6 +89,8 @@ def table_columns(parser: argparse.ArgumentParser) -> None:
     number_options(parser)
     help_text = "put zeros in front of ids of fewer digits"
     parser.add_argument("--id-width", type=int, metavar="DIGITS", help=help_text)
+    help_text = "ids of no person, such as NA,Total: their rows are left out; may be repeated"
+    parser.add_argument("--no-id", action="append", metavar="TEXT,...", help=help_text)
     coding_options(parser)
     file_form_options(parser)
 
@@ -140,6 +142,8 @@ def file_form_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sheet", metavar="NAME", help="of a spreadsheet with several")
     help_text = "row of the header, from 1; by default the first that is not blank"
     parser.add_argument("--header-row", type=int, metavar="N", help=help_text)
+    help_text = "ids such as 1.23E+11, 3-Jan or 1001.0 are right as they stand"
+    parser.add_argument("--ids-as-written", action="store_true", help=help_text)
 
 
 def file_form(options: argparse.Namespace) -> FileForm:
@@ -152,6 +156,7 @@ def file_form(options: argparse.Namespace) -> FileForm:
         encoding=options.encoding,
         sheet=options.sheet,
         header_row=options.header_row,
+        ids_as_written=options.ids_as_written,
     )
 
 
@@ -181,6 +186,7 @@ def layout(options: argparse.Namespace) -> TableLayout:
         values=_mapped_values(options.map or []),
         dates=options.dates,
         id_width=options.id_width,
+        nobody=tuple(text for texts in options.no_id or () for text in _listed(texts)),
         form=file_form(options),
         group=options.group,
         member=options.member,
@@ -192,6 +198,11 @@ def layout(options: argparse.Namespace) -> TableLayout:
     )
 
 
+def _listed(texts: str) -> list[str]:
+    """The texts of a list with commas. A text with a comma stands in quotes."""
+    return next(csv.reader([texts]), [])
+
+
 def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
     """By attribute, the values for texts of the file. Raises UserError.
 
@@ -201,7 +212,7 @@ def _mapped_values(mappings: Sequence[str]) -> dict[str, dict[str, str]]:
     for mapping in mappings:
         attribute, colon, pairs = mapping.partition(":")
         values = mapped.setdefault(attribute, {})
-        for pair in next(csv.reader([pairs]), []) or [""]:
+        for pair in _listed(pairs) or [""]:
             text, equals, value = pair.rpartition("=")
             if not colon or not equals:
                 raise UserError(f"--map: write A:TEXT=VALUE,TEXT=VALUE, not '{mapping}'")

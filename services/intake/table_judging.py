@@ -6,6 +6,7 @@ report of faulty cells is a file beside the sent table.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from stream_dp.population.rejection_reasons import REASONS, Reason
 from stream_dp.population.tables import Judgement, TableLayout, count_rows, judge_table
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
+from stream_dp.population.tables.id_texts import DAMAGED_IDS, IdForm
+from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
+from stream_dp.study.declared_sections import Ids
 from stream_dp.study.field_types import is_formula
 
 from ..storage.atomic_files import adopt_draft, open_draft
@@ -87,6 +91,7 @@ class FaultReport:
 
 _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
+_MOST_NOBODIES = 20  # ids
 _MOST_COLUMNS = 12  # that are named in one line
 _ROW = "(all of a row)"
 
@@ -240,6 +245,41 @@ def strange_ids(judgement: Judgement) -> list[str]:
     ]
 
 
+def doubtful_ids(judgement: Judgement, study: Study) -> list[str]:
+    """Lines about ids that may be nobody's or somebody else's, with the options that decide."""
+    lines = []
+    rule, forms = study.ids or Ids(), judgement.id_forms
+    if judgement.nobody:
+        lines.append(f"{judgement.nobody} rows of nobody, by --no-id or [study.ids], are left out")
+    if (found := forms.get(IdForm.NOBODY)) is not None and rule.nobody is None:
+        texts = [text for text, _ in judgement.nobodies.most_common(_MOST_NOBODIES)]
+        ellipsis = ", ..." if len(judgement.nobodies) > _MOST_NOBODIES else ""
+        lines.append(
+            f"{found.cells} cells have an id that may be nobody's ({', '.join(texts)}{ellipsis}),"
+            f" the first in row {found.first_row}; to leave them out:"
+            f" {shlex.quote('--no-id=' + ','.join(texts))}, or [study.ids] nobody = [...] in the"
+            " study; nobody = [] if all are people's"
+        )
+    if (found := forms.get(IdForm.PROGRAM)) is not None:
+        lines.append(
+            f'{found.cells} cells have an id as programs write it (="0012", \'0012 or 1001.0), the'
+            f" first in row {found.first_row}, which is read as 0012 or 1001; to keep it:"
+            " --ids-as-written"
+        )
+    if (found := forms.get(IdForm.DATE)) is not None:
+        lines.append(
+            f"{found.cells} cells have a date for an id, the first in row {found.first_row}: if a"
+            " spreadsheet made it of an id, write the column as text, from the source"
+        )
+    if (found := forms.get(IdForm.PADDED)) is not None and not rule.trim:
+        lines.append(
+            f"{found.cells} cells have an id with blanks at its ends, the first in row"
+            f" {found.first_row}: it is another person's than the id without them; to make them"
+            " one: [study.ids] trim = true in the study"
+        )
+    return lines
+
+
 def fault_advice(judgement: Judgement, study: Study) -> list[str]:
     """Lines with the meaning of every reason, and with the remedy."""
     reasons = {reason for _, reason in judgement.faults}
@@ -255,6 +295,16 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
             f"person: {REASONS['person']}: fill them in; ids that are no UTF-8: --encoding cp1252"
             " or another; ids that became numbers with a fraction or lost digits: write the column"
             " as text"
+        )
+    if (damaged := judgement.id_forms.get(IdForm.DAMAGED)) is not None:
+        lines.append(
+            f"{damaged.cells} cells of damaged ids, the first in row {damaged.first_row}:"
+            f" {DAMAGED_IDS}"
+        )
+    if judgement.unread:
+        lines.append(
+            "cells that cannot be read: of a workbook, formulas without a stored result:"
+            f" {NO_RESULT}; of a text file, bytes of another encoding: --encoding cp1252 or another"
         )
     if "period" in reasons:
         lines.append(
@@ -298,10 +348,8 @@ def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
 
     name: of the table.
     """
-    lines, left_out = (
-        [f"{name}: {line}" for line in strange_ids(judgement)],
-        judgement.header.left_out,
-    )
+    ids = [*strange_ids(judgement), *doubtful_ids(judgement, study)]
+    lines, left_out = [f"{name}: {line}" for line in ids], judgement.header.left_out
     if left_out:
         ellipsis = ", ..." if len(left_out) > _MOST_COLUMNS else ""
         lines.append(f"{name}: columns left out: {', '.join(left_out[:_MOST_COLUMNS])}{ellipsis}")

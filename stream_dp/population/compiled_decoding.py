@@ -21,9 +21,13 @@ from .report_judging import Judge
 
 
 class CompiledDecoding:
-    """Decodes usual reports of a study. kind: the compiled decoder's class."""
+    """Decodes usual reports of a study.
 
-    def __init__(self, kind: Any, judge: Judge, key: bytes) -> None:
+    kind: the compiled decoder's class.
+    nobodies: (n, 2) the hashes of ids of no person.
+    """
+
+    def __init__(self, kind: Any, judge: Judge, key: bytes, nobodies: NDArray[np.uint64]) -> None:
         attributes = []
         for name, attribute in zip(judge.names, judge.attributes, strict=True):
             scale = attribute.number
@@ -34,6 +38,7 @@ class CompiledDecoding:
         wide = np.dtype(self._code_type).itemsize > 2
         periods = _by_token(judge.period_numbers)
         self._decoder = kind(key, attributes, periods, judge.ascii_ids, wide)
+        self._nobodies = nobodies
 
     def decode(
         self, records: Records, usable: NDArray[np.bool_], closed: int
@@ -65,7 +70,24 @@ class CompiledDecoding:
             partition=np.frombuffer(partition, np.uint16),
             offset=np.frombuffer(offset, np.int64),
         )
-        return cells, np.frombuffer(decoded, np.bool_)
+        return self._without_nobody(cells, np.frombuffer(decoded, np.bool_), records)
+
+    def _without_nobody(
+        self, cells: Cells, decoded: NDArray[np.bool_], records: Records
+    ) -> tuple[Cells, NDArray[np.bool_]]:
+        """Leaves records with an id of nobody undecoded. The compiled decoder knows no such id."""
+        if not len(self._nobodies):
+            return cells, decoded
+        of_nobody = np.isin(cells.hi, self._nobodies[:, 0])
+        if not of_nobody.any():
+            return cells, decoded
+        places = set(
+            zip(cells.partition[of_nobody].tolist(), cells.offset[of_nobody].tolist(), strict=True)
+        )
+        theirs = [
+            place in places for place in zip(records.partitions, records.offsets, strict=True)
+        ]  # further ids may share half of a hash: the other decoder tells
+        return cells.take(np.flatnonzero(~of_nobody)), decoded & ~np.array(theirs)
 
 
 def _by_token(numbers: Mapping[Any, int]) -> dict[bytes, int]:
@@ -76,10 +98,12 @@ def _by_token(numbers: Mapping[Any, int]) -> dict[bytes, int]:
     return {msgspec.json.encode(key): number for key, number in numbers.items()}
 
 
-def compiled_decoding(judge: Judge, key: bytes) -> CompiledDecoding | None:
+def compiled_decoding(
+    judge: Judge, key: bytes, nobodies: NDArray[np.uint64]
+) -> CompiledDecoding | None:
     """Makes the decoding of a study; None without the compiled reader.
 
-    key: the secret key of the hashes of ids.
+    key: the secret key of the hashes of ids. nobodies: (n, 2) the hashes of ids of no person.
     """
     reader = compiled_reader()
-    return None if reader is None else CompiledDecoding(reader.Decoder, judge, key)
+    return None if reader is None else CompiledDecoding(reader.Decoder, judge, key, nobodies)

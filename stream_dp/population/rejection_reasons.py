@@ -33,7 +33,7 @@ REASONS: dict[Reason, str] = {
     " false: see tombstone and deleted in [run.input]",
     "before": "a change that does not say which person and period its row had: see before in"
     " [run.input]; on PostgreSQL ALTER TABLE ... REPLICA IDENTITY FULL writes it",
-    "person": "the person's id is empty, too long or not text",
+    "person": "the person's id is empty, damaged, nobody's, too long or not text",
     "period": "the period is not one of the study's; or a time in UTC without a declared zone",
     "late": "the period is closed",
     "attribute": "no such attribute is declared",

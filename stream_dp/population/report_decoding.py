@@ -149,7 +149,7 @@ class Decoder:
     def __init__(self, study: Study, key: bytes) -> None:
         self._hasher = Hasher(key)
         self._judge = Judge(study)
-        self._compiled = compiled_decoding(self._judge, key)
+        self._compiled = compiled_decoding(self._judge, key, self.hashes(self._judge.nobodies))
         cell = str | int | None | msgspec.UnsetType
         values = msgspec.defstruct(
             "Values",

@@ -72,6 +72,11 @@ class Judge:
         """
         return None if self._rule is None else (bool(self._rule.trim), self._rule.case == "fold")
 
+    @property
+    def nobodies(self) -> Sequence[str]:
+        """The ids of no person, by the study's rule."""
+        return () if self._rule is None else sorted(self._rule.nobodies - {""})
+
     def ids(self, persons: Sequence[str]) -> Sequence[str]:
         """Normalises ids by the study's rule, which merges several spellings of an id."""
         return persons if self._rule is None else [self._rule.normal(p) for p in persons]

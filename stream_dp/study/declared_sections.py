@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -12,20 +13,43 @@ from .field_types import Declaration, Flag, Probability, Rho, Weight, matching
 _ROUNDS = 8  # of normalization at most; ids that still change after them keep the last form
 
 
+# Of Unicode, with those of no width, which some programs put at the ends of a text.
+BLANKS = "".join(
+    [chr(code) for code in range(0x3001) if chr(code).isspace()]
+    + ["\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"]
+)
+
+
 class Ids(Declaration):
     """The rule for comparing ids. Without a rule every spelling is a different person."""
 
     trim: Flag = None
-    """`true`: blanks at both ends do not count."""
+    """`true`: blanks at both ends do not count, those of no width neither."""
     case: Literal["fold"] | None = None
     """`"fold"`: capital and small letters are the same, by Unicode's case folding (so 'ß' is
     'ss')."""
     unicode: Literal["NFC", "NFKC"] | None = None
     """The normal form (Unicode Standard Annex 15) of accents and, for NFKC, of compatible
     characters."""
+    nobody: tuple[str, ...] | None = None
+    """Ids of no person, such as `["NA", "Total"]`: their answers are rejected as if the id were
+    empty. `[]`: every id is a person's, and no command asks."""
+
+    @cached_property
+    def nobodies(self) -> frozenset[str]:
+        """The normal forms of the ids of no person."""
+        return frozenset(self.spelled(text) for text in self.nobody or ())
 
     def normal(self, text: str) -> str:
-        """The normal form of an id, shared by all spellings of the id. Idempotent."""
+        """The normal form of an id, shared by all spellings of the id; empty for nobody's.
+
+        Idempotent.
+        """
+        text = self.spelled(text)
+        return "" if text in self.nobodies else text
+
+    def spelled(self, text: str) -> str:
+        """The normal form of an id, also of nobody's."""
         # Case folding can undo a normal form, and a normal form can end in blanks: repeat.
         for _ in range(_ROUNDS):
             previous, text = text, self._rewritten(text)
@@ -41,7 +65,7 @@ class Ids(Declaration):
             text = text.casefold()
         if self.unicode is not None and not text.isascii():
             text = unicodedata.normalize(self.unicode, text)
-        return text.strip() if self.trim else text
+        return text.strip(BLANKS) if self.trim else text
 
 
 _ADDRESS = r"https?://[^\s<>\"'`\\]+"

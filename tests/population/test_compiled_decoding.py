@@ -20,6 +20,7 @@ STUDIES = {
     "plain": fuzzed_study(),
     "trimmed": fuzzed_study(trim=True),
     "folded": fuzzed_study(case="fold", unicode="NFC"),
+    "nobody": fuzzed_study(nobody=["p1", "7"], case="fold"),
     "all": fuzzed_study(trim=True, case="fold", unicode="NFKC"),
 }
 

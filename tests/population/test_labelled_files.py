@@ -75,6 +75,31 @@ def test_stata(tmp_path):
     assert file_labels(path).values == {"work": {"1": "ja", "2": "no", "9": "refused"}}
 
 
+def test_an_id_of_32_bits_that_lost_digits_is_damaged(tmp_path):
+    """As in .parquet: above 2^24 several whole numbers are one."""
+    months = ["2021-01"] * 4
+    frame = FRAME.assign(person=[7, 16777215, 16777216, 123456789], period=months)
+    frame["person"] = frame["person"].astype("float32")
+    frame.to_stata(tmp_path / "t.dta", write_index=False)
+    people = [person for person, _, _ in read(tmp_path / "t.dta", [1, 2, 9])]
+    assert people == ["7", "16777215", "", ""]
+
+
+@pytest.mark.parametrize("compress", [False, True, "zlib"])
+@pytest.mark.parametrize(("stated", "fault"), [(-1, None), (4, None), (2, "2 that it states")])
+def test_a_number_of_rows_that_a_file_states_is_not_believed(tmp_path, compress, stated, fault):
+    path = tmp_path / ("t.zsav" if compress == "zlib" else "t.sav")
+    pyreadstat.write_sav(FRAME, path, row_compress=compress is True, compress=compress == "zlib")
+    content = bytearray(path.read_bytes())
+    content[80:84] = stated.to_bytes(4, "little", signed=True)
+    path.write_bytes(content)
+    if fault is None:
+        assert len(read(path, [1, 2, 9])) == 4
+        return
+    with pytest.raises(UserError, match=fault):
+        read(path, [1, 2, 9])
+
+
 def test_a_file_is_read_in_batches(spss, monkeypatch):
     whole = read(spss, [1, 2])
     monkeypatch.setattr(labelled_files, "_CELLS", 6)

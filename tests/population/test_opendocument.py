@@ -8,6 +8,7 @@ from kit.opendocuments import cell, row, rows, write_ods
 from kit.studies import attribute, small_study, window
 
 from stream_dp.errors import UserError
+from stream_dp.population.celltext import DAMAGED
 from stream_dp.population.tables import FileForm, TableLayout, read_columns, read_reports
 
 STUDY = small_study(
@@ -59,6 +60,24 @@ def test_kinds_of_cells(read):
         ("", "2021-01", {"work": "no"}),
         ("", "2021-01", {"work": "no"}),
         ("x & y", "2021-03", {"work": "no"}),
+    ]
+
+
+def test_percents_formulas_and_ids_that_became_dates(read):
+    percent = cell(0.07, shown="7.0%").replace('"float"', '"percentage"')
+    formula = '<table:table-cell table:formula="of:=[.A1]"/>'
+    lines = [
+        [cell("a"), cell("2021-01"), percent],
+        [cell("b"), cell("2021-01"), formula],
+        [cell(datetime.date(2021, 1, 3)), cell("2021-01"), cell("ja")],
+        [cell(7, shown="P0007"), cell("2021-01"), cell("ja")],
+        [cell(8, shown="8 EUR"), cell("2021-01"), cell("ja")],
+    ]
+    values = ["7", DAMAGED, "ja", "ja", "ja"]
+    people = ["a", "b", "", "P0007", "8"]
+    sheet = [row(map(cell, HEAD)), *map(row, lines)]
+    assert read({"a": sheet}) == [
+        (person, "2021-01", {"work": value}) for person, value in zip(people, values, strict=True)
     ]
 
 

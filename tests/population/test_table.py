@@ -191,7 +191,7 @@ def test_ids_of_another_type_are_refused_before_anything_is_sent(read, ids, kind
 
 def test_ids_keep_every_digit_and_leading_zeros(read):
     for ids, expected in (
-        (["007", "7", "1e3", "7.0"], ["007", "7", "1e3", "7.0"]),
+        (["007", "7", "1e3", "12E5"], ["007", "7", "1e3", "12E5"]),
         (pa.array([2**64 - 1, 0], pa.uint64()), [str(2**64 - 1), "0"]),
         (pa.array([-(2**63), None], pa.int64()), [str(-(2**63)), ""]),
         (pa.array([None, None]), ["", ""]),

@@ -233,6 +233,88 @@ def test_a_number_that_a_spreadsheet_has_changed_is_no_id(read, tmp_path, number
     assert [person for person, _, _ in read(None, "table.xlsx")] == ["a", ""]
 
 
+def test_letters_that_a_format_shows_belong_to_the_id(read, tmp_path):
+    rows = [HEAD, [7, "2021-01", "ja"], [8, "2021-01", "ja"], [1234, "2021-01", "ja"]]
+    formats = [("A2", '"P"0000'), ("A3", r"\A\-00"), ("A4", "000-000")]
+    sheet(tmp_path / "table.xlsx", rows, formats=formats)
+    assert [person for person, _, _ in read(None, "table.xlsx")] == ["P0007", "A-08", "1234"]
+
+
+def test_an_id_that_became_a_date_is_damaged(read, tmp_path):
+    rows = [HEAD, [datetime.date(2021, 1, 3), "2021-01", "ja"], ["a", "2021-01", "ja"]]
+    sheet(tmp_path / "table.xlsx", rows)
+    assert [person for person, _, _ in read(None, "table.xlsx")] == ["", "a"]
+    as_written = read(None, "table.xlsx", form=FileForm(ids_as_written=True))
+    assert [person for person, _, _ in as_written] == ["2021-01-03", "a"]
+
+
+def edited(path, *replaced):
+    """Replaces XML of the first sheet of a workbook."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    xml = parts["xl/worksheets/sheet1.xml"].decode()
+    for old, new in replaced:
+        assert old in xml
+        xml = xml.replace(old, new, 1)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, xml if name == "xl/worksheets/sheet1.xml" else content)
+
+
+def test_a_formula_without_a_result_is_damaged_and_no_empty_cell(read, tmp_path):
+    path = tmp_path / "table.xlsx"
+    rows = [HEAD, ["a", "2021-01", '=IF(1>0,"ja","no")'], ["b", "2021-01", "=1"], [*"cde"]]
+    sheet(path, rows)
+    # The second has an empty text as its result, which is stored.
+    edited(path, ('<c r="C3"><f>1</f><v></v></c>', '<c r="C3" t="str"><f>1</f><v></v></c>'))
+    assert read(None, path.name)[0] == ("a", "2021-01", {"work": DAMAGED})
+    assert [row[0] for row in read(None, path.name)] == ["a", "c"]
+    sheet(path, [["person", "period", "=A1"], ["a", "2021-01", "ja"]])
+    assert "a name in row 1 is a formula; open the sheet in a" in refused(read, None, path.name)
+
+
+@pytest.mark.parametrize("dimension", ["A1", "A1:C2", "A1:A3", "A1:XFD1048576", "B2:C3"])
+def test_a_size_that_a_sheet_states_is_not_believed(read, tmp_path, dimension):
+    path = tmp_path / "table.xlsx"
+    sheet(path, [HEAD, *([f"p{n}", "2021-01", "ja"] for n in range(20))])
+    edited(path, ('<dimension ref="A1:C21"/>', f'<dimension ref="{dimension}"/>'))
+    assert [person for person, _, _ in read(None, path.name)] == [f"p{n}" for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('<row r="4"', '<row r="3"', "row 3 of the sheet stands below row 3"),
+        ('<row r="4"', '<row r="2"', "row 2 of the sheet stands below row 3"),
+        ('<row r="4"', '<row r="1048577"', "over 1,048,576 rows"),
+        ('<row r="4"', '<row r="99999999999"', "over 1,048,576 rows"),
+        ('r="C4"', 'r="B4"', "cannot be read as a spreadsheet"),
+    ],
+)
+def test_rows_and_cells_that_state_a_place_of_others(read, tmp_path, old, new, fault):
+    """Openpyxl leaves out such rows without a word."""
+    path = tmp_path / "table.xlsx"
+    sheet(path, [HEAD, *([person, "2021-01", "ja"] for person in "abc")])
+    edited(path, (old, new))
+    assert fault in refused(read, None, path.name)
+
+
+def test_cells_in_another_order_are_all_read(read, tmp_path):
+    path = tmp_path / "table.xlsx"
+    sheet(path, [HEAD, ["a", "2021-01", 1]])
+    cell = '<c r="C2" t="n"><v>1</v></c>'
+    edited(path, (cell, ""), ('<c r="A2"', cell + '<c r="A2"'))
+    assert read(None, path.name) == [("a", "2021-01", {"work": "1"})]
+
+
+def test_a_percent_is_the_number_that_a_sheet_shows(read, tmp_path):
+    formats = [("C2", "0%"), ("C3", "0.0%"), ("C4", '0"%"'), ("C5", "0%"), ("C6", "General")]
+    values = [1, 0.07, 5, "ja", 1]
+    sheet(tmp_path / "table.xlsx", [HEAD, *(["a", "2021-01", v] for v in values)], formats=formats)
+    works = [values["work"] for _, _, values in read(None, "table.xlsx")]
+    assert works == ["100", "7", "5", "ja", "1"]
+
+
 def test_a_row_of_a_spreadsheet_with_a_cell_too_many_is_no_report(tmp_path, read):
     rows = [HEAD, ["a", "2021-01", "ja", "more"], [], ["b", "2021-01", "no"]]
     sheet(tmp_path / "table.xlsx", rows)

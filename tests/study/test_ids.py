@@ -100,6 +100,30 @@ def test_each_part_of_the_rule_alone(rule, same, other):
     assert one == two != three
 
 
+@pytest.mark.parametrize("odd", [False, True])
+def test_answers_of_nobody_are_rejected_by_every_decoder(odd):
+    rule = {"nobody": ["NA", " Total"], "trim": True, "case": "fold"}
+    people = ["na", "TOTAL ", "NA", "ana", "nan"]
+    population, closed = folded(declared(ids=rule), people, odd)
+    assert closed.symbols["poverty"].sum() == 2
+    assert population.accounting.rejected == {
+        "person": 3 + 3 * odd,
+        **({"attribute": 2} if odd else {}),
+    }
+    population, closed = folded(declared(ids={"nobody": ["NA"]}), people, odd)
+    assert closed.symbols["poverty"].sum() == 4
+
+
+def test_a_study_that_says_that_all_are_people_has_a_rule():
+    assert declared(ids={"nobody": []}).ids == Ids(nobody=())
+    assert Ids(nobody=()).normal("NA") == "NA"
+    assert Ids(nobody=("NA",)).normal("NA") == ""
+
+
+def test_blanks_of_no_width_are_trimmed():
+    assert {Ids(trim=True).normal(x) for x in ("A1", "A1\u200b", "\ufeffA1", "A1\u00a0")} == {"A1"}
+
+
 def test_leading_zeros_and_numbers_stay():
     normal = Ids(**ALL).normal
     assert [normal(x) for x in ("007", " 7 ", "1e3")] == ["007", "7", "1e3"]
@@ -159,7 +183,10 @@ def test_a_study_without_a_rule_has_the_hash_that_it_always_had():
         ({"trim": 1}, "study.ids.trim: must be true or false"),
         ({"case": "lower"}, "study.ids.case: input should be 'fold'"),
         ({"unicode": "NFD"}, "study.ids.unicode: input should be 'NFC' or 'NFKC'"),
-        ({"lower": True}, "study.ids.lower: unknown key; known here are trim, case, unicode"),
+        (
+            {"lower": True},
+            "study.ids.lower: unknown key; known here are trim, case, unicode, nobody",
+        ),
     ],
 )
 def test_wrong_rules_are_reported(rule, line):

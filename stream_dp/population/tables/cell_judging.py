@@ -23,17 +23,20 @@ from numpy.typing import NDArray
 from stream_dp.study import Study
 
 from ..arrow_tables import TableSource
+from ..celltext import DAMAGED
 from ..kept_hashes import LONGEST, Fingerprints
 from ..rejection_reasons import Reason
 from ..report_decoding import LARGEST_REPORT
 from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
+from .id_texts import IdForm
 from .reading import ReportColumns
 from .report_records import id_rule, is_too_large, report_record
 from .table_reading import read_columns, reports_of
 
 _MOST_TEXTS = 99  # distinct faulty texts that are looked at for the remedy
+_MOST_NOBODIES = 99  # different ids
 _SPREAD = np.int64(0x1E3779B97F4A7C15)  # odd, for multiplicative hashing
 
 
@@ -178,6 +181,10 @@ class Judgement:
     over_lines: the rows that have line ends in a cell.
     zoneless: the times with an offset, or in UTC, without a zone whose days count.
     late_people: of a closed cohort, the people with values after the periods of entry alone.
+    id_forms: by form, the cells of ids that need a look.
+    nobodies: the cells of ids that may be nobody's, by id, at most 99 ids.
+    nobody: the rows of nobody, which are left out.
+    unread: whether a faulty cell could not be read.
     """
 
     cells: int = 0
@@ -191,6 +198,10 @@ class Judgement:
     over_lines: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
     zoneless: Occurrences = field(default_factory=lambda: Occurrences(0, 0))
     late_people: LatePeople | None = None
+    id_forms: dict[IdForm, Occurrences] = field(default_factory=dict)
+    nobodies: Counter[str] = field(default_factory=Counter)
+    nobody: int = 0
+    unread: bool = False
 
     @property
     def faulty(self) -> int:
@@ -286,6 +297,7 @@ class _Judge:
         if columns.zoneless is not None and len(at := np.flatnonzero(_mask(columns.zoneless))):
             first = judgement.zoneless.first_row or int(columns.rows[at[0]])
             judgement.zoneless = Occurrences(judgement.zoneless.cells + len(at), first)
+        judgement.nobody += columns.nobody
         if not len(columns):
             return
         rows = columns.rows
@@ -302,6 +314,7 @@ class _Judge:
         for index in self._large_rows(columns, large):
             self._note_row(int(rows[index]), f"a report of over {LARGEST_REPORT} bytes")
         cells = np.sum(list(present.values()), axis=0)
+        self._note_forms(columns, cells)
         judged = sound & (cells > 0)
         judgement.shapes.add(persons.filter(pa.array(judged)), rows[judged], cells[judged])
         usable, id_column = {}, "+".join(self._layout.ids)
@@ -330,6 +343,26 @@ class _Judge:
             if self.entries is not None:
                 self.entries.add(persons, rows, numbers, usable=usable[name])
         self.repeats.add(persons, columns.periods, rows, usable)
+
+    def _note_forms(self, columns: ReportColumns, cells: NDArray[np.int64]) -> None:
+        """Counts the cells of ids that need a look. cells: (rows,) of each row."""
+        judgement = self._judgement
+        for form, has_form in columns.id_forms.items():
+            told = has_form & (cells > 0)
+            if not told.any():
+                continue
+            first = int(columns.rows[np.argmax(told)])
+            judgement.id_forms.setdefault(form, Occurrences(0, first)).cells += int(
+                cells[told].sum()
+            )
+            if form is IdForm.NOBODY:
+                for text, count in zip(
+                    columns.persons.filter(pa.array(told)).to_pylist(),
+                    cells[told].tolist(),
+                    strict=True,
+                ):
+                    if text in judgement.nobodies or len(judgement.nobodies) < _MOST_NOBODIES:
+                        judgement.nobodies[text] += count
 
     @staticmethod
     def _large_rows(columns: ReportColumns, large: Mapping[str, Mask]) -> Iterator[int]:
@@ -382,6 +415,9 @@ class _Judge:
             return
         first = int(rows[np.argmax(faulty)])
         self._judgement.note(column, reason, int(faulty.sum()), first)
+        if texts is not None and not self._judgement.unread:
+            unread = pc.match_substring(texts.filter(pa.array(faulty)), DAMAGED)
+            self._judgement.unread = bool(pc.any(unread).as_py())
         if self._tell is not None:
             for index in np.flatnonzero(faulty).tolist():
                 text = None if texts is None else texts[index].as_py()

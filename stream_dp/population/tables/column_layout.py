@@ -52,6 +52,7 @@ class TableLayout:
     languages: of the names of months; English by default.
     numbers: how texts write whole numbers.
     id_width: ids of fewer digits get zeros in front.
+    nobody: ids of no person, whose rows are left out.
     form: the format of the file.
     event: of a long table, the column with the number of a person's event in the period; the column
         `mode` of the row of event 3 has the attribute `mode_3`.
@@ -65,6 +66,7 @@ class TableLayout:
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     dates: str | None = None
     id_width: int | None = None
+    nobody: tuple[str, ...] = ()
     form: FileForm = field(default_factory=FileForm)
     group: str = "group"
     member: str | None = None

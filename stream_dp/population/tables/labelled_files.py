@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ _READERS = {
     ".dta": "read_dta",
     ".sas7bdat": "read_sas7bdat",
 }
+_COUNTED = (".sav", ".zsav")  # whose reader believes the number of rows that the file states
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,22 @@ def labelled_batches(path: Path, encoding: str | None) -> Iterator[pa.RecordBatc
     beginning of the file, so that memory is bounded by a batch. Raises UserError.
     """
     read = _reader(path, encoding)
-    names = list(read(metadataonly=True)[1].column_names)
+    about = read(metadataonly=True)[1]
+    names, types = list(about.column_names), about.readstat_variable_types
     if not names:
         raise UserError(f"{path}: cannot be read as a table: it has no columns")
     yield no_rows(pa.schema([(name, pa.string()) for name in names]))
     count, start = max(1, _CELLS // len(names)), 0
+    stated = about.number_rows if path.suffix.lower() in _COUNTED else None
     while True:
+        if start == stated and _holds_more(path, encoding, start):
+            raise UserError(
+                f"{path}: holds more rows than the {start} that it states; save it anew"
+            )
+        if start == stated:
+            return
         columns, _ = read(row_offset=start, row_limit=count)
-        arrays = [_array(column) for column in columns.values()]
+        arrays = [_array(column, types.get(name)) for name, column in columns.items()]
         batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
         if not len(batch):
             return
@@ -99,8 +108,10 @@ def _code(code: object) -> str:
     return number_text(code) if isinstance(code, float) else str(code)
 
 
-def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
-    """Returns pyreadstat's reader of a file. Raises UserError."""
+def _reader(
+    path: Path, encoding: str | None, source: IO[bytes] | None = None
+) -> Callable[..., Any]:
+    """Returns pyreadstat's reader of a file, or of `source` in its place. Raises UserError."""
     try:
         import pyreadstat
     except ImportError:
@@ -111,7 +122,9 @@ def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return reader(str(path), encoding=encoding, output_format="dict", **options)
+                return reader(
+                    source or str(path), encoding=encoding, output_format="dict", **options
+                )
         except MemoryError:
             raise
         except Exception:  # a damaged file raises whatever its reader stumbles over
@@ -123,12 +136,43 @@ def _reader(path: Path, encoding: str | None) -> Callable[..., Any]:
     return read
 
 
-def _array(values: Sequence[object]) -> pa.Array:
-    """Makes a column of numbers, dates or texts; an empty text is no cell."""
+def _holds_more(path: Path, encoding: str | None, rows: int) -> bool:
+    """Tells whether a file of SPSS has a row after as many rows as it states."""
+    with path.open("rb") as file:
+        source = cast(IO[bytes], _WithoutCount(file))
+        columns, _ = _reader(path, encoding, source)(row_offset=rows, row_limit=1)
+    return any(map(len, columns.values()))
+
+
+class _WithoutCount:
+    """A file of SPSS that states no number of rows, so that it is read to its end."""
+
+    _PLACE = range(80, 84)  # of the number
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        start = self._file.tell()
+        data = bytearray(self._file.read(size))
+        for place in self._PLACE:
+            if start <= place < start + len(data):
+                data[place - start] = 0xFF  # -1
+        return bytes(data)
+
+
+def _array(values: Sequence[object], kind: str | None = None) -> pa.Array:
+    """Makes a column of numbers, dates or texts; an empty text is no cell.
+
+    kind: of the column in the file. A "float" has 32 bits.
+    """
     try:
         column = pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError):
         column = pa.array([None if v is None else str(v) for v in values], pa.string())
+    if pa.types.is_floating(column.type) and kind == "float":
+        return column.cast(pa.float32())
     if pa.types.is_string(column.type):
         column = pa.array([v or None for v in column.to_pylist()], pa.string())
     return column

@@ -16,12 +16,14 @@ from xml.parsers import expat
 
 from stream_dp.errors import UserError
 
+from ..celltext import DAMAGED
 from .row_batches import TableRows
 from .spreadsheets import (
     SHEET_ROWS,
     check_unpacked,
     chosen_sheet,
     number_text,
+    percent_text,
     sound_id,
     text_batches_of_sheet,
 )
@@ -35,7 +37,9 @@ _TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0 "
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0 "
 _STYLE = "urn:oasis:names:tc:opendocument:xmlns:style:1.0 "
 _CELLS = (_TABLE + "table-cell", _TABLE + "covered-table-cell")
-_NUMBERS = ("float", "percentage", "currency")
+_PERCENT, _NO_RESULT = "percentage", "formula without a result"  # the second is no type of a file
+_NUMBERS = ("float", _PERCENT, "currency")
+_NO_IDS = ("date", "time", "boolean")
 _MIDNIGHT = "T00:00:00"
 
 
@@ -48,14 +52,20 @@ class SheetCell(NamedTuple):
 
     def text(self) -> str | None:
         """Returns the text: whole numbers without a fraction, dates in ISO 8601."""
+        if self.kind == _PERCENT:
+            return percent_text(float(self.value))
         if self.kind in _NUMBERS:
             return number_text(float(self.value))
+        if self.kind == _NO_RESULT:
+            return DAMAGED
         if self.kind == "date":
             return self.value.removesuffix(_MIDNIGHT).replace("T", " ")
         return (self.value or self.shown) or None
 
     def id_text(self) -> str | None:
-        """Returns an id with the leading zeros that the sheet shows."""
+        """Returns an id with the leading zeros that the sheet shows. A date is no id."""
+        if self.kind in _NO_IDS:
+            return DAMAGED
         number = float(self.value) if self.kind in _NUMBERS else None
         return sound_id(number, self.text(), self.shown)
 
@@ -64,9 +74,14 @@ _EMPTY = SheetCell("", "", "")
 
 
 def document_batches(
-    path: Path, sheet: str | None, header_row: int | None, ids: Collection[str]
+    path: Path,
+    sheet: str | None,
+    header_row: int | None,
+    ids: Collection[str],
+    *,
+    as_written: bool = False,
 ) -> Iterator[TableRows]:
-    """Reads the rows of a sheet like `sheet_batches`. Raises UserError."""
+    """Reads the rows of a sheet like `workbook_batches`. Raises UserError."""
     try:
         check_unpacked(path)
         with zipfile.ZipFile(path) as archive:
@@ -78,7 +93,7 @@ def document_batches(
                     path,
                     _rows(path, content, name),
                     SheetCell.text,
-                    SheetCell.id_text,
+                    SheetCell.text if as_written else SheetCell.id_text,
                     header_row=header_row,
                     ids=ids,
                 )
@@ -176,6 +191,8 @@ class _SheetParser:
             kind = attributes.get(_OFFICE + "value-type", "")
             value = attributes.get(_OFFICE + "value") if kind in _NUMBERS else None
             value = value or attributes.get(f"{_OFFICE}{kind}-value", "")
+            if _TABLE + "formula" in attributes and not kind:
+                kind = _NO_RESULT
             self._cell = _count(attributes, _TABLE + "number-columns-repeated"), kind, value
             self._shown, self._paragraphs = [], 0
         elif self._cell is not None and name == _TEXT + "p":

@@ -24,6 +24,7 @@ from stream_dp.study.period_texts import PeriodTexts
 from ..arrow_tables import TableSource
 from ..celltext import DAMAGED, cell_text, id_text, paired_ids
 from .column_layout import Header, TableLayout, read_header
+from .id_texts import IdForm, Mask, ReadIds, read_ids
 from .labelled_files import file_labels
 from .period_columns import PERIOD, period_column, texts_of_periods
 from .row_batches import TableRows, UnreadableRow
@@ -46,6 +47,8 @@ class ReportColumns:
     over_lines: the numbers of rows that have line ends in a cell.
     zoneless: of a long table, which rows have a time with an offset and no zone decides its day;
         None without such a row.
+    id_forms: by form, which of the ids need a look.
+    nobody: the number of rows of nobody, which are left out.
     """
 
     reading: Reading
@@ -56,6 +59,8 @@ class ReportColumns:
     unreadable: Sequence[UnreadableRow] = ()
     over_lines: Sequence[int] = ()
     zoneless: pa.Array | None = None
+    id_forms: Mapping[IdForm, Mask] = field(default_factory=dict)
+    nobody: int = 0
 
     def __len__(self) -> int:
         return len(self.persons)
@@ -139,10 +144,15 @@ class Reading:
         """A batch of rows as columns of reports."""
         batch, rows = table_rows.batch, table_rows.numbers
         unreadable, events = table_rows.unreadable, None
+        ids, of_nobody = self._ids(batch)
+        if nobody := int(np.count_nonzero(of_nobody)):
+            batch, rows = batch.filter(pa.array(~of_nobody)), rows[~of_nobody]
+            ids = ids.filter(~of_nobody)
         if self.header.slots and self.layout.event is not None:
             has_event, events = self._events(batch, self.layout.event)
             unreadable = (*unreadable, *_without_an_event(batch, rows, has_event))
-            batch, rows = batch.filter(has_event), rows[has_event.to_numpy(zero_copy_only=False)]
+            kept: Mask = has_event.to_numpy(zero_copy_only=False)
+            batch, rows, ids = batch.filter(has_event), rows[kept], ids.filter(kept)
         periods, zoneless = self._periods(batch)
         return ReportColumns(
             reading=self,
@@ -150,9 +160,11 @@ class Reading:
             values={name: self._values(batch, name, events) for name in self.header.sources},
             periods=periods,
             zoneless=zoneless,
-            persons=self._persons(batch),
+            persons=ids.texts,
             unreadable=unreadable,
             over_lines=table_rows.over_lines,
+            id_forms=ids.forms,
+            nobody=nobody,
         )
 
     def _text(
@@ -205,13 +217,35 @@ class Reading:
         zoneless = pa.array(lacking, pa.bool_()).take(coded.indices) if any(lacking) else None
         return rewritten(texts, self.texts.label), zoneless
 
-    def _persons(self, batch: pa.RecordBatch) -> pa.Array:
-        """The ids of the rows' persons, of one column or of a group and a member within it."""
+    def _ids(self, batch: pa.RecordBatch) -> tuple[ReadIds, Mask]:
+        """The ids of the rows' persons, and which of them are nobody's.
+
+        An id is of one column, or of a group and a member within it.
+        """
         as_ids = _lined_ids if is_text(self.path) else _ids
-        ids, *of_members = (self._text(batch, name, as_ids) for name in self.layout.ids)
+        read = ReadIds if self.layout.form.ids_as_written else read_ids
+        texts = [self._text(batch, name, as_ids) for name in self.layout.ids]
+        ids, *of_members = map(read, texts)
         for column in of_members:
-            ids = paired_ids(ids, column)
-        return _padded(ids, self.layout.id_width)
+            ids = ids.with_texts(paired_ids(ids.texts, column.texts), column.forms)
+        ids = ids.with_texts(_padded(ids.texts, self.layout.id_width))
+        if not (nobodies := self._nobodies()):
+            return ids, np.zeros(len(batch), bool)
+        return ids, np.any([self._are(column, nobodies) for column in (*texts, ids.texts)], axis=0)
+
+    def _nobodies(self) -> set[str]:
+        """The ids of no person, by the options or the study."""
+        rule = self.study.ids
+        return {*self.layout.nobody, *(() if rule is None else rule.nobodies)} - {""}
+
+    def _are(self, ids: pa.Array, nobodies: set[str]) -> Mask:
+        """Which of the ids are among these, by the study's rule."""
+        if (rule := self.study.ids) is not None:
+            nobodies, ids = {rule.spelled(i) for i in nobodies}, rewritten(ids, rule.spelled)
+        among: Mask = pc.is_in(ids, value_set=pa.array(sorted(nobodies), pa.string())).to_numpy(
+            zero_copy_only=False
+        )
+        return among
 
 
 def _plain_numbers(column: pa.Array, numbers: WholeNumbers) -> pa.Array:

@@ -1,21 +1,19 @@
-"""Reads the rows of sheets as batches of text: of every kind of spreadsheet, and of .xlsx files."""
+"""Reads the rows of sheets of every kind of spreadsheet as batches of text."""
 
 from __future__ import annotations
 
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.errors import UserError, missing_extra
+from stream_dp.errors import UserError
 
 from ..celltext import DAMAGED
 from ..table_bounds import MOST_CELL
@@ -26,6 +24,7 @@ SHEET_ROWS = 1 << 20  # of the largest sheet that spreadsheets write
 _MOST_CELLS = 1 << 26  # of a sheet in the columns of its header
 _BATCH_CELLS, _BATCH_CHARACTERS = 1 << 21, 1 << 25
 _MOST_DIGITS = 15  # precision of a number in a spreadsheet
+NO_RESULT = "open the sheet in a spreadsheet program and save it, to store the formulas' results"
 _Cell = TypeVar("_Cell")
 SheetRows = Iterator[tuple[int, Sequence[_Cell]]]  # rows with content, numbered from 1
 
@@ -55,6 +54,8 @@ def text_batches_of_sheet(
     names = [text(cell) or "" for cell in header]
     while names and not names[-1]:
         names.pop()
+    if DAMAGED in names:
+        raise UserError(f"{path}: a name in row {header_number} is a formula; {NO_RESULT}")
     if not names:
         raise UserError(f"{path}: the sheet is empty")
     id_columns = [index for index, name in enumerate(names) if name in ids]
@@ -137,7 +138,7 @@ def chosen_sheet(path: Path, hidden: dict[str, bool], name: str | None) -> str:
 
 
 def sound_id(value: object, text: str | None, shown: str) -> str | None:
-    """Returns an id with its leading zeros, as displayed in a sheet.
+    """Returns an id with its leading zeros, and letters in front, as displayed in a sheet.
 
     A number that is not whole or has lost digits is `DAMAGED`.
 
@@ -146,7 +147,7 @@ def sound_id(value: object, text: str | None, shown: str) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and text:
         if not text.isdigit() or len(text) > _MOST_DIGITS:
             return DAMAGED
-        if shown.isdigit() and shown.isascii() and int(shown) == int(text):
+        if re.fullmatch(rf"(?:[^\W\d_]+[-_]?)?0*{text}", shown):
             return shown
     return text
 
@@ -158,6 +159,15 @@ def number_text(value: float) -> str:
     return str(value)
 
 
+def percent_text(value: float) -> str:
+    """Converts a share to the number of the percent that a sheet shows.
+
+    >>> percent_text(0.07), percent_text(1)
+    ('7', '100')
+    """
+    return number_text(float(Decimal(repr(value)) * 100))
+
+
 MOST_UNPACKED = 4 << 30  # bytes of the parts of a spreadsheet
 _MOST_XML = 1 << 24  # bytes of the XML of a row, or of a text that several cells share
 _CHUNK = 1 << 20  # bytes of XML looked through at once
@@ -166,48 +176,6 @@ _ENDS = re.compile(rb"</(?:\w{1,16}:)?(?:row|si)>|<(?:\w{1,16}:)?row/>")
 _BELOW = re.compile(rb"</(?:\w{1,16}:)?sheetData>")
 _LONGEST_END = 32  # bytes of an end
 _MOST_TEXTS = 1 << 30  # bytes of the part that openpyxl holds in memory: all texts of a book
-
-
-def sheet_batches(
-    path: Path, sheet: str | None, header_row: int | None, ids: Collection[str]
-) -> Iterator[TableRows]:
-    """Reads the rows of a sheet, every cell as text, after a batch without rows for the header.
-
-    sheet: its name; if None, the only sheet that is not hidden.
-    header_row: from 1; None: the first row with content.
-    ids: the columns of ids. A number that is shown with zeros in front, by a format such as
-        '00000', keeps them; a number that is not whole or has lost digits is damaged.
-
-    Raises UserError.
-    """
-    try:
-        import openpyxl
-    except ImportError:
-        raise missing_extra(f"{path}: needs openpyxl", "tables") from None
-    try:
-        check_unpacked(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            try:
-                hidden = {s.title: s.sheet_state != "visible" for s in book.worksheets}
-                chosen = book[chosen_sheet(path, hidden, sheet)]
-                chosen.reset_dimensions()  # a row is as long as its cells, whatever the file says
-                rows = (
-                    (number, row)
-                    for number, row in enumerate(chosen.iter_rows(), start=1)
-                    if any(cell.value is not None for cell in row)
-                )
-                with closing(rows):  # they hold the file open, also after a refusal
-                    yield from text_batches_of_sheet(
-                        path, rows, _text, _id_text, header_row=header_row, ids=ids
-                    )
-            finally:
-                book.close()
-    except (UserError, GeneratorExit, MemoryError):
-        raise
-    except Exception:  # a damaged file raises whatever its reader stumbles over
-        raise UserError(f"{path}: cannot be read as a spreadsheet; save it as .xlsx anew") from None
 
 
 def check_unpacked(path: Path) -> None:
@@ -245,28 +213,3 @@ def _check_rows(path: Path, content: IO[bytes]) -> None:
                 f"{path}: a row or a text has over {_MOST_XML >> 20} MiB; save the sheet as CSV"
             )
         tail = text[-_LONGEST_END:]
-
-
-def _text(cell: Any) -> str | None:
-    """Converts a cell to text: whole numbers without a fraction, dates in ISO 8601."""
-    value = cell.value
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return number_text(value)
-    if isinstance(value, datetime) and value.time() == time(0):
-        return value.date().isoformat()
-    return value.isoformat(" ") if isinstance(value, datetime) else _plain(value)
-
-
-def _plain(value: object) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _id_text(cell: Any) -> str | None:
-    """Returns an id with the leading zeros of its number format."""
-    text = _text(cell)
-    zeros = re.fullmatch(r"0+", str(getattr(cell, "number_format", "")))
-    return sound_id(cell.value, text, (text or "").zfill(len(zeros[0])) if zeros else "")

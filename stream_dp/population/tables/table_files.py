@@ -19,8 +19,9 @@ from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, reada
 from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
-from .spreadsheets import SHEET_ROWS, sheet_batches
+from .spreadsheets import SHEET_ROWS
 from .text_files import SEPARATORS, text_batches
+from .workbooks import workbook_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
 _ARROW = (".arrow", ".feather", ".ipc")
@@ -30,7 +31,7 @@ _BYTES = {
     pa.string_view(): pa.binary_view(),
 }
 _PACKED = (".gz", ".zip")
-_SHEETS = {".xlsx": sheet_batches, ".ods": document_batches}
+_SHEETS = {".xlsx": workbook_batches, ".ods": document_batches}
 _OLD_SHEETS = (".xls", ".xlsb")
 _KINDS = (
     "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather, .xlsx, .ods,"
@@ -47,12 +48,14 @@ class FileForm:
     sheet: of a spreadsheet with several sheets.
     header_row: of a text file or a spreadsheet, the row of the header, from 1; None: the first
         row that is not blank.
+    ids_as_written: whether ids are right as they stand, also those that look damaged.
     """
 
     separator: str | None = None
     encoding: str | None = None
     sheet: str | None = None
     header_row: int | None = None
+    ids_as_written: bool = False
 
     def __post_init__(self) -> None:
         if self.header_row is not None and not 0 < self.header_row <= SHEET_ROWS:
@@ -107,7 +110,9 @@ def read_rows(
         elif kind in _ARROW:
             yield from numbered(bounded_batches(path, _arrow_batches(path)))
         elif kind in _SHEETS:
-            yield from _SHEETS[kind](path, form.sheet, form.header_row, ids)
+            yield from _SHEETS[kind](
+                path, form.sheet, form.header_row, ids, as_written=form.ids_as_written
+            )
         elif is_labelled(path):
             yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _TEXT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from ..arrow_tables import TableSource, missing_columns
 from ..celltext import DAMAGED
 from ..table_bounds import readable
 from .column_layout import TableLayout
+from .id_texts import DAMAGED_IDS, IdForm, read_ids
 from .labelled_files import is_labelled
 from .reading import Reading, ReportColumns
 from .table_files import FileForm, read_rows
@@ -64,7 +66,23 @@ def read_table(
             tables.append(pa.Table.from_batches([rows.batch]).select(columns))
         # The first batch has no rows, and texts where a file of SPSS has numbers.
         table = pa.concat_tables(tables[1:] or tables, promote_options="permissive")
-    return pa.table({name: _sound(path, name, table.column(name)) for name in columns})
+    sound = {name: _sound(path, name, table.column(name)) for name in columns}
+    for name in () if form.ids_as_written else ids:
+        sound[name] = _sound_ids(path, name, sound[name])
+    return pa.table(sound)
+
+
+def _sound_ids(path: TableSource, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The ids of a whole table, read like those of reports. Raises UserError for a damaged id."""
+    if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
+        return column
+    ids = read_ids(column.cast(pa.string()).combine_chunks())
+    if (damaged := ids.forms.get(IdForm.DAMAGED)) is not None:
+        raise UserError(
+            f"{path}: column '{name}': {damaged.sum()} ids are damaged, the first in row"
+            f" {1 + int(np.argmax(damaged))} below the header: {DAMAGED_IDS}"
+        )
+    return pa.chunked_array([ids.texts])
 
 
 def _sound(path: TableSource, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
