@@ -251,7 +251,10 @@ def doubtful_ids(judgement: Judgement, study: Study) -> list[str]:
     rule, forms = study.ids or Ids(), judgement.id_forms
     if judgement.nobody:
         lines.append(f"{judgement.nobody} rows of nobody, by --no-id or [study.ids], are left out")
-    if (found := forms.get(IdForm.NOBODY)) is not None and rule.nobody is None:
+    # Ids that are counted from 0 are people's.
+    counted = set(judgement.nobodies) == {"0"} and not judgement.repeated
+    found = forms.get(IdForm.NOBODY)
+    if found is not None and rule.nobody is None and not counted:
         texts = [text for text, _ in judgement.nobodies.most_common(_MOST_NOBODIES)]
         ellipsis = ", ..." if len(judgement.nobodies) > _MOST_NOBODIES else ""
         lines.append(

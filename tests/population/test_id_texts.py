@@ -11,7 +11,7 @@ DAMAGED = [
     *("1.23E+11", "1,23E+11", "1E+05", "1e+05", "1.6777216e+07", "-1.2E+11"),
     *("1234567890123450000", "1234567890123450", "1234567890123456.0"),
     *("3-Jan", "03-Jan", "Jan-03", "Mar-05", "03. Mrz", "Okt 04"),
-    *("#N/A", "#REF!", "#NV", "#DIV/0!", "Err:502", "########", " ", "\u00a0"),
+    *("#N/A", "#REF!", "#NV", "#DIV/0!", "Err:502", "########"),
 ]
 SOUND = [
     *("007", "0", "1000", "123456789012345", "1234567890123456", "123456789012340"),
@@ -59,6 +59,11 @@ def test_ids_that_need_a_look_stay_as_they_are():
     ):
         ids = read_ids(pa.array(texts))
         assert (ids.texts.to_pylist(), list(ids.forms)) == (texts, [form])
+
+
+def test_an_id_of_blanks_is_empty():
+    ids = read_ids(pa.array([" ", "\u00a0\u200b", "a"]))
+    assert (ids.texts.to_pylist(), list(ids.forms)) == ([None, None, "a"], [IdForm.BLANK])
 
 
 def test_no_id_changes_another():

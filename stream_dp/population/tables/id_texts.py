@@ -57,6 +57,7 @@ DAMAGED_IDS = (
 class IdForm(StrEnum):
     """A form of ids that needs a look."""
 
+    BLANK = "blank"
     DAMAGED = "damaged"
     PROGRAM = "program"
     DATE = "date"
@@ -66,7 +67,8 @@ class IdForm(StrEnum):
 
 _BLANK = f"[{BLANKS}]"
 _FORMS = {
-    IdForm.DAMAGED: "|".join((*_DAMAGED, f"{_BLANK}+")),
+    IdForm.BLANK: f"{_BLANK}+",
+    IdForm.DAMAGED: "|".join(_DAMAGED),
     IdForm.PROGRAM: "|".join(_PROGRAMS),
     IdForm.DATE: "|".join(_DATES),
     IdForm.NOBODY: "|".join(_NOBODY),
@@ -134,8 +136,8 @@ def _form(text: str) -> IdForm | None:
 
 
 def _read(text: str, form: IdForm | None) -> str | None:
-    """Returns the id; None for a damaged one."""
-    if form is IdForm.DAMAGED:
+    """Returns the id; None for a damaged or an empty one."""
+    if form in (IdForm.BLANK, IdForm.DAMAGED):
         return None
     if form is IdForm.PROGRAM and (core := _CORE.fullmatch(text)):
         return next(group for group in core.groups() if group)

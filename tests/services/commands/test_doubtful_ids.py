@@ -41,6 +41,13 @@ def test_ids_that_may_be_nobody_s_are_counted_and_left_out_by_the_option(study, 
     assert "may be nobody's" not in out
 
 
+def test_ids_that_are_counted_from_0_are_people_s(study, command):
+    path = write(study.parent / "t.csv", rows("0", "1", "2"))
+    assert "nobody" not in command("send", study, path)[1]
+    path = write(study.parent / "t.csv", rows("0", "1", "0"))
+    assert "2 cells have an id that may be nobody's (0)" in command("send", study, path)[1]
+
+
 @pytest.mark.parametrize(
     ("nobody", "arrived", "line"),
     [('["NA", "Total"]', ["7"], "2 rows of nobody"), ("[]", ["NA", "7", "Total"], None)],

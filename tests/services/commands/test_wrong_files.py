@@ -125,7 +125,7 @@ FAULTY = {
         "t.csv",
         text(rows(people=[f"{int(p)}.0" for p in PEOPLE])),
         0,
-        "look otherwise",
+        "--id-width 4 puts zeros",
     ),
     "an id that is a fraction": ("t.parquet", parquet(person=[1.0, 2.5]), 1, "write the column as"),
     "an id that is missing": ("t.parquet", parquet(person=[1.0, None]), 1, "the person's id is"),

@@ -134,7 +134,6 @@ def test_one_odd_value_of_a_group_leaves_the_others_integers(tmp_path: Path) -> 
     [
         (["Ann", "bea", "ann ", "cy"], "a value of 'person' stands there twice, the first in row"),
         (["e\u0301", "bea", "\u00c9", "cy"], "a value of 'person' stands there twice"),
-        (["ann", " ", "bea", "cy"], "1 rows without 'person', the first in row 2"),
     ],
 )
 def test_members_are_compared_by_the_rule(persons: list[str], message: str, tmp_path: Path) -> None:
@@ -144,6 +143,12 @@ def test_members_are_compared_by_the_rule(persons: list[str], message: str, tmp_
         read_roster(study(RULE), home_files(*files))
     (line,) = fault.value.lines
     assert message in line
+
+
+def test_an_id_of_blanks_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as fault:
+        read_roster(study(), home_files(*written(tmp_path, ["ann", " ", "bea", "cy"])))
+    assert "1 rows without 'person', the first in row 2" in fault.value.lines[0]
 
 
 def test_a_table_that_was_sent_before_the_rule_was_declared_is_checked_again(
