@@ -162,7 +162,7 @@ def _where(
 def _concerns(study: Study, reason: Reason, name: str, value: object) -> bool:
     """Whether a report's value of that name is rejected for this reason."""
     attribute = study.attributes.get(name)
-    if reason in ("person", "period", "late"):
+    if reason in ("person", "period", "zone", "late"):
         return True
     if attribute is None or reason in ("attribute", "unreadable"):
         return attribute is None and reason == "attribute"

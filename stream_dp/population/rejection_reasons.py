@@ -15,6 +15,7 @@ Reason = Literal[
     "before",
     "person",
     "period",
+    "zone",
     "late",
     "attribute",
     "value",
@@ -34,7 +35,9 @@ REASONS: dict[Reason, str] = {
     "before": "a change that does not say which person and period its row had: see before in"
     " [run.input]; on PostgreSQL ALTER TABLE ... REPLICA IDENTITY FULL writes it",
     "person": "the person's id is empty, damaged, nobody's, too long or not text",
-    "period": "the period is not one of the study's; or a time in UTC without a declared zone",
+    "period": "the period is not one of the study's",
+    "zone": "the period is a time in UTC near the border of two periods, and no zone is declared:"
+    " see zone in [run.input]",
     "late": "the period is closed",
     "attribute": "no such attribute is declared",
     "value": "not one of the attribute's values",

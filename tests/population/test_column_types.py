@@ -41,13 +41,16 @@ def decoded(declared, value, of=MONTHS, schema=None):
     return list(zip(periods, cells.code.tolist(), strict=True)), rejected and rejected[0].cells
 
 
+ZONE = "a zone decides"
+
+
 def month_of(value, of=MONTHS, **declared):
-    """The label of the period that a flat row's value names; None if it is rejected."""
+    """The label of the period that a flat row's value names; None or ZONE if it is rejected."""
     row = {"person": "a", "period": value, "poverty": 1}
     cells, reasons = decoded({"format": "flat", **declared}, row, of)
     assert bool(cells) != bool(reasons)
-    assert reasons in ([], {"period": 1})
-    return cells[0][0] if cells else None
+    assert reasons in ([], {"period": 1}, {"zone": 1})
+    return cells[0][0] if cells else {"period": None, "zone": ZONE}[next(iter(reasons))]
 
 
 DAY = 18659  # 2021-02-01
@@ -96,14 +99,25 @@ def test_a_period_is_a_text_or_a_number_that_counts_time(value, declared):
         (10**18, {"dates": "date"}),
         (-(10**30), {"dates": "timestamp-millis"}),
         (DAY, {"dates": "timestamp-nanos"}),
-        # A zone would decide the month, and none is declared.
+    ],
+)
+def test_another_period_is_rejected(value, declared):
+    assert month_of(value, **declared) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "declared"),
+    [
         (1000 * LATE, {"dates": "timestamp-millis"}),
         ("2021-01-31T23:00:00Z", {}),
         ("2021-02-01T05:00:00.000Z", {}),
     ],
 )
-def test_another_period_is_rejected(value, declared):
-    assert month_of(value, **declared) is None
+def test_a_time_whose_month_a_zone_decides_needs_one(value, declared):
+    assert month_of(value, **declared) == ZONE
+    for zone, month in (("UTC", value != "2021-02-01T05:00:00.000Z"), ("Asia/Tokyo", False)):
+        expected = "2021-01" if month else "2021-02"
+        assert month_of(value, **declared, zone=zone) == expected
 
 
 def test_the_zone_of_a_schedule_counts():
@@ -322,7 +336,7 @@ def test_a_decimal_is_exact():
 
 
 def test_the_day_of_a_time_needs_a_zone_in_a_study_of_days():
-    assert month_of("2021-02-03T12:00:00Z", DAYS) is None
+    assert month_of("2021-02-03T12:00:00Z", DAYS) == ZONE
     assert month_of("2021-02-03T00:00:00Z", DAYS) == "2021-02-03"
     assert month_of("2021-02-03T23:30:00Z", DAYS, zone="Europe/Berlin") == "2021-02-04"
 

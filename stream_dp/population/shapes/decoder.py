@@ -28,6 +28,7 @@ from ..report_decoding import (
     sized_records,
 )
 from ..report_judging import LONGEST_ID, plain_text
+from .odd_values import Odd
 from .record_contents import Content, after_id, event_data, json_value, opened, payload, schema_id
 from .row_changes import Report, RowChanges
 from .row_mapping import MappedReport, Said, report_in_envelope
@@ -169,6 +170,8 @@ class ShapedDecoder(Decoder):
                 partition, offset = records.partitions[record_row], records.offsets[record_row]
                 parts.append(self.cells_of_report(judged, partition, offset))
                 reasons = judged.reasons
+                if report.said[0] is Odd.ZONELESS and "period" in reasons:
+                    reasons = Tally({"zone": reasons["period"]})
             if reasons:
                 by_record.setdefault(record_row, Tally()).update(reasons)
         rejected = [RejectedRecord(p, dict(reasons)) for p, reasons in by_record.items()]

@@ -10,6 +10,7 @@ from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods
 
 from .column_types import TIMES
+from .odd_values import Odd
 
 LOCAL = "local-"  # in the name of a type: the time has no zone
 _EARLIEST, _LATEST = "Etc/GMT+12", "Etc/GMT-14"  # the clocks that are the furthest apart
@@ -38,18 +39,21 @@ class PeriodValues:
         self._kind = dates if counts_time(dates) else None
         self._format = None if counts_time(dates) else dates
         self._texts = PeriodTexts(periods, self._format, zone)
-        self._labels = periods.numbers
+        self._labels, self._as_they_stand = periods.numbers, dates is None
         self._readers = cache(self._reader)
         self._text = lru_cache(1 << 16)(self._text_label)
 
     def label(self, value: object, kind: str) -> object:
-        """Returns the label of the period, or None for a value that certainly names none.
+        """Returns the label of the period that a value names.
 
-        Any other value is returned as it is.
+        A value that names none is returned as it is, a number that counts time as None. A time
+        whose period only a zone would decide is Odd.ZONELESS.
 
         kind: of the column's type. What the key `dates` declares comes first.
         """
         if value.__class__ is str:
+            if self._as_they_stand and value in self._labels:
+                return value
             return self._text(value)
         if value.__class__ is not int:
             return value
@@ -60,7 +64,7 @@ class PeriodValues:
             return None
         return self._number_label(str(value), kind)
 
-    def _number_label(self, text: str, kind: str) -> str | None:
+    def _number_label(self, text: str, kind: str) -> str | Odd | None:
         """The label of a number that counts time."""
         if kind.startswith(LOCAL):
             return self._known(self._readers(kind.removeprefix(LOCAL), "UTC").label(text))
@@ -69,7 +73,7 @@ class PeriodValues:
             return self._everywhere(text, kind, midnight=midnight)
         return self._known(self._readers(kind, self._zone).label(text))
 
-    def _text_label(self, text: str) -> str | None:
+    def _text_label(self, text: str) -> str | Odd | None:
         if self._kind is not None and re.fullmatch("-?[0-9]+", text, re.ASCII):
             return self.label(int(text), "")  # type: ignore[return-value]
         utc = None if self._texts.zone is not None else _UTC.fullmatch(text.strip())
@@ -77,11 +81,11 @@ class PeriodValues:
             return self._texts.label(text)
         return self._everywhere(text, self._format, midnight=not utc[1].strip("0:.,"))
 
-    def _everywhere(self, text: str, dates: str | None, *, midnight: bool) -> str | None:
-        """The label of a time in UTC without a zone; None if the zone would decide the period."""
+    def _everywhere(self, text: str, dates: str | None, *, midnight: bool) -> str | Odd | None:
+        """The label of a time in UTC without a declared zone."""
         zones = ("UTC", "UTC") if midnight else (_EARLIEST, _LATEST)
         first, last = (self._readers(dates, zone).label(text) for zone in zones)
-        return self._known(first) if first == last else None
+        return self._known(first) if first == last else Odd.ZONELESS
 
     def _known(self, label: str) -> str | None:
         return label if label in self._labels else None

@@ -17,8 +17,9 @@ from stream_dp.study.run_settings import Input
 
 from ..rejection_reasons import Reason
 from .column_types import plain_value
-from .record_contents import Content, opened
-from .row_mapping import MappedReport, Odd, Place, Row, RowReader, RowTypes, column_reader
+from .odd_values import Odd
+from .record_contents import Content, ContentSchema, opened
+from .row_mapping import MappedReport, Place, Row, RowReader, RowTypes, column_reader
 
 _DELETED = {"true", "1", "t", "yes", "y", "d", "delete", "deleted"}
 _KEPT = {"false", "0", "f", "no", "n", "c", "r", "u", "i", "create", "read", "insert", "update"}
@@ -35,7 +36,7 @@ class RowChanges:
 
     def __init__(self, study: Study, declared: Input) -> None:
         self._rows = RowReader(study, declared)
-        self._packed, self._tombstone = declared.packed, declared.tombstones
+        self._changes, self._tombstone = declared.packed == "debezium", declared.tombstones
         self._before = declared.before
         self._marked = declared.deletion_mark(study.attributes)
         self._mark = None if self._marked is None else column_reader(self._marked)
@@ -43,24 +44,21 @@ class RowChanges:
 
     def reports(self, content: Content, key: Key) -> list[Report]:
         """Returns the reports of a content in the order of their effect."""
-        if self._packed == "debezium":
-            value = content.value
-            if isinstance(value, dict) and "op" not in value and "payload" in value:
-                content = opened(value)
-        if content.value is None:
+        value, schema = content
+        if self._changes and isinstance(value, dict) and "op" not in value and "payload" in value:
+            value, schema = opened(value)
+        if value is None:
             return self._without_value(key)
-        if not isinstance(content.value, dict):
+        if not isinstance(value, dict):
             return ["unreadable"]
-        if self._packed == "debezium":
-            return self._change(content.value, self._types_of(content, "after"), key)
-        return self._row(content.value, self._types_of(content), key)
+        types = self._rows.untyped if schema is None else self._types_of(schema)
+        return self._change(value, types, key) if self._changes else self._row(value, types, key)
 
-    def _types_of(self, content: Content, *above: str) -> RowTypes:
+    def _types_of(self, schema: ContentSchema) -> RowTypes:
         """The types of the columns of a row. Records beside each other often share a schema."""
-        if content.schema is None:
-            return self._rows.untyped
-        if self._types[0] is not content.schema:
-            self._types = content.schema, self._rows.types(content.schema, above)
+        if self._types[0] is not schema:
+            above = ("after",) if self._changes else ()
+            self._types = schema, self._rows.types(schema, above)
         return self._types[1]
 
     def _without_value(self, key: Key) -> list[Report]:
@@ -180,4 +178,4 @@ def _is_filling(value: object) -> bool:
 
 def _texts(place: Place) -> list[str] | None:
     """A person and a period to compare; None if one of them is neither text nor a number."""
-    return None if Odd.VALUE in place else [str(value) for value in place]
+    return None if any(isinstance(value, Odd) for value in place) else [*map(str, place)]

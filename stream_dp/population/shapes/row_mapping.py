@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -15,18 +14,11 @@ from stream_dp.study.run_settings import Input
 
 from ..report_judging import whole_number
 from .column_types import ColumnType, column_defaults, column_type, plain_value
+from .odd_values import Odd
 from .period_values import PeriodValues
 from .record_contents import ContentSchema
 
 Row: TypeAlias = Mapping[str, object]
-
-
-class Odd(Enum):
-    """Stands for a value other than text, whole numbers and null: every attribute rejects the
-    value.
-    """
-
-    VALUE = "odd"
 
 
 _PLAIN = {str, int, type(None)}
@@ -96,6 +88,7 @@ class RowReader:
             WholeNumbers.of(texts, attribute, declared.mapped_values(name))
             for name, attribute in study.attributes.items()
         ]
+        self._as_they_stand = not any(self._numbers)
         self._periods = PeriodValues(study.periods, declared.dates, declared.zone)
         used = (declared.person, declared.period, *columns.values())
         self._paths = [path_of(declared.person), path_of(declared.period)]
@@ -121,8 +114,7 @@ class RowReader:
     def report(self, row: Row, types: RowTypes) -> MappedReport:
         """Returns the report of a row."""
         extra = len(row.keys() - self._used) if self._refuses_extra else 0
-        person = _said(plain_value(self.person(row), types.person))
-        return MappedReport(person, self._values(row, types), extra)
+        return MappedReport(self._person(row, types), self._values(row, types), extra)
 
     def withdrawal(self, place: Place, row: Row | None) -> MappedReport:
         """Returns the report that clears the cells of a row.
@@ -140,8 +132,14 @@ class RowReader:
 
     def place(self, row: Row, types: RowTypes) -> Place:
         """Returns the person and the period of a row."""
-        person = _said(plain_value(self.person(row), types.person))
-        return person, _said(self._periods.label(self._number(row), types.period.kind))
+        period = _said(self._periods.label(self._number(row), types.period.kind))
+        return self._person(row, types), period
+
+    def _person(self, row: Row, types: RowTypes) -> Said:
+        person = self.person(row)
+        if person.__class__ is str and not types.person.kind:
+            return person
+        return _said(plain_value(person, types.person))
 
     def _number(self, row: Row) -> object:
         """The value of the period's column; a float without a fraction becomes a number."""
@@ -149,19 +147,23 @@ class RowReader:
 
     def _values(self, row: Row, types: RowTypes) -> tuple[Said, ...]:
         """Returns the period and the value of every attribute in a row."""
-        period, label = self.period(row), self._periods.label
         if self._whole is not None and (types is self.untyped or types.plain):
             try:
                 values = self._whole(row)
             except KeyError:
                 values = (UNSET,)
             if _PLAIN.issuperset(map(type, values)):
+                label = self._periods.label(values[0], "")
+                if label is values[0] and self._as_they_stand:
+                    return values  # type: ignore[return-value]
                 answers = map(_plain_number, values[1:], self._numbers)
-                return (_said(label(period, "")), *answers)  # type: ignore[arg-type]
-        said = [_said(label(self._number(row), types.period.kind))]
+                return (_said(label), *answers)  # type: ignore[arg-type]
+        said = [_said(self._periods.label(self._number(row), types.period.kind))]
         columns = zip(self._columns, types.attributes, self._numbers, strict=True)
         for column, kind, numbers in columns:
-            value = _plain_number(UNSET if column is None else column[0](row), numbers)
+            value = UNSET if column is None else column[0](row)
+            if not kind.kind:  # such a text holds bytes
+                value = _plain_number(value, numbers)
             mapped = None if column is None else column[1]
             said.append(_mapped(value, kind, mapped) if mapped else _said(plain_value(value, kind)))
         return tuple(said)
@@ -187,7 +189,7 @@ def report_in_envelope(value: object, names: tuple[str, ...]) -> MappedReport | 
 
 def _said(value: object) -> Said:
     """Keeps text, whole numbers and null."""
-    if value.__class__ in _PLAIN or value is UNSET:
+    if value.__class__ in _PLAIN or value is UNSET or value is Odd.ZONELESS:
         return value  # type: ignore[return-value]
     return Odd.VALUE
 
