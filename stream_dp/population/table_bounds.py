@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +35,14 @@ _MOST_BYTES = 4 * MOST_CELL  # of a text
 _OFFSETS = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 _VIEWS = (pa.string_view(), pa.binary_view())
 # Errors of a packed file that is cut short or damaged.
-UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError)
+UNPACKING = (
+    EOFError,
+    zlib.error,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    NotImplementedError,
+)
 
 
 @contextmanager

@@ -75,6 +75,29 @@ def test_stata(tmp_path):
     assert file_labels(path).values == {"work": {"1": "ja", "2": "no", "9": "refused"}}
 
 
+@pytest.mark.parametrize("name", ["t.xpt", "T.XPT", "t.por"])
+def test_transport_files_of_sas_and_spss(tmp_path, name):
+    """The names of columns are capitals in a .por file."""
+    frame = FRAME.assign(period=["2021-01"] * 3 + ["2021-02"], work=["ja", "no", "", "ja"])
+    write = pyreadstat.write_por if name.endswith("por") else pyreadstat.write_xport
+    write(frame, tmp_path / name)
+    renamed = {"WORK": "work"} if name.endswith("por") else None
+    layout = TableLayout(columns=renamed, **_capitals(name))
+    batches = read_reports(tmp_path / name, study(["no", "ja"]), layout)
+    assert [row for batch in batches for row in batch] == [
+        ("1", "2021-01", {"work": "ja"}),
+        ("2", "2021-01", {"work": "no"}),
+        ("", "2021-02", {"work": "ja"}),
+    ]
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:100])
+    with pytest.raises(UserError, match="cannot be read as a"):
+        list(read_reports(tmp_path / name, study(["no", "ja"]), layout))
+
+
+def _capitals(name):
+    return {"person": "PERSON", "period": "PERIOD"} if name.endswith("por") else {}
+
+
 def test_an_id_of_32_bits_that_lost_digits_is_damaged(tmp_path):
     """As in .parquet: above 2^24 several whole numbers are one."""
     months = ["2021-01"] * 4

@@ -1,7 +1,9 @@
 """Bounds of a cell, of a record and of a file, in every kind of table that is read."""
 
+import bz2
 import gzip
 import io
+import lzma
 import zipfile
 
 import pyarrow as pa
@@ -46,15 +48,16 @@ def unreadable(path):
 
 
 def packed(path, text):
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
+    packs = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    if path.suffix in packs:
+        path.write_bytes(packs[path.suffix](text.encode()))
     else:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("table.csv", text)
     return path
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.zip"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.zip"])
 def test_a_packed_file_of_equal_rows_is_refused(name, tmp_path, small):
     path = packed(tmp_path / name, HEADER + ROW * 100)
     assert len(reports(path)) == 100

@@ -1,10 +1,13 @@
 """Files of tables: separators, encodings, packed files, Arrow, spreadsheets."""
 
+import bz2
 import contextlib
 import datetime
 import gzip
+import lzma
 import time
 import zipfile
+import zlib
 from pathlib import Path
 
 import openpyxl
@@ -96,6 +99,11 @@ def test_a_byte_order_mark_of_big_endian(read):
     assert read("\ufeff".encode("utf-16-be") + TEXT.encode("utf-16-be")) == ROWS
 
 
+def test_utf_32_by_its_mark(read):
+    for order in ("utf-32-le", "utf-32-be"):
+        assert read("\ufeff".encode(order) + TEXT.encode(order)) == ROWS
+
+
 def test_a_byte_of_another_encoding_damages_its_cell_alone(read):
     """Nothing is guessed from it, and two ids that it damages are not one person."""
     text = (
@@ -139,6 +147,32 @@ def test_packed_text(read, tmp_path):
         archive.writestr("__MACOSX/._table.csv", "x")
         archive.writestr("export/table of 2021.csv", TEXT)
     assert read(None, "table.zip") == ROWS
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_files_packed_in_every_way(read, pack):
+    suffix = {gzip.compress: "gz", bz2.compress: "bz2", lzma.compress: "xz"}[pack]
+    half = TEXT.encode().index(b"007")
+    parts = TEXT.encode()[:half], TEXT.encode()[half:]
+    for end in (suffix, suffix.upper()):
+        assert read(pack(TEXT.encode()), f"table.csv.{end}") == ROWS
+        assert read(b"".join(map(pack, parts)), f"table.csv.{end}") == ROWS
+    for damaged in (pack(TEXT.encode())[:-6], b"", b"\0" * 40, b"BZh9\xfd7zXZ\0" * 9):
+        assert "cannot be read as a table" in refused(read, damaged, f"table.csv.{suffix}")
+
+
+def test_streams_of_xz_with_padding_between(read):
+    assert read(b"\0\0\0\0".join([lzma.compress(TEXT.encode()), b""]), "table.csv.xz") == ROWS
+
+
+def test_xz_takes_no_more_memory_than_its_bound(read):
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 20}]
+    packed = bytearray(lzma.compress(TEXT.encode(), check=lzma.CHECK_NONE, filters=filters))
+    properties = packed.index(b"\x21\x01", 12) + 2
+    packed[properties] = 40  # a dictionary of 4 GiB
+    header = packed[12 : 12 + 4 * (packed[12] + 1)]
+    packed[12 + len(header) - 4 : 12 + len(header)] = zlib.crc32(header[:-4]).to_bytes(4, "little")
+    assert "cannot be read as a table" in refused(read, bytes(packed), "table.csv.xz")
 
 
 def test_packed_files_that_are_damaged_or_several(read, tmp_path):

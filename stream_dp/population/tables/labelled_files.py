@@ -22,7 +22,10 @@ _READERS = {
     ".zsav": "read_sav",
     ".dta": "read_dta",
     ".sas7bdat": "read_sas7bdat",
+    ".por": "read_por",
+    ".xpt": "read_xport",
 }
+_WITH_MISSING_CODES = (".sav", ".zsav", ".dta")
 _COUNTED = (".sav", ".zsav")  # whose reader believes the number of rows that the file states
 
 
@@ -79,7 +82,7 @@ def file_labels(path: TableSource, encoding: str | None = None) -> FileLabels:
     """Reads the labels of a file of SPSS or Stata; no labels of other tables. Raises UserError."""
     if not isinstance(path, Path) or not is_labelled(path):
         return FileLabels()
-    more = {} if path.suffix.lower() == ".sas7bdat" else {"user_missing": True}
+    more = {"user_missing": True} if path.suffix.lower() in _WITH_MISSING_CODES else {}
     _, about = _reader(path, encoding)(metadataonly=True, **more)
     columns = {n: text for n, text in about.column_names_to_labels.items() if text}
     values = {}
@@ -117,14 +120,13 @@ def _reader(
     except ImportError:
         raise missing_extra(f"{path}: needs pyreadstat", "tables") from None
     reader = getattr(pyreadstat, _READERS[path.suffix.lower()])
+    encoded = {} if path.suffix.lower() == ".por" else {"encoding": encoding}
 
     def read(**options: Any) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return reader(
-                    source or str(path), encoding=encoding, output_format="dict", **options
-                )
+                return reader(source or str(path), output_format="dict", **encoded, **options)
         except MemoryError:
             raise
         except Exception:  # a damaged file raises whatever its reader stumbles over

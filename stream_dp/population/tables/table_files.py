@@ -20,7 +20,7 @@ from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
 from .spreadsheets import SHEET_ROWS
-from .text_files import SEPARATORS, text_batches
+from .text_files import PACKED, SEPARATORS, text_batches
 from .workbooks import workbook_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
@@ -30,12 +30,11 @@ _BYTES = {
     pa.large_string(): pa.large_binary(),
     pa.string_view(): pa.binary_view(),
 }
-_PACKED = (".gz", ".zip")
 _SHEETS = {".xlsx": workbook_batches, ".ods": document_batches}
 _OLD_SHEETS = (".xls", ".xlsb")
 _KINDS = (
-    "CSV (.csv, .tsv, .psv, .txt, packed as .gz or .zip), .parquet, .arrow, .feather, .xlsx, .ods,"
-    " .sav, .dta or .sas7bdat"
+    "CSV (.csv, .tsv, .psv, .txt, packed as .gz, .bz2, .xz or .zip), .parquet, .arrow, .feather,"
+    " .xlsx, .ods, .sav, .por, .dta, .sas7bdat or .xpt"
 )
 
 
@@ -146,9 +145,9 @@ def count_rows(path: TableSource) -> int | None:
     if not path.is_file():
         return None
     with readable(path):
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             return int(pyarrow.parquet.read_metadata(path).num_rows)
-        if path.suffix not in _TEXT:
+        if path.suffix.lower() not in _TEXT:
             return None
         with path.open("rb") as file:
             lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -158,7 +157,7 @@ def count_rows(path: TableSource) -> int | None:
 def _kind(path: Path) -> str:
     """Returns the suffix of the format in small letters."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] and suffixes[-1] in _PACKED:
+    if suffixes[-1:] and suffixes[-1] in PACKED:
         inner = suffixes[-2] if len(suffixes) > 1 else ""
         # A file in an archive may have any name and is read as text.
         return inner if inner in _TEXT else ".csv" if suffixes[-1] == ".zip" else ""

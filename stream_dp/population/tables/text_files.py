@@ -7,15 +7,16 @@ not closed stops the reading.
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
 import gzip
 import io
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from ..celltext import DAMAGED
 from ..table_bounds import MOST_RECORD, bounded, readable
 from .row_batches import TableRows, UnreadableRow, column_rows, no_rows, text_rows
 from .text_records import OpenQuoteError, TextRecords
+from .xz_files import XzFile
 
 CSV_CHARACTERS = 1 << 20  # read at once
 _MOST_ABOVE = 1 << 20  # lines above a header
@@ -33,18 +35,27 @@ _HANDLER = "stream-dp-damaged"  # of errors in decoding
 SEPARATORS = ",;\t|"
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",  # it begins like the next
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_UNPACKED: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": XzFile,
+}
+PACKED = (*_UNPACKED, ".zip")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file, unpacked if its name ends in .gz or .zip. Raises UserError."""
-    if path.suffix == ".gz":
-        with gzip.open(path) as unpacked:
+    """Opens a file, unpacked if its name ends like a packed one. Raises UserError."""
+    suffix = path.suffix.lower()
+    if suffix in _UNPACKED:
+        with _UNPACKED[suffix](path) as unpacked:
             yield bounded(path, cast(IO[bytes], unpacked))
-    elif path.suffix == ".zip":
+    elif suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             with archive.open(_zipped_table(path, archive)) as member:
                 yield bounded(path, member)
@@ -184,7 +195,7 @@ def is_decodable(path: Path) -> bool:
 def _marked_encoding(path: Path) -> str:
     """Returns the encoding of the file's byte-order mark, or UTF-8."""
     with opened(path) as file:
-        start = file.read(3)
+        start = file.read(4)
     return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
 
 
@@ -193,7 +204,7 @@ def _check_header(path: Path, header: str, encoding: str) -> None:
     if "\0" in header:
         raise UserError(
             f"{path}: cannot be read as a table: its header has null bytes; if it is UTF-16 without"
-            " a mark: --encoding utf-16-le"
+            " a mark: --encoding utf-16-le; if it is UTF-32: utf-32-le"
         )
     if DAMAGED in header:
         raise UserError(
