@@ -44,6 +44,7 @@ from stream_dp.release.published_tables import DataSet
 from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.verified_log import verified_lines
 from stream_dp.study import Study
+from stream_dp.study.period_texts import period_label
 from stream_dp.study.topics import RELEASES
 
 P = TypeVar("P", bound=AnyPublished)
@@ -220,6 +221,7 @@ class PublicLog:
         releases = self.releases_of(name)
         if period is None:
             return releases[-1]
+        period = period_label(self.study.periods, period)
         for release in releases:
             if release.certificate.period == period:
                 return release

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import LogError, Missing
+from stream_dp.study.period_texts import require_period
 from stream_dp.study.periods import duration_seconds
 
 from ..intake.markers import send_close_markers
@@ -46,12 +47,8 @@ def run(options: argparse.Namespace) -> Output:
     periods = deployment.study.periods
     if periods.close != "marker" and deployment.study.gate is None:
         raise UserError("close: this study closes by its schedule, not by markers")
-    number = periods.numbers.get(options.period)
-    if number is None:
-        raise UserError(
-            f"period '{options.period}': not one of the study's, {periods.labels[0]} to"
-            f" {periods.labels[-1]}"
-        )
+    options.period = require_period(periods, options.period)
+    number = periods.numbers[options.period]
     deployment.check_bound()
     _check_gate(deployment, number, options)
     if options.check:

@@ -16,6 +16,7 @@ from stream_dp.panel import Panel
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.period_texts import period_label
 
 from ..intake.options import public_source
 from ..portals.description import DescribedFile, describe
@@ -68,12 +69,15 @@ def run(options: argparse.Namespace) -> Output:
         is_selected = certificate.release == options.release
         if is_folder:  # answers of all periods need the measurements of all releases
             return is_selected or table == "measurements"
-        last = study.periods.numbers.get(options.period, study.periods.count)
+        label = period_label(study.periods, options.period or "")
+        last = study.periods.numbers.get(label, study.periods.count)
         exported_table = "measurements" if options.measurements else PANEL
         is_exported = table == exported_table or study.batch(certificate.release) is not None
         return is_selected and certificate.number <= last and is_exported
 
     public, _ = open_pinned(options, keep)
+    if options.period is not None:
+        options.period = period_label(public.study.periods, options.period)
     declared = public.study.batch(options.release) or public.study.release(options.release)
     is_data_set = public.study.batch(options.release) is not None
     _check(options, is_data_set)

@@ -22,7 +22,7 @@ def report_schema(study: Study) -> Json:
     ids: Json = {"type": "string", "minLength": 1, "maxLength": LONGEST_ID}
     numbers = {"type": "integer", "minimum": -_LARGEST, "maximum": _LARGEST}
     labels = study.periods.labels
-    digits = (int(label) for label in labels if label.isdigit())
+    digits = (int(label) for label in labels if label.removeprefix("-").isdigit())
     return {
         "$schema": DIALECT,
         "title": f"Report of the study {study.name}",

@@ -20,10 +20,13 @@ from stream_dp.population.celltext import cell_text
 from stream_dp.population.table_bounds import bounded_lines, readable
 from stream_dp.population.tables import FileForm
 from stream_dp.population.tables.column_layout import numbered_columns
+from stream_dp.population.tables.column_order import ColumnOrder
 from stream_dp.population.tables.labelled_files import file_labels, is_labelled
 from stream_dp.population.tables.table_files import read_rows
 from stream_dp.population.tables.value_texts import AmbiguousCoding, Coding, ValueTexts
 from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.period_texts import PeriodTexts
+from stream_dp.study.periods import Periods
 
 T = TypeVar("T")
 MOST_VALUES = 60  # that are proposed for a column
@@ -192,29 +195,32 @@ class TableHeader:
         known = [facts.get(name) for name in columns]
         return known[0] if known and all(fact == known[0] for fact in known) else None
 
-    def period_columns(self, pattern: str, labels: Sequence[str], *, steps: bool) -> dict[str, str]:
+    def period_columns(self, pattern: str, periods: Periods) -> dict[str, str]:
         """The `--columns` of `send` for the columns of a pattern: their periods.
 
-        labels: of the study's periods.
-        steps: whether periods have numbers of their own, and no dates.
-
-        Columns whose numbers go up by one are the periods in order. If numbers are left out, steps
-        follow the order of the columns, and of dates a column has the one that ends in its number.
-        Raises UserError for a column without a period.
+        Columns whose names do not tell their periods have the periods in the order of their
+        numbers if periods are steps, and else the period that ends in their number. Raises
+        UserError for a column without a period.
         """
-        columns = self.matching(pattern)
+        columns, labels = self.matching(pattern), periods.labels
         prefix, _, suffix = pattern.partition("{}")
-        texts = [column[len(prefix) : len(column) - len(suffix)] for column in columns]
-        numbers = [int(text) if re.fullmatch("[0-9]{1,9}", text) else None for text in texts]
-        rising = numbers == [*range(numbers[0] or 0, (numbers[0] or 0) + len(numbers))]
-        if len(columns) <= len(labels) and (rising or not any(n is not None for n in numbers)):
+        texts = {column: column[len(prefix) : len(column) - len(suffix)] for column in columns}
+        try:
+            ColumnOrder(periods, PeriodTexts(periods)).assign(pattern, texts, "")
+        except UserError as error:
+            refusal = error
+        else:
             return {pattern: "..."}
-        found: dict[str, str] = dict(zip(columns, labels, strict=False)) if steps else {}
-        if not steps:
-            for column, text in zip(columns, texts, strict=True):
-                ending = [label for label in labels if label.endswith(text)]
-                found |= {column: ending[0]} if len(ending) == 1 else {}
+        found: dict[str, str] = {}
+        if periods.every == "step" and all(re.fullmatch("[0-9]{1,9}", t) for t in texts.values()):
+            ordered = sorted(columns, key=lambda column: int(texts[column]))
+            found = dict(zip(ordered, labels, strict=False))
+        for column, text in texts.items() if periods.every != "step" else ():
+            ending = [label for label in labels if text and label.endswith(text)]
+            found |= {column: ending[0]} if len(ending) == 1 else {}
         if missing := [column for column in columns if column not in found]:
+            if any(not re.fullmatch("[0-9]+", text) for text in texts.values()):
+                raise refusal
             raise UserError(
                 f"column '{missing[0]}' has no period of its own from {labels[0]} to {labels[-1]};"
                 " give more periods, or begin again with periods of length 'step'"

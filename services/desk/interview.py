@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Any, cast
 
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
-from stream_dp.study.periods import Periods
+from stream_dp.study.period_texts import label_of_unit, require_period
+from stream_dp.study.periods import Periods, PeriodUnit
 from stream_dp.studyfile import parse_study
 
 from .column_proposals import (
@@ -203,14 +202,15 @@ def _periods(questions: Questions, draft: _Draft, header: TableHeader, period: s
         count = whole_number(answer, 1, _MOST_PERIODS)
         periods = Periods.model_validate({"every": length, "first": first, "count": count})
         if wide:
-            steps = length == "step"
-            draft.columns |= header.period_columns(wide, periods.labels, steps=steps)
+            draft.columns |= header.period_columns(wide, periods)
         return periods
 
     declared = questions.ask("Number of periods", read, str(len(columns) or 12))
     count = declared.count
     if period == ONE:
-        chosen = questions.choose("Period of all rows", declared.labels, first)
+        chosen = questions.ask(
+            "Period of all rows", lambda answer: require_period(declared, answer), first
+        )
         draft.options += ["--period", chosen]
     return {"every": length, "first": first, "count": count, "close": "marker"}
 
@@ -303,11 +303,10 @@ def _sound_name(answer: str) -> str:
 
 
 def _sound_period(length: str, answer: str) -> str:
-    try:
-        Periods.model_validate({"every": length, "first": answer, "count": 1})
-    except ValidationError:
-        raise UserError(f"write a {length} such as {_EXAMPLES[length]}") from None
-    return answer
+    label = label_of_unit(cast(PeriodUnit, length), answer)
+    if label is None:
+        raise UserError(f"write a {length} such as {_EXAMPLES[length]}")
+    return label
 
 
 def _sound_pattern(answer: str, header: TableHeader) -> str:

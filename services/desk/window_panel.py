@@ -13,7 +13,8 @@ from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import Number, checked_relation
-from stream_dp.study.periods import period_text, unit_of_label
+from stream_dp.study.period_texts import named_period
+from stream_dp.study.periods import period_text
 
 from ..releaser.study_in_memory import run_study
 from .declared_columns import (
@@ -100,11 +101,12 @@ def window(
     columns = [c for c in declared_columns(values, public, None) if c.name not in ids]
     rules, codes = named(missing, "missing"), checked_codes(named(special, "special"))
     label = period_text(first)
-    every = unit_of_label(label) if isinstance(label, str) else None
-    if every is None:
+    first_period = named_period(label) if isinstance(label, str) else None
+    if first_period is None:
         raise UserError(
             "first: write a period such as 2026-01-31, 2026-W05, 2026-01, 2026-Q1 or 2026"
         )
+    every, label = first_period
     for argument, of_columns in (("missing", rules), ("special", codes)):
         if unknown := of_columns.keys() - {column.name for column in columns}:
             raise UserError(f"{argument}: '{min(unknown)}' is none of the columns in values")

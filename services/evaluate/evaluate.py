@@ -27,6 +27,7 @@ from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import plan_study
 from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import SizesRelease, Study
+from stream_dp.study.period_texts import require_period
 
 from ..intake.options import layout, member_group_column, roster_tables, study_file, table_columns
 from ..intake.place_files import read_places
@@ -305,9 +306,8 @@ def _check(study: Study, options: argparse.Namespace) -> None:
     has_groups = any(batch.needs_members for batch in study.batches or ())
     if options_given and not has_groups:
         raise UserError(f"{options_given[0]}: goes with releases of groups, and the study has none")
-    if options.at is not None and options.at not in study.periods.numbers:
-        labels = study.periods.labels
-        raise UserError(f"--at: '{options.at}' is none of the periods {labels[0]} to {labels[-1]}")
+    if options.at is not None:
+        options.at = require_period(study.periods, options.at, "--at:")
     if has_groups and None in files.values():
         raise UserError(
             "evaluate: the study releases groups of people: give --groups FILE --members FILE,"

@@ -23,6 +23,7 @@ from stream_dp.release.published_tables import DataSet, binned
 from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
+from stream_dp.study.period_texts import period_label
 from stream_dp.study.scale import Numbers
 
 from .estimator import StreamEstimator, StreamMeasurements
@@ -199,6 +200,7 @@ class PanelAnswers(Answering):
         early: any period of which the panel has a column, although it has no release
         """
         if early and query.period is not None:
+            query = query._replace(period=period_label(self._log.study.periods, query.period))
             for release in self._log.releases_of(query.release):
                 if query.period in release.certificate.columns:
                     return query.period

@@ -23,6 +23,7 @@ from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_gate import period_gate
+from stream_dp.study.period_texts import period_label
 from stream_dp.study.section_faults import contradictions
 
 from .arrow_parts import read_measurements
@@ -102,6 +103,7 @@ def at_period(study: Study, published: Sequence[_P], name: str, period: str | No
     by_period = {p.certificate.period: p for p in published if p.certificate.release == name}
     if not by_period:
         raise nothing_published(study, name)
+    period = None if period is None else period_label(study.periods, period)
     if period is not None and period not in by_period:
         periods = ", ".join(by_period)
         raise UserError(f"release '{name}': none at period '{period}'; it has {periods}")

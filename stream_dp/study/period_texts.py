@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from stream_dp.errors import UserError, visible
 
 from .date_formats import ANY, ENGLISH_MONTHS, OFFSET, Moment, Reader, date_reader, moment_of
-from .periods import Periods, Schedule
+from .periods import EXAMPLES, Periods, PeriodUnit, Schedule
 
 _LONGEST = 64  # characters of a text that may name a period
 _YEAR = r"(?P<Y>[0-9]{4})"
@@ -115,7 +115,7 @@ class PeriodTexts:
 
     def is_period(self, text: str) -> bool:
         """Tells whether a text names a period of this length, of the study or not."""
-        return text in self._periods.numbers or self._named(text) is not None
+        return text in self._periods.numbers or self.named(text) is not None
 
     def lacks_zone(self, text: str) -> bool:
         """Tells whether a text has a distance from UTC and no zone was declared."""
@@ -154,12 +154,12 @@ class PeriodTexts:
         for pattern, meant in self._templates:
             if match := pattern.fullmatch(text.strip()):
                 named = meant.replace(ANY, match[1])
-                label = self._named(named)
+                label = self.named(named)
                 return label if label in self._periods.numbers else text
-        label = self._named(text)
+        label = self.named(text)
         return label if label in self._periods.numbers else text
 
-    def _named(self, text: str) -> str | None:
+    def named(self, text: str) -> str | None:
         """Returns the label of the period with this text, of the study or not.
 
         Returns None if the text names no period.
@@ -197,12 +197,37 @@ class PeriodTexts:
         return None
 
 
+def period_label(periods: Periods, text: str) -> str:
+    """Returns the label of the study's period that a text names, else the text."""
+    return text if text in periods.numbers else PeriodTexts(periods).label(text)
+
+
+def label_of_unit(every: PeriodUnit, text: str) -> str | None:
+    """Returns the label of the period of a length that a text names, or None.
+
+    >>> label_of_unit("quarter", "2021q3"), label_of_unit("month", "Jan 2021")
+    ('2021-Q3', '2021-01')
+    """
+    return PeriodTexts(Periods(every=every, first=EXAMPLES[every], count=1)).named(text)
+
+
+def named_period(text: str) -> tuple[PeriodUnit, str] | None:
+    """Returns the length and the label of the period that a text names, or None.
+
+    >>> named_period("Jan 2021"), named_period("2021Q1"), named_period("3")
+    (('month', '2021-01'), ('quarter', '2021-Q1'), ('step', '3'))
+    """
+    units: tuple[PeriodUnit, ...] = ("day", "month", "quarter", "week", "year", "step")
+    labels = ((every, label_of_unit(every, text)) for every in units)
+    return next(((every, label) for every, label in labels if label is not None), None)
+
+
 def require_period(periods: Periods, text: str, name: str = "period") -> str:
     """Returns the label of the period that a text names.
 
     name: of the text, for the error. Raises UserError for a text that names no period of the study.
     """
-    label = PeriodTexts(periods).label(text)
+    label = period_label(periods, text)
     if label not in periods.numbers:
         raise UserError(f"{name} '{visible(text)}': {_no_period(periods, text)}")
     return label

@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -29,7 +29,7 @@ _SHAPE = {
     "year": r"(\d{4})",
     "step": r"(-?\d{1,9})",
 }
-_EXAMPLE = {
+EXAMPLES: dict[PeriodUnit, str] = {
     "day": "2021-01-31",
     "week": "2021-W05",
     "month": "2021-01",
@@ -124,7 +124,7 @@ class Periods(BaseModel):
             try:
                 _start(unit, first, 0), _start(unit, first, info.data.get("count", 1))
             except (ValueError, OverflowError):
-                raise ValueError(f"must name a {unit} such as '{_EXAMPLE[unit]}'") from None
+                raise ValueError(f"must name a {unit} such as '{EXAMPLES[unit]}'") from None
         return first
 
     @field_validator("close")
@@ -227,16 +227,6 @@ class Periods(BaseModel):
 def period_text(label: object) -> object:
     """A period from a study file, a number or a date, in text."""
     return str(label) if isinstance(label, (int, date)) else label
-
-
-def unit_of_label(label: str) -> PeriodUnit | None:
-    """The unit of a period's label. None for a text other than a label.
-
-    >>> unit_of_label("2026-Q1"), unit_of_label("2026"), unit_of_label("3")
-    ('quarter', 'year', 'step')
-    """
-    units: tuple[PeriodUnit, ...] = get_args(PeriodUnit)
-    return next((unit for unit in units if re.fullmatch(_SHAPE[unit], label)), None)
 
 
 def _start(unit: PeriodUnit, first: str, offset: int) -> date:
