@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from kit.agency_files import rows, text, write
+from kit.agency_files import rows, share_of_poor, text, write
 from kit.studies import attribute, small_study, window
 
 import stream_dp
@@ -120,6 +120,11 @@ def test_commands_take_other_spellings(study, command, tmp_path):
     assert command("send", study, file)[0] == 0
     assert "2021-01 is closed" in command("close", study, "Jan 2021", "--yes")[1]
     assert command("run", study, "--until-idle")[0] == 0
+    shares = {share_of_poor(command, study, word) for word in ("2021-01", "2021m1", "01/2021")}
+    assert len(shares) == 1
+    panel = tmp_path / "panel.csv"
+    assert command("export", study, "months", panel, "--period", "January 2021")[0] == 0
+    assert "2021-01" in panel.read_text()
     code, _, lines = command("close", study, "01/02/2021", "--yes")
     assert code == 2
     assert "period '01/02/2021': not one of the study's, 2021-01 to" in lines[0]
