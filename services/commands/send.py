@@ -14,8 +14,9 @@ from stream_dp.population.arrow_tables import TableSource
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.study import Study
 
+from ..intake.accepted_readings import AcceptedReading
 from ..intake.known_reports import known_reports
-from ..intake.options import check_mapped_values, layout, study_file, table_columns
+from ..intake.options import reading_options, study_file, table_columns
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (
     JudgedTable,
@@ -72,6 +73,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
+    reading_options(parser)
     parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
     help_text = "send nothing if a cell would not count, or if ids look different from earlier ids"
     parser.add_argument("--strict", action="store_true", help=help_text)
@@ -84,13 +86,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     require_plain_reports(deployment)
-    study, columns, files = (
-        study_with_places(deployment),
-        layout(options),
-        list[Path](options.files),
-    )
+    study, files = study_with_places(deployment), list[Path](options.files)
+    readings = AcceptedReading(options.reading, quiet=options.quiet or options.json)
+    columns = readings.layout(study, options)
     earlier: Path | None = options.replace
-    check_mapped_values(study, columns)
     if earlier is not None and len(files) != 1:
         raise UserError("--replace: name the one file that takes the earlier one's place")
     known_cells = known_reports(deployment)
@@ -107,12 +106,15 @@ def run(options: argparse.Namespace) -> Output:
             empty=earlier is not None,
             reported=True,
             tell=texts.add if texts.shows else None,
+            accept=readings.add,
         )
     finally:
         texts.show()
     if not judged.tables:
         judged.require_all()
+    readings.keep()
     data, text = _judged(judged, study, known_cells.readable)
+    data["reading"] = {str(path): facts for path, facts in readings.facts.items()}
     if options.check:
         text = [
             *(

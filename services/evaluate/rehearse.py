@@ -30,10 +30,11 @@ from stream_dp.study import Study
 from stream_dp.study.periods import Periods
 from stream_dp.study.topics import CLOCK, DEAD_LETTERS, REPORTS
 
+from ..intake.accepted_readings import AcceptedReading
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
-from ..intake.options import check_mapped_values, layout, roster_tables, study_file, table_columns
+from ..intake.options import reading_options, roster_tables, study_file, table_columns
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.rejections import (
@@ -71,6 +72,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     table_columns(parser)
+    reading_options(parser)
     parser.add_argument("--groups", type=Path, metavar="FILE", help="table of groups")
     help_text = "table of their members, with the column of ids that reports have"
     parser.add_argument("--members", type=Path, metavar="FILE", help=help_text)
@@ -114,14 +116,18 @@ def run(options: argparse.Namespace) -> Output:
 
 def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal:
     """Judges the files, sends them to a log in memory, and closes every period there."""
-    study, columns, seconds = deployment.study, layout(options), dict[str, float]()
+    study, seconds = deployment.study, dict[str, float]()
     roster, place_table = _declared_roster(study, options), _places(study, options)
     keyed_study = study if place_table is None else place_table.of_study(study)
-    check_mapped_values(keyed_study, columns)
+    readings = AcceptedReading(options.reading, quiet=options.quiet or options.json)
+    columns = readings.layout(keyed_study, options)
     left_out = _unavailable(study)
     with _timed(seconds, "judging the files"):
-        judged_tables = judge_tables(keyed_study, options.files, columns, known=KnownReports())
+        judged_tables = judge_tables(
+            keyed_study, options.files, columns, known=KnownReports(), accept=readings.add
+        )
         judgements = judged_tables.require_all()
+    readings.keep()
     # Reports and markers are there long before any close, and the releaser's time after them all.
     shift, sending = _shift(study.periods), True
     log = MemoryLog(timed=(REPORTS, CLOCK), clock=lambda: _DAY if sending else time.time() + shift)
@@ -136,7 +142,7 @@ def _rehearse(deployment: Deployment, options: argparse.Namespace) -> _Rehearsal
         with _timed(seconds, "sending"):
             for path in options.files:
                 source = source_header(path)
-                for batch in encoded_reports(path, study, columns):
+                for batch in encoded_reports(path, keyed_study, columns):
                     log.append(Record(REPORTS, value, key.encode(), source) for key, value in batch)
             log.append([close_marker(study.periods.count, 0)])
         sending = False

@@ -134,6 +134,16 @@ def number_texts(options: argparse.Namespace) -> NumberTexts:
         raise UserError(f"--{line.replace(', t', ', --t')}" for line in error.lines) from None
 
 
+def reading_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the readings of tables."""
+    help_text = (
+        "write how the columns are read; if FILE is there, refuse tables that are read otherwise"
+    )
+    parser.add_argument("--reading", type=Path, metavar="FILE", help=help_text)
+    help_text = "do not show how the columns are read"
+    parser.add_argument("--quiet", action="store_true", help=help_text)
+
+
 def file_form_options(parser: argparse.ArgumentParser) -> None:
     help_text = "between the cells of a text file, 'tab' too; by default read from its header"
     parser.add_argument("--separator", metavar="CHARACTER", help=help_text)

@@ -35,6 +35,7 @@ from ..storage.deployment import Deployment
 from ..storage.study_binding import bind
 from .dead_letters import source_header
 from .log_check import check_readable
+from .table_topic import study_with_places
 
 _DIGEST = 16  # bytes of a cell's hash: two cells that share one do not occur
 
@@ -111,7 +112,8 @@ def send_table(
     deployment: Deployment, path: TableSource, layout: TableLayout, *, quiet: bool = False
 ) -> int:
     """Sends the reports of a table; returns how many. Raises UserError, Inconsistent."""
-    return _send(deployment, path, encoded_reports(path, deployment.study, layout, quiet=quiet))
+    study = study_with_places(deployment)
+    return _send(deployment, path, encoded_reports(path, study, layout, quiet=quiet))
 
 
 def withdraw_cells(
@@ -128,7 +130,7 @@ def withdraw_cells(
 
     Returns how many reports they were.
     """
-    study = deployment.study
+    study = study_with_places(deployment)
     cells = cells_of_table(path, study, layout)
     return _send(
         deployment,

@@ -7,7 +7,7 @@ report of faulty cells is a file beside the sent table.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from stream_dp.population.tables import Judgement, TableLayout, count_rows, judg
 from stream_dp.population.tables.cell_judging import FaultListener
 from stream_dp.population.tables.id_shapes import IdShapes
 from stream_dp.population.tables.id_texts import DAMAGED_IDS, IdForm
+from stream_dp.population.tables.reading import Reading
 from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
 from stream_dp.study.declared_sections import Ids
@@ -137,6 +138,7 @@ def judge_tables(
     empty: bool = False,
     reported: bool = False,
     tell: FaultListener | None = None,
+    accept: Callable[[Reading], object] = lambda reading: None,
 ) -> JudgedTables:
     """Judges tables against the study, in order, with the ids of earlier tables.
 
@@ -147,6 +149,7 @@ def judge_tables(
     empty: whether a table may be without values.
     reported: whether a report of the faulty cells is written beside each table.
     tell: also called for each faulty cell.
+    accept: called with the reading of each table; it may refuse the table with a UserError.
 
     Raises UserError at the first table that cannot be read, whose header is doubtful, or that is
     faulty although `strict`.
@@ -171,6 +174,8 @@ def judge_tables(
                 tell=_together(report.add if reported else None, tell),
                 progress=bar.update,
             )
+            if judgement.reading is not None:
+                accept(judgement.reading)
             if judgement.header.faults:
                 raise UserError([*judgement.header.faults, f"{path}: nothing is sent"])
             counts = judgement.faulty < judgement.cells

@@ -122,7 +122,7 @@ def run_study(
         log.create({REPORTS: 1})
         if study.attributes:
             told = _check_reports(table, keyed_study, layout, strict)
-            for batch in encoded_reports(table, study, layout, quiet=True):
+            for batch in encoded_reports(table, keyed_study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", Path(folder))

@@ -26,7 +26,7 @@ def study_text(study: Study) -> str:
         if key in raw:
             lines += _table(f"study.{key}", raw[key])
     for name, attribute in raw["attributes"].items():
-        lines += _table(f"attributes.{_key(name)}", attribute)
+        lines += _table(f"attributes.{toml_key(name)}", attribute)
     if "groups" in raw:
         lines += _table("groups", raw["groups"])
     for release in (*raw["releases"], *raw.get("batches", ())):
@@ -38,10 +38,11 @@ def _table(name: str, table: Mapping[str, object], *, repeated: bool = False) ->
     yield ""
     yield f"[[{name}]]" if repeated else f"[{name}]"
     for key, value in table.items():
-        yield f"{_key(key)} = {_value(value, number=key in _NUMBERS)}"
+        yield f"{toml_key(key)} = {toml_value(value, number=key in _NUMBERS)}"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """A key in TOML, in quotes where these are needed."""
     return name if _BARE.fullmatch(name) else _text(name)
 
 
@@ -50,14 +51,14 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: object, *, number: bool = False) -> str:
-    """A value in TOML. number: whether a text is a number, to be written without quotes."""
+def toml_value(value: object, *, number: bool = False) -> str:
+    """A value in TOML, on one line. number: whether a text is an exact number."""
     if isinstance(value, str):
         return _number(value) if number else _text(value)
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
-        inner = (f"{_key(k)} = {_value(v, number=k in _NUMBERS)}" for k, v in value.items())
+        inner = (f"{toml_key(k)} = {toml_value(v, number=k in _NUMBERS)}" for k, v in value.items())
         return f"{{ {', '.join(inner)} }}"
     return json.dumps(value)
 

@@ -31,7 +31,7 @@ from ..report_judging import LONGEST_ID
 from .column_layout import Header, TableLayout
 from .id_shapes import IdShapes, ShapeFault
 from .id_texts import IdForm
-from .reading import ReportColumns
+from .reading import Reading, ReportColumns
 from .report_records import id_rule, is_too_large, report_record
 from .table_reading import read_columns, reports_of
 
@@ -170,7 +170,7 @@ class Judgement:
 
     cells: the number of cells; a row that makes no report at all counts as one cell.
     faults: by column of the file and reason, the cells that would be rejected.
-    header: the meaning of its columns.
+    reading: how its columns are understood; None before the first row.
     undeclared: by column, distinct texts that are no answers of its attribute, at most 99; also
         those of cells with other faults.
     periods: the distinct texts in the column of periods that name no period of the study, at most
@@ -189,7 +189,7 @@ class Judgement:
 
     cells: int = 0
     faults: dict[tuple[str, Reason], Occurrences] = field(default_factory=dict)
-    header: Header = field(default_factory=lambda: Header({}, (), ()))
+    reading: Reading | None = None
     undeclared: dict[str, set[str]] = field(default_factory=dict)
     periods: set[str] = field(default_factory=set)
     shapes: IdShapes = field(default_factory=IdShapes)
@@ -202,6 +202,11 @@ class Judgement:
     nobodies: Counter[str] = field(default_factory=Counter)
     nobody: int = 0
     unread: bool = False
+
+    @property
+    def header(self) -> Header:
+        """The meaning of its columns."""
+        return Header({}, (), ()) if self.reading is None else self.reading.header
 
     @property
     def faulty(self) -> int:
@@ -287,7 +292,7 @@ class _Judge:
 
     def add(self, columns: ReportColumns) -> None:
         judgement, header = self._judgement, columns.header
-        judgement.header = header
+        judgement.reading = columns.reading
         for row, text in columns.unreadable:
             self._note_row(row, text)
         if columns.over_lines:

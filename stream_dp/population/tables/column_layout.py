@@ -111,6 +111,13 @@ class Header:
         """The column of the file that a source is in."""
         return self.slots[source][0] if source in self.slots else source
 
+    def attribute(self, source: str) -> str:
+        """The attribute of a source; of a slot the name before the number of the event."""
+        _, name = self.sources[source]
+        if source in self.slots:
+            return name.removesuffix(slot_attribute("", self.slots[source][1]))
+        return name
+
     @property
     def most_events(self) -> int:
         """The largest number of an event, 0 without events."""
@@ -131,15 +138,9 @@ def read_header(
     all_rows, slots = "", dict[str, tuple[str, int]]()
     unknown = [name for name in layout.values if name not in (*study.attributes, PERIOD)]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
-    declared = ", ".join(study.attributes)
-    of_groups = () if study.groups is None else study.groups.value_columns
-    unknown = sorted(layout.codings.named - {*study.attributes, *of_groups, PERIOD})
-    problems += [
-        f"--labels, --codes: attribute '{name}' is not declared; there are {declared}"
-        for name in unknown
-    ]
     if layout.attribute is not None:
         if layout.attribute not in study.attributes:
+            declared = ", ".join(study.attributes)
             problems.append(f"attribute '{layout.attribute}': not declared; there are {declared}")
         if layout.event is not None:
             problems.append("--event: goes with a row for each event, not with --attribute")

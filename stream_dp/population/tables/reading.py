@@ -110,6 +110,11 @@ class Reading:
         texts = texts_of_periods(study, layout, about.formats.get(layout.period))
         header = read_header(path=path, names=names, study=study, layout=layout, texts=texts)
         values, faults = {}, dict[str, str]()
+        declared = {*study.attributes, *map(header.attribute, header.sources), PERIOD}
+        declared |= {*(() if study.groups is None else study.groups.value_columns)}
+        for name in layout.codings.named - declared:
+            line = f"attribute '{name}' is not declared; there are {', '.join(study.attributes)}"
+            faults[name] = f"--labels, --codes: {line}"
         for source, (_, name) in header.sources.items():
             column = header.column(source)
             try:
@@ -117,10 +122,11 @@ class Reading:
                     about.values.get(column, {}),
                     layout.values.get(name, {}),
                     _values_of(study.attributes[name]),
-                    layout.codings.of(name),
+                    layout.codings.of(header.attribute(source)),
                 )
             except AmbiguousCoding as ambiguous:
-                faults.setdefault(name, f"{path}: {ambiguous.line(column, name)}")
+                line = ambiguous.line(column, header.attribute(source))
+                faults.setdefault(header.attribute(source), f"{path}: {line}")
         periods = ValueTexts()
         if layout.attribute is None and layout.period in names:
             try:
@@ -133,7 +139,7 @@ class Reading:
             except AmbiguousCoding as ambiguous:
                 faults[PERIOD] = f"{path}: {ambiguous.line(layout.period, PERIOD)}"
         if faults:
-            raise UserError(faults.values())
+            raise UserError(sorted(faults.values()))
         numbers = {
             source: WholeNumbers.of(layout.numbers, study.attributes[name], values[source].meanings)
             for source, (_, name) in header.sources.items()

@@ -50,6 +50,7 @@ class ValueTexts:
     """How the texts of a column become values.
 
     meanings: by text, its value; empty for no answer. Every other text is a value as it stands.
+    mapped: by text, the value that an operator names.
     labels: by code, the label in the file; empty without labels.
     coding: what the column holds, if the file has labels for it.
 
@@ -59,6 +60,7 @@ class ValueTexts:
     """
 
     meanings: Mapping[str, str] = field(default_factory=dict)
+    mapped: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     coding: Coding | None = None
 
@@ -72,19 +74,19 @@ class ValueTexts:
     ) -> ValueTexts:
         """Decides how the texts of a column become values.
 
-        labels: of the file, by code.
+        labels: of the file, by code. Labels that are their own codes say nothing.
         mapped: by text, the value that an operator names; it may name labels in place of codes.
         is_value: whether a text is a declared value.
         coding: what an operator says about the column.
 
         Raises AmbiguousCoding if declared values are codes of the file and labels of others.
         """
-        if not labels:
-            return cls(mapped)
+        if all(code == label for code, label in labels.items()):
+            return cls(mapped, mapped)
         if coding is None:
             coding = _decided(labels, mapped, is_value)
         if coding is Coding.CODES:
-            return cls(mapped, labels, coding)
+            return cls(mapped, mapped, labels, coding)
         named = set(labels.values())
         meanings = dict(mapped)
         for code, label in labels.items():
@@ -94,7 +96,7 @@ class ValueTexts:
                 meanings[code] = label if is_value(label) or is_value(code) else code
         # A text without a label is no label, though another code may have this one.
         meanings |= {label: f"{label} (no label)" for label in named - labels.keys()}
-        return cls(meanings, labels, coding)
+        return cls(meanings, mapped, labels, coding)
 
     def value(self, text: str) -> str | None:
         """Returns the value of a text, None for no answer."""
