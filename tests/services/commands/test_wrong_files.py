@@ -172,7 +172,7 @@ def test_what_is_wrong_with_a_row_holds_no_other_row_back(study, command, wrong)
     code, out, _ = command("send", study, path, "--check", "--json")
     checked = json.loads(out)
     assert (code, checked["faulty_cells"]) == (0, {str(path): faulty})
-    code, out, lines = command("send", study, path)
+    code, out, lines = command("send", study, path, "--quiet")
     assert (code, lines) == (0, [])
     assert mend in out
     assert command("close", study, "2021-02", "--yes")[0] == 0
@@ -206,7 +206,7 @@ def test_a_strict_sender_holds_the_whole_file_back(study, command, wrong):
 def test_a_file_of_which_nothing_counts_holds_no_other_back(study, command):
     good = write(study.parent / "good.csv", text(rows()))
     bad = write(study.parent / "bad.csv", text(rows("January")))
-    code, out, lines = command("send", study, bad, good)
+    code, out, lines = command("send", study, bad, good, "--quiet")
     assert (code, lines) == (2, [])
     assert out.splitlines()[:2] == [
         f"{good}: 40 reports sent",
@@ -221,7 +221,7 @@ def test_a_file_of_which_nothing_counts_holds_no_other_back(study, command):
 def test_a_file_that_is_wrong_as_a_whole_keeps_all_from_being_sent(study, command):
     good = write(study.parent / "good.csv", text(rows()))
     bad = write(study.parent / "bad.csv", text(rows(), ("id", *HEAD[1:])))
-    code, out, lines = command("send", study, good, bad)
+    code, out, lines = command("send", study, good, bad, "--quiet")
     assert (code, out) == (2, "")
     assert all("good.csv" not in line for line in lines)
     assert sent(study) == 0
@@ -367,6 +367,13 @@ def test_check_sends_nothing_and_says_what_would_count(study, command):
         "late_people": {str(path): 0},
         "refused": {},
         "compared_with_log": True,
+        "reading": {
+            str(path): {
+                "person": "person",
+                "period": "period",
+                "attributes": {"poverty": "poverty", "work": "work"},
+            }
+        },
     }
     assert not (study.parent / "agency.db").exists()
     path = write(path, text([*rows(), ("0001", "May", 1, "")]))
