@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -62,6 +63,7 @@ sent = st.lists(
 )
 
 
+@cache
 def of_others(seed: int) -> list[Sent]:
     """Reports of the others: some in two partitions, some late, some ahead, some unusable."""
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ sent = st.lists(
 )
 
 
+@cache
 def of_others(seed: int) -> list[Sent]:
     """Reports of the others; some contradict the stratum that they have."""
     rng = np.random.default_rng(seed)
