@@ -163,7 +163,7 @@ COMMANDS = (
     ["estimate", "working", "total at-least 2", "--count"],
     ["export", "pairs", "pairs.csv"],
     ["export", "pairs", "pairs.parquet"],
-    ["export", "working", "working.csv", "--period", "2021-04"],
+    ["export", "working", "working.csv", "--period", "2021-02"],
     ["export", "pairs", "described"],
 )
 

@@ -22,6 +22,7 @@ from stream_dp.privacy.noise import Draw
 from stream_dp.services.storage import journal
 
 Batches = list[list[Record]]
+PERIODS = 3
 X = PEOPLE[3]
 is_x = of(X)
 
@@ -78,8 +79,8 @@ CHANGES: dict[str, Callable[[Batches], Batches]] = {
 }
 
 RELATIONS = {
-    "replace_one": declaration(),
-    "add_remove": declaration(neighbours="add_remove", size=None),
+    "replace_one": declaration(periods=PERIODS),
+    "add_remove": declaration(neighbours="add_remove", size=None, periods=PERIODS),
 }
 
 
@@ -120,8 +121,8 @@ PAIRS = [
 def test_the_public_side_does_not_tell_inputs_apart(
     relation: str, change: str, first_run: FirstRun, folder: Path, capsys: Capture
 ) -> None:
-    batches = script()
-    other = CHANGES[change](script())
+    batches = script(PERIODS)
+    other = CHANGES[change](script(PERIODS))
     assert other != batches
     first, seen = first_run(RELATIONS[relation], batches, capsys)
     place, _ = coupled_run(folder, RELATIONS[relation], other, first.answers)
@@ -140,17 +141,20 @@ def test_nor_where_the_calendar_closes(
     def unmarked(batches: Sequence[Sequence[Record]]) -> Batches:
         return [[r for r in batch if not r.headers] for batch in batches]
 
-    text = declaration(SCHEDULE)
+    text = declaration(SCHEDULE, periods=PERIODS)
     assert toml_lines(MARKER) not in text
-    first, seen = first_run(text, unmarked(script()), capsys)
-    place, _ = coupled_run(folder, text, unmarked(CHANGES[change](script())), first.answers)
+    first, seen = first_run(text, unmarked(script(PERIODS)), capsys)
+    place, _ = coupled_run(folder, text, unmarked(CHANGES[change](script(PERIODS))), first.answers)
     assert seen == public_side(place, capsys)
 
 
 def test_the_noise_is_what_couples_them(folder: Path, capsys: Capture) -> None:
     """Without the shift the same change is seen: the comparison can fail."""
-    inputs = [script(), removed(script())]
-    a, b = (run(folder / str(i), declaration(), x, Coupled()) for i, x in enumerate(inputs))
+    inputs = [script(PERIODS), removed(script(PERIODS))]
+    a, b = (
+        run(folder / str(i), declaration(periods=PERIODS), x, Coupled())
+        for i, x in enumerate(inputs)
+    )
     assert public_side(a, capsys, []) != public_side(b, capsys, [])
 
 
@@ -204,8 +208,8 @@ def test_a_planted_leak_is_noticed(
     capsys: Capture,
 ) -> None:
     leak(monkeypatch)
-    first = coupled_run(folder / "first", declaration(), script())
-    other = CHANGES[change](script())
-    place, _ = coupled_run(folder / "other", declaration(), other, first.answers)
+    first = coupled_run(folder / "first", declaration(periods=PERIODS), script(PERIODS))
+    other = CHANGES[change](script(PERIODS))
+    place, _ = coupled_run(folder / "other", declaration(periods=PERIODS), other, first.answers)
     one, two = (public_side(each_place, capsys, []) for each_place in (first.place, place))
     assert one != two

@@ -185,12 +185,12 @@ def write(path: Path, columns: list[str], rows: list[dict[str, str]]) -> None:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the travel survey is not there")
 def test_a_survey_by_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    truth, file = survey(folder, 5, 300), folder / "survey.toml"
+    truth, file = survey(folder, 5, 150), folder / "survey.toml"
     file.write_text(survey_study(len(truth["people"])))
     json_output(capsys, "check", file)
     keys = ("--group", "hhID", "--person", "personID")
     answer = json_output(capsys, "groups", file, folder / "homes.csv", folder / "people.csv", *keys)
-    assert (answer["groups"], answer["members"]) == (300, len(truth["people"]))
+    assert (answer["groups"], answer["members"]) == (150, len(truth["people"]))
     options = ("--period", "month")  # "NA" of two people
     for label in LABELS:
         sending = ("send", file, folder / f"{label}.csv", "--person", "personID")
