@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from difflib import get_close_matches
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
+from stream_dp.study.declared_sections import BLANKS
 from stream_dp.study.event_releases import slot_attribute
 from stream_dp.study.number_texts import NumberTexts
 from stream_dp.study.period_texts import PeriodTexts
@@ -132,6 +134,7 @@ def read_header(
     option = "--person" if layout.member is None else "--group and --member"
     problems += [
         f"{path}: no column '{name}'; name the ids with {option}: there are {_several(names)}"
+        + _alike(name, names, "--person" if layout.member is None else "")
         for name in layout.ids
         if name not in names
     ]
@@ -219,11 +222,23 @@ def _event_faults(
     return [f"{path}: no column of events ({', '.join(columns)}); leave --event out"]
 
 
+def _alike(name: str, names: Sequence[str], option: str) -> str:
+    """The option for a column whose name has other letters' size, blanks or quotes."""
+    alike = [other for other in names if _plain(other) == _plain(name)]
+    return f"; if it is '{alike[0]}': {option} {shlex.quote(alike[0])}" if alike and option else ""
+
+
+def _plain(name: str) -> str:
+    return name.strip(BLANKS + "'\"`").casefold()
+
+
 def _without_period(
     path: TableSource, names: Sequence[str], study: Study, layout: TableLayout, texts: PeriodTexts
 ) -> str:
     """Describes a missing column of periods. A wide table is not told of a period of all rows."""
     line = f"{path}: no column '{layout.period}'; name it with --period"
+    if alike := _alike(layout.period, names, "--period"):
+        return line + alike
     if numbered_columns(names) or any(texts.is_period(name) for name in names):
         return f"{line}; if each period has a column: --attribute {next(iter(study.attributes))}"
     return f"{line}; if all rows are of one period: --period {study.periods.labels[0]}"

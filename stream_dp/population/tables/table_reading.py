@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +21,9 @@ from .column_layout import TableLayout
 from .id_texts import DAMAGED_IDS, IdForm, read_ids
 from .labelled_files import is_labelled
 from .reading import Reading, ReportColumns
-from .table_files import FileForm, read_rows
+from .table_files import FileForm, has_rows_above_a_header, header_names, read_rows
 
+_FIRST_ROWS = 12  # among which a header is looked for
 ReportRow = tuple[str, str, dict[str, str]]
 
 
@@ -37,8 +40,27 @@ def read_columns(
         for table_rows in source:
             if reading is None:
                 names = table_rows.batch.schema.names
-                reading = Reading.of(path, names, study, layout)
+                try:
+                    reading = Reading.of(path, names, study, layout)
+                except UserError as error:
+                    raise UserError([*error.lines, *_header_below(path, study, layout)]) from None
             yield reading.columns(table_rows)
+
+
+def _header_below(path: TableSource, study: Study, layout: TableLayout) -> list[str]:
+    """A line with the row among the first that the layout understands as a header, if any."""
+    if (
+        not isinstance(path, Path)
+        or layout.form.header_row is not None
+        or not has_rows_above_a_header(path)
+    ):
+        return []
+    for row in range(2, _FIRST_ROWS + 1):
+        form = replace(layout.form, header_row=row)
+        with suppress(UserError):
+            Reading.of(path, header_names(path, form, layout.keys), study, layout)
+            return [f"{path}: row {row} has the names of these columns: --header-row {row}"]
+    return []
 
 
 def read_table(

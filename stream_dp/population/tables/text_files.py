@@ -12,6 +12,7 @@ import codecs
 import csv
 import gzip
 import io
+import re
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from .xz_files import XzFile
 
 CSV_CHARACTERS = 1 << 20  # read at once
 _MOST_ABOVE = 1 << 20  # lines above a header
+_STATED = re.compile(r'"?sep=([^"])"?[,;\t]*', re.IGNORECASE)  # a line for spreadsheets
 _HANDLER = "stream-dp-damaged"  # of errors in decoding
 SEPARATORS = ",;\t|"
 _MARKS = {
@@ -88,7 +90,8 @@ def text_batches(
 
     separator: None: read from the header.
     encoding: None: from the file's byte-order mark, else UTF-8.
-    header_row: the line of the header, from 1; None: the first line that is not blank.
+    header_row: the line of the header, from 1; None: the first line that is not blank, after a line
+        such as `sep=;`, which states the separator.
     keys: columns that the header must have, which decide its separator.
 
     07 stays 07 and no type is guessed. Bytes outside of the encoding make the cell `DAMAGED`.
@@ -119,6 +122,10 @@ def _rows(
     keys: Collection[str],
 ) -> Iterator[TableRows]:
     line_count, first = _header_line(path, file, header_row)
+    if header_row is None and (stated := _STATED.fullmatch(first)) is not None:
+        separator = separator or stated[1]
+        above, first = _header_line(path, file, header_row)
+        line_count += 1 + above
     _check_header(path, first, encoding)
     separator = separator or _separator(first, keys)
     records = TextRecords(file, separator, line_count)

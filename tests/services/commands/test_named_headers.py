@@ -1,0 +1,74 @@
+"""A header that is not where it is looked for: the line names the option that finds it."""
+
+import re
+import shlex
+
+import openpyxl
+import pytest
+from kit.agency_files import HEAD, PEOPLE, rows, sent, text, write
+
+TABLE = text(rows())
+ABOVE = {
+    "a title": "Survey of work\n\n",
+    "a comment": "# exported in 2021\n# by nobody\n",
+    "a title with separators": "Survey,of,work,2021\n",
+}
+NAMES = {
+    "capitals": ("PERSON", "Period"),
+    "blanks": (" person", "period "),
+    "quotes": ("'person'", "`period`"),
+}
+
+
+def options(lines):
+    """The options that the lines name at their ends."""
+    found = [re.search(r"(--(?:person|period|header-row) [^;]*)$", line) for line in lines]
+    return [word for match in found if match for word in shlex.split(match[1])]
+
+
+@pytest.mark.parametrize("above", ABOVE)
+def test_rows_above_a_header(study, command, above):
+    path = write(study.parent / "t.csv", ABOVE[above] + TABLE)
+    code, _, lines = command("send", study, path)
+    named = options(lines[-1:])
+    assert (code, named) == (2, ["--header-row", str(1 + ABOVE[above].count("\n"))])
+    assert command("send", study, path, *named)[0] == 0
+    assert sent(study) == len(PEOPLE)
+
+
+def test_a_workbook_with_a_title(study, command):
+    book, path = openpyxl.Workbook(), study.parent / "t.xlsx"
+    for row in (["Survey"], [], HEAD, *rows()):
+        book.active.append(row)
+    book.save(path)
+    code, _, lines = command("send", study, path)
+    assert (code, options(lines[-1:])) == (2, ["--header-row", "3"])
+    assert command("send", study, path, "--header-row", "3")[0] == 0
+    assert sent(study) == len(PEOPLE)
+
+
+def test_a_wide_workbook_whose_second_row_has_the_periods(study, command):
+    book, path = openpyxl.Workbook(), study.parent / "t.xlsx"
+    for row in (["person", "poverty", None], ["person", "2021-01", "2021-02"], ["1", 0, 1]):
+        book.active.append(row)
+    book.save(path)
+    words = ["send", study, path, "--attribute", "poverty"]
+    assert options(command(*words)[2][-1:]) == ["--header-row", "2"]
+    assert command(*words, "--header-row", "2")[0] == 0
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_names_that_differ_in_little(study, command, names):
+    path = write(study.parent / "t.csv", text(rows(), (*NAMES[names], *HEAD[2:])))
+    code, _, lines = command("send", study, path)
+    named = options(lines)
+    assert (code, named) == (2, ["--person", NAMES[names][0], "--period", NAMES[names][1]])
+    assert command("send", study, path, *named)[0] == 0
+    assert sent(study) == len(PEOPLE)
+
+
+@pytest.mark.parametrize("stated", ["sep=,", '"sep=,"', "SEP=,", "sep=,,,,"])
+def test_a_line_that_states_the_separator(study, command, stated):
+    path = write(study.parent / "t.csv", f"{stated}\n{TABLE}")
+    assert command("send", study, path)[0] == 0
+    assert sent(study) == len(PEOPLE)
