@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .batch.synthesizer import MemoryTranscript as MemoryTranscript
     from .client import PublicLog as PublicLog
     from .client import open as open
-    from .continual.base import Mechanism as Mechanism
-    from .continual.base import Step as Step
     from .continual.counters.stream_counters import Counter as Counter
     from .continual.cumulative.cumulative import Cumulative as Cumulative
     from .continual.joint.joint import Joint as Joint
+    from .continual.mechanism_interface import Mechanism as Mechanism
+    from .continual.mechanism_interface import Step as Step
     from .continual.mechanisms import mechanism as mechanism
     from .continual.window.window import FixedWindow as FixedWindow
     from .errors import Inconsistent as Inconsistent
@@ -86,7 +86,7 @@ _MODULES = {
     "continual.joint.joint": ("Joint",),
     "continual.mechanisms": ("mechanism",),
     "continual.window.window": ("FixedWindow",),
-    "continual.base": ("Mechanism", "Step"),
+    "continual.mechanism_interface": ("Mechanism", "Step"),
     "continual.counters.stream_counters": ("Counter",),
     "errors": ("Inconsistent", "UserError"),
     "release.answer": ("Answer", "ReleaseQuery"),

@@ -36,7 +36,7 @@ from stream_dp.study.group_releases import Groups
 from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
-from ..process.output import VIOLATION, Output
+from ..process.command_output import VIOLATION, Output
 from ..storage.atomic_files import write_new_file
 from ..storage.deployment import Deployment
 from .data_set_runs import DataSetRuns

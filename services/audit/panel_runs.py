@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual.base import Mechanism
+from stream_dp.continual.mechanism_interface import Mechanism
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.privacy.noise import Draw, Measurements, NoiseSource
 from stream_dp.study import Release, Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import Deployment
 from ..storage.file_stores import file_store
 from ..storage.study_backup import back_up

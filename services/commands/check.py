@@ -9,7 +9,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import Deployment
 from ..storage.study_register import read_register
 

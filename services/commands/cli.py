@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 from stream_dp import __version__
 from stream_dp.errors import UserError
 
-from ..process.output import (
+from ..process.command_output import (
     BAD_INPUT,
     FENCED,
     INCONSISTENT,
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
         options = _parser([called], listed).parse_args(typed)
         logged = called in SERVICES
-        from ..storage.modes import reporting_mended_modes
+        from ..storage.file_modes import reporting_mended_modes
 
         with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)):
             output: Output = options.command(options)

@@ -20,7 +20,7 @@ from stream_dp.study.periods import duration_seconds
 
 from ..intake.markers import send_close_markers
 from ..intake.options import study_file
-from ..process.output import Output, say
+from ..process.command_output import Output, say
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.journal import open_gate
@@ -52,9 +52,7 @@ def run(options: argparse.Namespace) -> Output:
     deployment.check_bound()
     _check_gate(deployment, number, options)
     if options.check:
-        from ..releaser.close_preview import (
-            preview,  # who only closes need not wait for its imports
-        )
+        from ..releaser.close_preview import preview
 
         counted = preview(deployment, number)
         doubts = _doubts(deployment, counted)

@@ -31,7 +31,7 @@ from ..portals.series import (
     series_table,
 )
 from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
 from ..storage.deployment import open_pinned
 

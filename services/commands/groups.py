@@ -19,7 +19,7 @@ from ..intake.options import (
 )
 from ..intake.roster_files import read_roster
 from ..intake.table_topic import send_table
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import Deployment
 
 

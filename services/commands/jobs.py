@@ -9,7 +9,7 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..releaser.job_board import JobBoard, job_states
 from ..storage import journal
 from ..storage.deployment import Deployment

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.atomic_files import write_new_file
 
 

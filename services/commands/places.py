@@ -10,7 +10,7 @@ from stream_dp.errors import UserError
 from ..intake.options import file_form, file_form_options, study_file
 from ..intake.place_files import read_places
 from ..intake.table_topic import send_table
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import Deployment
 
 

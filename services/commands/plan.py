@@ -10,7 +10,7 @@ from stream_dp.planning.plan_picture import plan_picture
 from stream_dp.planning.plan_result import PlanRequest, planned
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from stream_dp.errors import UserError
 from stream_dp.log.message import START
 
-from ..process.output import Output
+from ..process.command_output import Output
 from ..process.pin_options import head_option
 from ..storage.deployment import Deployment
 from ..storage.study_register import (

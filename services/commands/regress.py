@@ -11,7 +11,7 @@ from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
 from ..intake.options import public_source
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import open_pinned
 
 ERRORS = "errors are those of the privacy noise, not of sampling people; ask with --sampling"

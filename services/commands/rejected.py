@@ -17,7 +17,7 @@ from ..intake.rejections import (
     totals,
 )
 from ..intake.schema_source import shape_reader
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import Deployment
 
 

@@ -8,7 +8,7 @@ from stream_dp.json_object import Json
 from stream_dp.release.public_reader import keep_none
 
 from ..intake.options import public_source
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.deployment import open_pinned
 
 

@@ -29,7 +29,7 @@ from ..intake.table_judging import (
     table_notices,
 )
 from ..intake.table_topic import study_with_places
-from ..process.output import BAD_INPUT, Output, say
+from ..process.command_output import BAD_INPUT, Output, say
 from ..storage.deployment import Deployment
 
 _REASONS: tuple[Reason, ...] = ("period", "value", "range", "step")

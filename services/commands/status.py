@@ -21,8 +21,8 @@ from stream_dp.study.topics import RELEASES, REPORTS
 from ..intake.markers import has_close_markers
 from ..intake.options import study_file
 from ..intake.table_topic import has_table
+from ..process.command_output import Output
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
-from ..process.output import Output
 from ..releaser.job_board import JobState, job_states
 from ..storage import journal, journal_checks, restored_logs
 from ..storage.deployment import Deployment

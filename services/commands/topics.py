@@ -9,7 +9,7 @@ from stream_dp.study.run_settings import Input
 from stream_dp.study.topics import REPORTS, topics_of
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..releaser.recovery import make_topics
 from ..storage.deployment import Deployment
 

@@ -20,7 +20,7 @@ from stream_dp.release.public_reader import keep_none
 from stream_dp.study.topics import REPORTS
 
 from ..intake.options import public_source
-from ..process.output import INCONSISTENT, Output, failure
+from ..process.command_output import INCONSISTENT, Output, failure
 from ..process.pin_options import statement_option
 from ..storage import journal, journal_checks
 from ..storage.atomic_files import write_text_file

@@ -14,9 +14,9 @@ from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Missing
 
 from ..intake.options import study_file
+from ..process.command_output import JOB_FAILED, Output
 from ..process.events import Event, tell_json
 from ..process.heartbeats import Pulse, new_heartbeat
-from ..process.output import JOB_FAILED, Output
 from ..process.stopping import end_with_parent, stop_on_signals
 from ..releaser.worker import Worker
 from ..storage import journal, restored_logs

@@ -36,7 +36,7 @@ from stream_dp.study.topics import (
 )
 
 from ..intake.options import study_file
-from ..process.output import Output
+from ..process.command_output import Output
 from ..releaser.answer_topic import answer_avro
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment

@@ -38,7 +38,7 @@ from ..monitor.default_questions import Question
 from ..monitor.feasible_intervals import pointwise
 from ..monitor.release_figures import SMALL, Figure, answers, lines_figure, look_of, numbers_of
 from ..monitor.render import power, render, resource
-from ..process.output import Output
+from ..process.command_output import Output
 from ..releaser.deployed_releaser import releaser_of
 from ..storage.atomic_files import atomic_file, write_text_file
 from ..storage.deployment import Deployment

@@ -33,7 +33,7 @@ from stream_dp.study import Study
 from stream_dp.study.study_text import study_text
 
 from ..intake.options import file_form, file_form_options
-from ..process.output import Output, printable
+from ..process.command_output import Output, printable
 from ..storage.atomic_files import write_new_file
 from .column_proposals import TableHeader, codebook_values, labelled_values, public_values
 from .interview import Interview, interview

@@ -22,7 +22,7 @@ from stream_dp.errors import UserError
 from ..monitor.render import render, resource
 from ..process.access import link_access
 from ..process.addresses import WRONG_HOST, Hosts
-from ..process.output import Output
+from ..process.command_output import Output
 from .questions import Unanswered
 
 _MOST_BYTES = 1 << 17  # of a form

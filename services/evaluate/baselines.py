@@ -28,7 +28,7 @@ from stream_dp.batch.groups.workload.sensitivity import squared_sensitivity
 from stream_dp.batch.people.people_draw import drawn_numbers
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import marginal_counts
-from stream_dp.batch.rounds.loop import AdaptiveFit, AdaptiveMethod, fit_adaptively
+from stream_dp.batch.rounds.adaptive_fit import AdaptiveFit, AdaptiveMethod, fit_adaptively
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript, ProgressCallback
 from stream_dp.privacy.noise import NoiseSource
 

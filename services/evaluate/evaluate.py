@@ -35,7 +35,7 @@ from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..intake.roster_files import read_roster
 from ..intake.true_panel import true_panel, true_panel_and_members
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.atomic_files import atomic_folder
 from ..storage.deployment import Deployment
 from .table_evaluations import (

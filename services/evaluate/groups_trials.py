@@ -42,7 +42,7 @@ from stream_dp.batch.people.match_synthesizer import MatchFit
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import Columns, Residuals
 from stream_dp.batch.people.target_shares import Targets
-from stream_dp.batch.rounds.loop import AdaptiveFit
+from stream_dp.batch.rounds.adaptive_fit import AdaptiveFit
 from stream_dp.batch.synthesizer import FitContext, Known, ProgressCallback
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import PeopleRelease

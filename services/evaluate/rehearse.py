@@ -50,7 +50,7 @@ from ..intake.sending import encoded_reports, require_plain_reports
 from ..intake.table_judging import judge_tables, strange_ids
 from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page
-from ..process.output import Output
+from ..process.command_output import Output
 from ..releaser.releaser import Releaser
 from ..releaser.releaser_facts import Context
 from ..releaser.study_in_memory import fit_data_sets

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual.base import Step
+from stream_dp.continual.mechanism_interface import Step
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

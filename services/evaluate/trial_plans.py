@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.continual.base import Mechanism, Step
+from stream_dp.continual.mechanism_interface import Mechanism, Step
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import UserError

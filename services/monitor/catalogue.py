@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, Response
 from stream_dp.json_object import Json
 
 from .answer_limits import AnswerLimits
+from .client_connections import READY, public_monitor
 from .client_limits import Application, Limited, Message, Receive, Send, refusal
 from .follower import Follower
-from .front import READY, public_monitor
 from .live_updates import Live
 from .public_sources import StudyAddresses, study_url
 from .render import ASSETS, render, resource

@@ -15,7 +15,7 @@ from stream_dp.log.log import Missing
 from stream_dp.log.open_public import public_log
 
 from ..process.addresses import listen_address
-from ..process.output import Output, say
+from ..process.command_output import Output, say
 from ..process.pin_options import pin_options, statement_option
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def _operator(options: argparse.Namespace, _: ExitStack) -> tuple[Application, s
 def _public(options: argparse.Namespace, stack: ExitStack) -> tuple[Application, str, str]:
     """Follows public logs until the end of `stack`."""
     from .catalogue import public_catalogue
+    from .client_connections import public_monitor
     from .follower import Follower
-    from .front import public_monitor
     from .public_sources import is_folder, public_sources, study_url
     from .region_map import read_outlines
     from .serving import PublicProcess, public_zygote

@@ -8,7 +8,7 @@ from pathlib import Path
 from stream_dp.errors import UserError
 
 from ..intake.options import public_source
-from ..process.output import Output
+from ..process.command_output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import open_pinned
 from .study_page import study_page

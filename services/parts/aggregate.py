@@ -43,9 +43,9 @@ from ..intake.dead_letters import refuse_cells
 from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
+from ..process.command_output import Output
 from ..process.events import Event, Tell, ignore, tell_json, tell_text
 from ..process.heartbeats import Pulse, new_heartbeat
-from ..process.output import Output
 from ..process.stopping import end_with_parent, stop_on_signals
 from ..releaser.deployed_releaser import check_engine
 from ..releaser.job_families import JOB_FAMILIES

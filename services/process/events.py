@@ -14,7 +14,7 @@ from typing import Literal
 
 from stream_dp.log.message import rfc3339_utc
 
-from .output import say
+from .command_output import say
 
 Level = Literal["info", "warning", "error"]
 

@@ -26,7 +26,7 @@ from stream_dp.log.message import canonical
 from stream_dp.privacy.noise import system_entropy
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 
-from .output import failure
+from .command_output import failure
 
 HEARTBEAT_INTERVAL = 5.0  # seconds between two heartbeats
 # Seconds without a heartbeat after which a process counts as dead.

@@ -17,8 +17,8 @@ from stream_dp.study import Study
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
+from ..process.command_output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
 from ..process.events import Event
-from ..process.output import BAD_INPUT, FENCED, INCONSISTENT, UNAVAILABLE
 from ..storage import journal
 from ..storage.job_records import (
     Job,

@@ -34,9 +34,9 @@ from ..storage.snapshots import Snapshots
 from . import decision
 from .batch_jobs import Jobs
 from .decision import ReleaseState
-from .ownership import Lookout, OwnedJournal
 from .publishing import Publisher
 from .releaser_facts import Context
+from .releaser_role import Lookout, OwnedJournal
 
 
 class Parts(Protocol):

@@ -20,8 +20,8 @@ from stream_dp.study.period_gate import GATE
 from stream_dp.study.topics import MANIFESTS, REPORTS
 
 from ..intake.markers import FoundMarkers
+from ..process.command_output import INCONSISTENT, UNAVAILABLE
 from ..process.events import Event
-from ..process.output import INCONSISTENT, UNAVAILABLE
 from ..storage import journal
 from ..storage.close_orders import (
     Manifest,

@@ -59,10 +59,10 @@ from .child_process import Child
 from .decision import ChainEnd
 from .open_period import POLL, SOON, Ending, OpenPeriod, PeriodReading, Recovered
 from .ordered_parts import Aggregation, OrderedParts
-from .ownership import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
 from .publishing import Publisher
 from .recovery import released_panels
 from .releaser_facts import Context
+from .releaser_role import Lookout, Outage, OwnedJournal, StaleRole, outlive, owned_journal
 
 
 def key_entry(

@@ -24,7 +24,7 @@ from stream_dp.studyfile import load_study
 
 from ..process.access import read_token
 from . import journal, study_binding
-from .modes import protect
+from .file_modes import protect
 from .restored_logs import ROLE, check_marked
 from .secrets import secret_text
 from .study_register import StudyRegister, read_register

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
-from .base import PanelError
+from .mechanism_interface import PanelError
 
 IntMatrix = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from stream_dp.answers.query import telling_queries
 from stream_dp.batch.kinds import planned_phases
 from stream_dp.batch.planned_phases import PlannedPhase
-from stream_dp.continual.base import PanelError
+from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
 from stream_dp.study import DataSetRelease, Family, Study

@@ -14,7 +14,7 @@ from kit.small_groups import hierarchy as small
 from stream_dp.batch import kinds
 from stream_dp.batch.data.domain import Column, Domain, Hierarchy, Roles
 from stream_dp.batch.groups.workload import groups_plan
-from stream_dp.batch.rounds import loop
+from stream_dp.batch.rounds import adaptive_fit
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.privacy.noise import SeededNoise
@@ -62,7 +62,7 @@ class Begun(Exception):
 def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The function that says of a declaration what its fit begins with, as text."""
 
-    def stop(data: Hierarchy, method: loop.AdaptiveMethod, context: FitContext) -> None:
+    def stop(data: Hierarchy, method: adaptive_fit.AdaptiveMethod, context: FitContext) -> None:
         raise Begun(method)
 
     def begun(declared: BatchRelease, data: Hierarchy) -> str:
@@ -80,7 +80,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Any:
     return begun
 
 
-def first_state(method: loop.AdaptiveMethod) -> Iterator[str]:
+def first_state(method: adaptive_fit.AdaptiveMethod) -> Iterator[str]:
     """Phases, queries and the first model."""
     number = 0
     while (phase := method.phase(number, NoisyAnswers.none())) is not None:

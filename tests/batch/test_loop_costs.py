@@ -23,7 +23,7 @@ from stream_dp.batch.groups.workload.candidates import (
 )
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan, equal_costs
-from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.rounds.adaptive_fit import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.rounds.phases import Everything
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise, noisy_top

@@ -14,7 +14,7 @@ from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.residual_counts import Residuals, marginal_counts
 from stream_dp.batch.people.target_shares import Interaction, Month, Targets, fused, past_months
-from stream_dp.batch.rounds.loop import recorded_answers
+from stream_dp.batch.rounds.adaptive_fit import recorded_answers
 from stream_dp.batch.synthesizer import EarlierTable, FitContext, MemoryTranscript, begun_rounds
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise

@@ -15,7 +15,7 @@ from stream_dp.batch.groups.workload.candidates import marginal_workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.groups_plan import AdaptivePlan
 from stream_dp.batch.groups.workload.queries import GROUP, all_marginals
-from stream_dp.batch.rounds.loop import AdaptiveMethod, fit_adaptively
+from stream_dp.batch.rounds.adaptive_fit import AdaptiveMethod, fit_adaptively
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise

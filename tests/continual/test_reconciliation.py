@@ -8,7 +8,7 @@ from kit.walks import when_present
 
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.joint.joint import Joint
-from stream_dp.continual.products import factor_below
+from stream_dp.continual.repeatable_products import factor_below
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import exact_variance

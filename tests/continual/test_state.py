@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kit.walks import counts_of, drawn_between, released
 from scipy.stats import chi2
 
-from stream_dp.continual.base import pack_state, shuffled_groups
 from stream_dp.continual.cumulative.coupled_budget import _row
 from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanism_interface import pack_state, shuffled_groups
 from stream_dp.continual.window.measurement_strategy import NoisyWindow
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent

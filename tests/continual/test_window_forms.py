@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.walks import counts_of, drawn_between, extreme_draws, released, window_counts
 
-from stream_dp.continual.base import pack_state
+from stream_dp.continual.mechanism_interface import pack_state
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.errors import Inconsistent
 from stream_dp.privacy.noise import SeededNoise

@@ -24,7 +24,7 @@ from kit.panels import Noiseless, shared
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.dead_letters import SOURCE
 from stream_dp.services.parts.aggregate import Aggregator
-from stream_dp.services.process.output import failure
+from stream_dp.services.process.command_output import failure
 from stream_dp.services.releaser.deployed_releaser import releaser_of
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.deployment import Deployment

@@ -16,7 +16,7 @@ from broker import FOLDER, Broker
 from days import Days
 
 from stream_dp.log.log import UnknownCommit
-from stream_dp.services.releaser import ownership
+from stream_dp.services.releaser import releaser_role
 
 FORGETS = """\
 transactional.id.expiration.ms=4000
@@ -61,7 +61,7 @@ def test_a_role_that_has_expired_is_owned_again_before_noise_is_drawn(
     with pytest.raises(UnknownCommit, match="not currently assigned"):
         ours.run(at=waits(Counter()))
     assert len(ours.entries()) == 2  # the first period is decided, and not yet published
-    monkeypatch.setattr(ownership, "_FRESH", 6.0)
+    monkeypatch.setattr(releaser_role, "_FRESH", 6.0)
     seen: Counter[str] = Counter()
     assert ours.run(at=waits(seen))
     assert (seen["renewed"], seen["owned"], seen["drawn"]) == (1, 2, 1)

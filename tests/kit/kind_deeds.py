@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from stream_dp.batch.kinds import fit_plan, planned_titles
-from stream_dp.batch.rounds import loop
+from stream_dp.batch.rounds import adaptive_fit
 from stream_dp.batch.synthesizer import FitContext, Known, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
@@ -65,7 +65,7 @@ ELSEWHERE |= {"relations", "rules"}
 
 
 class Deaf:
-    """A model that learns nothing; see `loop.Model`."""
+    """A model that learns nothing; see `adaptive_fit.Model`."""
 
     gap = 0.0
 
@@ -129,7 +129,7 @@ def deed(
     models: whether to look at the first model.
     surroundings: of the context.
     """
-    done, real = Deed(), loop.fit_adaptively
+    done, real = Deed(), adaptive_fit.fit_adaptively
 
     def watched(data: Any, method: Any, context: FitContext) -> Any:
         def phase(number: int, answers: Any) -> Any:

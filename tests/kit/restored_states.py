@@ -19,7 +19,7 @@ from kit.panels import StudyFolder, declaration, script
 from stream_dp.log.file_mark import mark_path
 from stream_dp.log.log import Record
 from stream_dp.services.commands.cli import main
-from stream_dp.services.process.output import INCONSISTENT
+from stream_dp.services.process.command_output import INCONSISTENT
 from stream_dp.services.storage.restored_logs import ROLE
 from stream_dp.study.topics import RELEASES
 

@@ -38,7 +38,7 @@ def workload(opening=True, ways=2, domain=DOMAIN):
 
 @dataclass(frozen=True)
 class Still:
-    """See `loop.Model`; knows the last answers, and says the same to every query."""
+    """See `adaptive_fit.Model`; knows the last answers, and says the same to every query."""
 
     truth: Hierarchy
     seed: int

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_dp.continual.base import Step
+from stream_dp.continual.mechanism_interface import Step
 from stream_dp.panel import Panel, window_codes
 from stream_dp.privacy.noise import Draw, NoiseSource
 

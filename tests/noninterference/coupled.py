@@ -15,9 +15,9 @@ from kit.events import lines_to
 from kit.panels import Clock, StudyFolder, adapt, fix_secrets
 from numpy.typing import NDArray
 
-from stream_dp.continual.base import Step
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.mechanism_interface import Step
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.log.log import Record
 from stream_dp.planning import panel_errors

@@ -14,8 +14,8 @@ from kit.panels import LABELS, PEOPLE, declaration, raw, report, script
 from kit.studies import MARKER, SCHEDULE, toml_lines
 from noninterference.coupled import Coupled, CoupledRun, Vector, coupled_run, of, public_side, run
 
-from stream_dp.continual.base import Step
 from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.continual.mechanism_interface import Step
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.log.log import Record
 from stream_dp.privacy.noise import Draw

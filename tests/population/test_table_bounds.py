@@ -24,7 +24,7 @@ from stream_dp.population.tables import (
 from stream_dp.population.tables.table_files import header_names
 from stream_dp.population.tables.text_records import TextRecords
 from stream_dp.services.desk.column_proposals import codebook_values
-from stream_dp.services.process.output import BAD_INPUT, UNAVAILABLE, failure
+from stream_dp.services.process.command_output import BAD_INPUT, UNAVAILABLE, failure
 
 HEADER, ROW = "person,period,poverty\n", "ann,2021-01,1\n"
 

@@ -12,7 +12,7 @@ import pytest
 from kit.kinds_of_releases import study_of
 
 from stream_dp import __version__
-from stream_dp.continual.base import Estimates, Step
+from stream_dp.continual.mechanism_interface import Estimates, Step
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import MAX_RECORD
 from stream_dp.log.message import MAX_PART, START, build_message, message_records, parts_in_records

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..extra import jax, jnp, optax
+from ..jax_extra import jax, jnp, optax
 from .residual_counts import Columns
 
 Params = dict[str, NDArray[np.float32]]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_dp.privacy.noise import Measurements
 from stream_dp.study import MatchRelease
 
-from ..rounds.loop import AdaptiveFit, recorded_answers
+from ..rounds.adaptive_fit import AdaptiveFit, recorded_answers
 from ..rounds.phases import CHARGES
 from ..synthesizer import (
     EarlierTable,

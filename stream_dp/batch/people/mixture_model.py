@@ -1,4 +1,4 @@
-"""The mixture of products of blocks of columns, fitted to noisy interactions: see `loop.Model`.
+"""The mixture of products of blocks, fitted to noisy interactions; see `adaptive_fit.Model`.
 
 The defaults were chosen on three tables (a survey of 60,000, 3,000 of it, and six pairs of columns
 that determine each other) and tried on others: `benchmarks/people.py`. Needs JAX, the `batch`
@@ -135,7 +135,7 @@ _FINEST = 0.5  # people: noise below it is as good as none
 
 @dataclass(frozen=True, eq=False)
 class LinearMixture:
-    """See `loop.Model`.
+    """See `adaptive_fit.Model`.
 
     mixture: of the columns alone.
     projections: whose columns follow them in what is measured.
@@ -288,7 +288,7 @@ _FEWEST, _MOST = 4, 400  # rows
 
 @dataclass(frozen=True, eq=False)
 class BlockMixture:
-    """A mixture of products of blocks; see `loop.Model`.
+    """A mixture of products of blocks; see `adaptive_fit.Model`.
 
     residuals: the measured interactions.
     known: interactions that others have published.

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from stream_dp.study import PeopleRelease
 
 from ..data.domain import Int64Array
-from ..rounds.annealing import Annealed
-from ..rounds.loop import (
+from ..rounds.adaptive_fit import (
     AdaptiveFit,
     AdaptiveMethod,
     Model,
     fit_adaptively,
     recorded_answers,
 )
+from ..rounds.annealing import Annealed
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import EarlierTable, FitContext, Known, begun_rounds, chained_tables
 from .all_pairs import MOST_TRIPLE
@@ -111,7 +111,7 @@ def fit_plan(
 
 @dataclass(frozen=True, eq=False)
 class Unlearnt:
-    """No model yet: answers decide which model learns. See `loop.Model`.
+    """No model yet: answers decide which model learns. See `adaptive_fit.Model`.
 
     model: the model that learns these answers; None: none ever does.
     """

@@ -296,7 +296,7 @@ OF_MARGINALS = Solver(100.0)  # listed marginals
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """A graphical model; see `loop.Model`.
+    """A graphical model; see `adaptive_fit.Model`.
 
     residuals: the measured interactions.
     base: sets of columns that the tree holds from the beginning.

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..products import inverse_below
+from ..repeatable_products import inverse_below
 
 IntMatrix = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -37,7 +37,7 @@ from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
 from stream_dp.study.panel_releases import MOST_REFINED
 
-from ..base import (
+from ..mechanism_interface import (
     Counts,
     Estimates,
     Step,

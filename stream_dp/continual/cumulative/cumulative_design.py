@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from stream_dp.privacy.noise import exact_variance
 from stream_dp.study import CounterKind, Neighbours
 
-from ..base import Counts, Demand
 from ..counters.methods import CounterMethod, counter_method
 from ..counters.stream_counters import ONCE, Counter
+from ..mechanism_interface import Counts, Demand
 from ..stored_design import StoredCounters
 from .budgets import CounterBudget, counter_budget
 from .coupled_budget import CoupledBudget, coupled_budget

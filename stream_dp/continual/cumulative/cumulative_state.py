@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import Inconsistent
 
-from ..base import Counts, pack_state, unpack_state
+from ..mechanism_interface import Counts, pack_state, unpack_state
 from .cumulative_design import CumulativeDesign
 
 STATE_VERSION = 1

@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import Counts
 from ..counters.stream_counters import ONCE, Counter, IntMatrix
-from ..products import product
+from ..mechanism_interface import Counts
+from ..repeatable_products import product
 from .coupled_budget import CoupledBudget
 
 Floats = NDArray[np.float64]

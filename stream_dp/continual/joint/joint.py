@@ -37,7 +37,14 @@ from stream_dp.panel import Columns, window_symbols
 from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Neighbours, Strategy, Study
 
-from ..base import (
+from ..cumulative.cumulative import Cumulative
+from ..cumulative.cumulative_state import (
+    CumulativeState,
+    packed_totals,
+    panel_sums,
+    unpacked_totals,
+)
+from ..mechanism_interface import (
     Counts,
     Demand,
     Estimates,
@@ -47,14 +54,7 @@ from ..base import (
     shuffled_groups,
     unpack_state,
 )
-from ..cumulative.cumulative import Cumulative
-from ..cumulative.cumulative_state import (
-    CumulativeState,
-    packed_totals,
-    panel_sums,
-    unpacked_totals,
-)
-from ..products import product
+from ..repeatable_products import product
 from ..stored_design import NONE, StoredDesign
 from ..window.fitted_targets import LEAST, round_to_sums
 from ..window.panel_fit import nearest_on_simplex

@@ -37,7 +37,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..products import largest_eigenvalue, product
+from ..repeatable_products import largest_eigenvalue, product
 from ..window.coarse_sums import LEAST_SYMBOLS
 from ..window.panel_fit import (
     STILL,

@@ -22,7 +22,7 @@ from stream_dp.panel import window_symbols
 
 from ..cumulative.cumulative import Cumulative
 from ..cumulative.placed_counters import CoupledTotal
-from ..products import factor_below, inverse_below, product
+from ..repeatable_products import factor_below, inverse_below, product
 from ..window.window import FixedWindow
 
 Floats = NDArray[np.float64]

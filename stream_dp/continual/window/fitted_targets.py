@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from stream_dp.study import Strategy
 
-from ..base import Counts
+from ..mechanism_interface import Counts
 from . import coarse_sums
 from .panel_fit import Absences, PatternMetric, nearest_panel
 from .window_design import WindowDesign

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import exact_variance
 
-from ..base import Counts
+from ..mechanism_interface import Counts
 from .measurement_strategy import Histograms
 from .residuals import Residuals, helmert, lengths
 from .window import FixedWindow

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_dp.panel import window_symbols
 from stream_dp.privacy.noise import exact_variance
 
-from ..base import Counts, Demand
+from ..mechanism_interface import Counts, Demand
 
 Floats = NDArray[np.float64]
 # A period, and int64 rows on the histogram at that period.

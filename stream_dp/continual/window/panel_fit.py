@@ -26,7 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..products import power, product
+from ..repeatable_products import power, product
 from .coarse_sums import LEAST_SYMBOLS, WEIGHT, CoarseSums, coarse_sums
 
 Floats = NDArray[np.float64]

@@ -29,8 +29,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..base import Counts
-from ..products import product, solved_below
+from ..mechanism_interface import Counts
+from ..repeatable_products import product, solved_below
 from ..stored_design import unpacked_integers
 
 Floats = NDArray[np.float64]

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from stream_dp.privacy.noise import exact_variance
 
-from ..base import Counts, Demand
-from ..products import product
+from ..mechanism_interface import Counts, Demand
+from ..repeatable_products import product
 from .measurement_strategy import HistogramRows, NoisyWindow
 from .residual_costs import ResidualCosts
 

@@ -26,7 +26,14 @@ from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.noise import Draw, Measurements
 from stream_dp.study import JointRelease, Strategy, Study, WindowRelease
 
-from ..base import Counts, Estimates, Step, check_arguments, check_whole, shuffled_groups
+from ..mechanism_interface import (
+    Counts,
+    Estimates,
+    Step,
+    check_arguments,
+    check_whole,
+    shuffled_groups,
+)
 from ..stored_design import NONE, StoredDesign
 from .fitted_targets import NEAR, FittedTargets
 from .presence import presence_counts

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from stream_dp.study import MOST_PRESENCE_WIDTH, Neighbours, Strategy
 
-from ..base import Counts, Demand
+from ..mechanism_interface import Counts, Demand
 from ..stored_design import StoredPresence, fractions, packed_integers
 from .measurement_strategy import HistogramRows, Histograms, MeasurementStrategy, pattern_words
 from .open_residuals import OpenResiduals

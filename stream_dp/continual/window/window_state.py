@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stream_dp.panel import Columns, last_codes
 from stream_dp.study import Strategy
 
-from ..base import Counts, check_panel_fits, pack_state, unpack_state
+from ..mechanism_interface import Counts, check_panel_fits, pack_state, unpack_state
 from .measurement_strategy import NoisyWindow
 from .window_design import WindowDesign
 

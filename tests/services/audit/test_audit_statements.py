@@ -14,7 +14,7 @@ from kit.commands import json_output, refusal
 from kit.monitors import monitor
 
 from stream_dp.services.audit import audit as command
-from stream_dp.services.process.output import INCONSISTENT
+from stream_dp.services.process.command_output import INCONSISTENT
 
 SIGNED = (
     ONE_WINDOW

@@ -34,7 +34,7 @@ except SystemExit:
         "stream_dp.services.commands",
         "stream_dp.services.commands.cli",
         "stream_dp.services.process",
-        "stream_dp.services.process.output",
+        "stream_dp.services.process.command_output",
     }
     assert not HEAVY & loaded
 

@@ -16,7 +16,7 @@ from stream_dp.batch.groups.mwem import mwem
 from stream_dp.batch.groups.workload.candidates import default_marginals, marginal_workload
 from stream_dp.batch.groups.workload.exact_counts import exact_answers
 from stream_dp.batch.groups.workload.queries import GROUP, PERSON, SPOUSE, Marginal, Queries
-from stream_dp.batch.rounds.loop import AdaptiveFit
+from stream_dp.batch.rounds.adaptive_fit import AdaptiveFit
 from stream_dp.batch.rounds.phases import NoisyAnswers
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise

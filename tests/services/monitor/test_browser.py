@@ -17,8 +17,8 @@ from kit.tools import axe_core
 
 from stream_dp.log.log import LogError, TopicInfo
 from stream_dp.services.commands import cli
+from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.follower import Follower
-from stream_dp.services.monitor.front import public_monitor
 from stream_dp.services.monitor.serving import serve
 
 playwright = pytest.importorskip("playwright.sync_api")

@@ -17,9 +17,9 @@ from stream_dp.log.open_public import public_log
 from stream_dp.services.commands import cli
 from stream_dp.services.monitor import client_limits
 from stream_dp.services.monitor.answer_limits import AnswerCache
+from stream_dp.services.monitor.client_connections import public_monitor
 from stream_dp.services.monitor.follower import Follower
 from stream_dp.services.monitor.forks import Work
-from stream_dp.services.monitor.front import public_monitor
 
 SENT = sound()
 PATHS = (

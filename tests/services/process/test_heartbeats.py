@@ -32,8 +32,8 @@ from stream_dp.services.process.heartbeats import (
 )
 from stream_dp.services.releaser.clocks import Clocks
 from stream_dp.services.releaser.metrics_listeners import ConfidentialMetrics
-from stream_dp.services.releaser.ownership import Lookout
 from stream_dp.services.releaser.releaser_facts import Facts
+from stream_dp.services.releaser.releaser_role import Lookout
 from stream_dp.services.storage.deployment import Deployment
 from stream_dp.study.topics import HEARTBEATS, PROCESSES
 from stream_dp.studyfile import load_study
@@ -88,7 +88,7 @@ def test_a_process_without_a_sign_of_life_is_missing_while_work_waits(
 ) -> None:
     now = [1000.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    monkeypatch.setattr("stream_dp.services.releaser.ownership.time", clock)
+    monkeypatch.setattr("stream_dp.services.releaser.releaser_role.time", clock)
     facts = Facts(load_study(StudyFolder(tmp_path).file)[0])
     lookout = Lookout(log, facts)
 

@@ -16,7 +16,7 @@ from kit.studies import study_toml
 from stream_dp.services.desk.interview_page import InterviewPage
 from stream_dp.services.process.access import Access
 from stream_dp.services.process.addresses import Hosts
-from stream_dp.services.process.output import Output
+from stream_dp.services.process.command_output import Output
 from stream_dp.services.releaser.metrics_listeners import listening
 from stream_dp.services.releaser.releaser_facts import Facts
 from stream_dp.studyfile import load_study

@@ -24,7 +24,7 @@ from stream_dp.log.log import LogError, Unavailable
 from stream_dp.log.role_lock import role_lock
 from stream_dp.log.sqlite_file import sqlite_errors
 from stream_dp.services.commands import cli
-from stream_dp.services.process import output
+from stream_dp.services.process import command_output
 
 SIZE = "6m"
 
@@ -133,7 +133,7 @@ def stopped(place: StudyFolder, at: Callable[[str], None]) -> Exception | None:
     try:
         place.run(at=at)
     except (LogError, OSError) as error:
-        code, (line,) = output.failure(error)
+        code, (line,) = command_output.failure(error)
         assert code == cli.UNAVAILABLE, line
         assert str(place.folder) in line
         return error

@@ -13,10 +13,10 @@ from stream_dp.log.log import Unavailable, UnknownCommit, Untrusted
 from stream_dp.log.memory import MemoryLog
 from stream_dp.planning.plan import Plan
 from stream_dp.services.process.events import Event
-from stream_dp.services.releaser import ownership as outage
-from stream_dp.services.releaser.ownership import OwnedJournal
+from stream_dp.services.releaser import releaser_role as outage
 from stream_dp.services.releaser.releaser import Releaser
 from stream_dp.services.releaser.releaser_facts import Context
+from stream_dp.services.releaser.releaser_role import OwnedJournal
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.snapshots import Snapshots
 from stream_dp.study.topics import REPORTS

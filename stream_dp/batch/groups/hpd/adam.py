@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...extra import jax, jnp, optax
+from ...jax_extra import jax, jnp, optax
 from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
 from .row_supports import RowSupports

@@ -1,7 +1,7 @@
 """The batch synthesizer HPD-Fixed: a mixture fitted in the adaptive loop.
 
-The loop is in `loop.py`, the distribution is in `product_mixture.py`. Needs JAX, the `batch`
-extra.
+The loop is in `adaptive_fit.py`, the distribution in `product_mixture.py`. Needs JAX, the extra
+`batch`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stream_dp.study.hierarchy_releases import ROWS, HierarchyRelease
 
 from ...data.domain import Hierarchy, Int64Array
+from ...rounds.adaptive_fit import AdaptiveFit, Model
 from ...rounds.annealing import Phase
-from ...rounds.loop import AdaptiveFit, Model
 from ...rounds.phases import NoisyAnswers, Rounds
 from ...synthesizer import FitContext
 from ..workload.candidates import Workload
@@ -53,7 +53,7 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """See `loop.Model`.
+    """See `adaptive_fit.Model`.
 
     encoded: the workload's queries as row numbers.
     room: of the programs, which serve all rounds.
@@ -70,7 +70,7 @@ class MixtureModel:
         return self.family.answers(self.params, self.encoded.take(rows), self.room.answered)
 
     def learn(self, measured: NoisyAnswers) -> tuple[MixtureModel, float]:
-        """See `loop.Model`. A weight w counts an answer as if its variance were 1 / w of it."""
+        """See `adaptive_fit.Model`. A weight w divides the variance of an answer."""
         queries = self.encoded.take(measured.rows)
         variances = np.maximum(measured.noise, _LEAST_VARIANCE) / self.weights[measured.rows]
         counts = MeasuredQueries(queries, measured.values, variances)

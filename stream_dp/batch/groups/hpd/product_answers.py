@@ -61,7 +61,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...extra import jax, jnp
+from ...jax_extra import jax, jnp
 from ..workload.head_leads import band_starts
 from ..workload.queries import GROUP
 from .model_arrays import Array, EncodedQueries, ModelLayout, QueryChunks

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...data.domain import Domain, Hierarchy
-from ...extra import jax, jnp
+from ...jax_extra import jax, jnp
 from ..workload.queries import GROUP, Queries
 from . import adam as fitting
 from .adam import AdamSettings, FitSummary, Params

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from stream_dp.study.group_releases import BatchRelease
 
 from ...data.domain import Hierarchy, Int64Array
-from ...rounds.loop import AdaptiveFit, Model
+from ...rounds.adaptive_fit import AdaptiveFit, Model
 from ...rounds.phases import NoisyAnswers
 from ...synthesizer import FitContext
 from ..independent import systematic_draw
@@ -44,7 +44,7 @@ PASSES = 200
 
 @dataclass(frozen=True, eq=False)
 class GroupHistogram:
-    """See `loop.Model`.
+    """See `adaptive_fit.Model`.
 
     types: one group of each type.
     matrix: (queries, types), the contribution of a group of each type to each count.

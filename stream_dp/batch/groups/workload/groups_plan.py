@@ -26,8 +26,8 @@ from stream_dp.study.hierarchy_releases import RELATIONS, HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy
 from ...planned_phases import FitPlan, PlannedPhase, counted_phases
+from ...rounds.adaptive_fit import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.annealing import Phase
-from ...rounds.loop import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
 from ...rounds.phases import SELECTION, Everything, Rounds
 from ...synthesizer import FitContext, events_domain, release_domain
 from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals

@@ -137,7 +137,7 @@ def test_jax_leaves_memory_to_others() -> None:
     """Unless the environment says otherwise."""
     pytest.importorskip("jax")
     name = "XLA_PYTHON_CLIENT_PREALLOCATE"
-    say = f"import os, stream_dp.batch.extra; print(os.environ[{name!r}])"
+    say = f"import os, stream_dp.batch.jax_extra; print(os.environ[{name!r}])"
     outputs = []
     for more in ({}, {name: "true"}):
         environment = {"PATH": "", "PYTHONPATH": ":".join(sys.path), **more}
