@@ -71,15 +71,19 @@ def joined_tables(
     nobody: pa.Table | None,
     unclaimed: int,
 ) -> dict[str, Iterable[pa.Table]]:
-    """The sizes of places by region."""
+    """The sizes of places by region.
+
+    nobody: the place of one unclaimed slot, which counts `unclaimed` times.
+    """
     assert isinstance(table, PlacesTable)
     if release.attribute is None:
         return {"sizes": [table.sizes(None, release.largest)]}
     assert table.keys is not None
     people = np.zeros(len(table.keys) + 1, np.int64)  # the last for those in no place
-    for times, counted in [*((1, part) for part in parts), (unclaimed, nobody)]:
-        if counted is not None:
-            people[counted[_PLACE].to_numpy()] += times * counted[_PEOPLE].to_numpy()
+    for part in parts:
+        people[part[_PLACE].to_numpy()] += part[_PEOPLE].to_numpy()
+    if nobody is not None:
+        people[nobody[_PLACE].to_numpy()] += unclaimed * nobody[_PEOPLE].to_numpy()
     return {"sizes": [table.sizes_of(people[:-1], release.largest)]}
 
 

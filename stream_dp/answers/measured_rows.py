@@ -140,13 +140,16 @@ class ReleaseMeasurements:
         return tuple(slices)
 
     def _sizes(self, number: int) -> Iterator[tuple[int | None, int, int]]:
-        """For every slice of a message: b, the release's period, the number of rows."""
+        """For every slice of a message: b, the release's period, the number of rows.
+
+        The first message of a joint release, at t = k, has the totals of periods 1..k.
+        """
         t = self.time(number)
         if self.window is not None:
             yield None, t, sum(size for _, size in self.window.demand(t))
         if self.totals is not None:
-            early = self.window is not None and number == self.messages[0].number
-            for step in range(1 if early else t, t + 1):
+            first_joint = self.window is not None and number == self.messages[0].number
+            for step in range(1 if first_joint else t, t + 1):
                 for placed in self.totals.active(step):
                     rows = placed.rows(step)
                     yield placed.threshold, step, rows.stop - rows.start

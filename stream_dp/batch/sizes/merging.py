@@ -80,6 +80,7 @@ def _weighed(estimate: Estimate, level: MeasuredLevel, siblings: int, merge: Mer
     """
     if merge is not Merge.SPREAD:
         rounded = Estimate.of(estimate.sizes)
+        # 2 v / n for cumulative counts, else v / n
         variance = (1 + level.plan.cumulative) * level.plan.variance / rounded.groups
         return _Weighed(rounded, variance, np.zeros(len(variance), np.bool_))
     ordered = estimate if level.plan.variance <= _FINE else Estimate.of(estimate.sizes)

@@ -97,15 +97,15 @@ class CoarseSums:
         """Half the gradient of the terms at the distances off: (q^k,) for (q^k,).
 
         A pattern gets w / |A| times the sum over A for every set A with it, and likewise for every
-        complement. Of a feature it lies in the sets j up to its level, so in the complements of the
-        others: all of them less those up to its level.
+        complement. With the level l of a feature it lies in the sets j = 1..l and in the
+        complements of j = l + 1..k.
         """
         sums, (inside, outside) = self._sums_of(off), self._weights
-        rises = np.zeros((len(sums), self.width + 1))
-        beyond = outside * (off.sum() - sums)
-        rises[:, 1:] = (inside * sums - beyond).cumsum(axis=1)
-        rises += beyond.sum(axis=1)[:, None]
-        return np.asarray(rises.ravel()[self._places].sum(axis=0))
+        of_complements = outside * (off.sum() - sums)
+        by_level = np.zeros((len(sums), self.width + 1))
+        by_level[:, 1:] = (inside * sums - of_complements).cumsum(axis=1)
+        by_level += of_complements.sum(axis=1)[:, None]
+        return np.asarray(by_level.ravel()[self._places].sum(axis=0))
 
     @cached_property
     def most(self) -> float:

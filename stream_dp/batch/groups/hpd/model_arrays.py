@@ -139,7 +139,7 @@ class ModelLayout:
 
     @cached_property
     def filled(self) -> NDArray[np.bool_]:
-        """(compositions, slots): whether a composition fills a slot."""
+        """(compositions, slots): whether a composition fills a slot; first slots first."""
         counts, blocks = self.counts, []
         if self.types is None:
             blocks = [counts["size"][:, None] + self.least > np.arange(self.max_size)]
