@@ -20,7 +20,7 @@ from stream_dp.panel import Symbols
 from stream_dp.services.commands import cli
 from stream_dp.services.desk import demo
 from stream_dp.services.evaluate import simulated_panels
-from stream_dp.services.process.output import Output
+from stream_dp.services.process.command_output import Output
 
 
 @dataclass(frozen=True)
