@@ -24,7 +24,7 @@ from stream_dp.population.tables.reading_facts import (
 )
 from stream_dp.study import Study
 
-from ..process.output import printable
+from ..process.command_output import printable
 from ..storage.atomic_files import write_new_file
 from .options import check_mapped_values, layout
 
