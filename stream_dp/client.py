@@ -76,6 +76,9 @@ class PublicLog:
 
     Raises UserError, Inconsistent, Damaged, Unavailable.
 
+    `reading` says how `run_study` or `window` read the columns of their table, a line each, and is
+    empty for every other log.
+
     log: read by the constructor only, so it can be closed afterwards
     keep: which tables of which releases stay in memory once they are checked; all of them by
         default. A method that needs another table raises ValueError.
@@ -114,6 +117,7 @@ class PublicLog:
         count_panels: bool = False,
     ) -> None:
         self.cache = cache
+        self.reading: tuple[str, ...] = ()
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[AnyPublished] = []
         self.messages: list[Message] = []

@@ -10,7 +10,10 @@ import pyarrow.compute as pc
 from stream_dp.batch.data.hierarchy_tables import id_column
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
-from stream_dp.population.arrow_tables import ArrowStream, arrow_table, missing_columns
+from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table, missing_columns
+from stream_dp.population.tables import TableLayout
+from stream_dp.population.tables.reading import Reading
+from stream_dp.population.tables.reading_facts import reading_lines
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import Number, checked_relation
 from stream_dp.study.period_texts import named_period
@@ -135,7 +138,11 @@ def window(
         size=None if relation == "add_remove" else people,
         periods={"first": label, "every": every, "count": count},
     )
-    return run_study(study, reports, simulation_seed=simulation_seed)
+    layout = TableLayout(*ids)
+    reading = Reading.of(NamedTable("table", answers), answers.column_names, study, layout)
+    result = run_study(study, reports, simulation_seed=simulation_seed)
+    result.reading = tuple(reading_lines(reading))
+    return result
 
 
 def _reports(

@@ -15,6 +15,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.tables import TableLayout
+from stream_dp.population.tables.reading_facts import reading_lines
 from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
 from stream_dp.study.call_arguments import checked_study
@@ -120,8 +121,9 @@ def run_study(
         table = NamedTable("reports", arrow_table(reports, "reports"))
         layout = TableLayout(attribute=attribute)
         log.create({REPORTS: 1})
+        reading, told = tuple[str, ...](), set[Reason]()
         if study.attributes:
-            told = _check_reports(table, keyed_study, layout, strict)
+            reading, told = _check_reports(table, keyed_study, layout, strict)
             for batch in encoded_reports(table, keyed_study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -133,16 +135,18 @@ def run_study(
             releaser.run(until_idle=True)
         if study.attributes:
             _tell_of_rejections(log, keyed_study, told)
-    return PublicLog(public)
+    result = PublicLog(public)
+    result.reading = reading
+    return result
 
 
 def _check_reports(
     table: NamedTable, study: Study, layout: TableLayout, strict: bool
-) -> set[Reason]:
+) -> tuple[tuple[str, ...], set[Reason]]:
     """Warns of cells of a table that would not count, and of what `send` has notices of.
 
-    Returns the reasons that the warning has. Raises UserError where no cell would count, or with
-    `strict` where one would not.
+    Returns how the columns are read, in lines, and the reasons that the warning has. Raises
+    UserError where no cell would count, or with `strict` where one would not.
     """
     try:
         judged = judge_tables(
@@ -155,7 +159,8 @@ def _check_reports(
     lines += table_notices("reports", judgement, study)
     if lines:
         warnings.warn("\n".join(["run_study:", *lines]), stacklevel=3)
-    return {reason for _, reason in judgement.faults}
+    reading = () if judgement.reading is None else tuple(reading_lines(judgement.reading))
+    return reading, {reason for _, reason in judgement.faults}
 
 
 def _tell_of_rejections(log: Log, study: Study, told: set[Reason]) -> None:

@@ -42,6 +42,13 @@ def test_every_column_has_a_panel():
     assert [panel[month].to_pylist().count("yes") for month in MONTHS] == truth.tolist()
     assert public.panel("home").values == (0, 1, "absent")
     assert public.verify()
+    assert [line.split() for line in public.reading] == [
+        ["column", "meaning", "texts"],
+        ["id", "person", "as", "they", "stand"],
+        ["month", "period", "months", "such", "as", "2026-01,", "or", "dates", "in", "them"],
+        ["work", "attribute", "work", "as", "they", "stand"],
+        ["home", "attribute", "home", "as", "they", "stand"],
+    ]
 
 
 @pytest.mark.parametrize(
