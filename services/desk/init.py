@@ -76,7 +76,11 @@ def form_options(form: FileForm) -> list[str]:
         "--sheet": form.sheet,
         "--header-row": form.header_row,
     }
-    return [word for name, value in options.items() if value for word in (name, str(value))]
+    flags = {"--row-names": form.row_names, "--ids-as-written": form.ids_as_written}
+    return [
+        *(word for name, value in options.items() if value for word in (name, str(value))),
+        *(name for name, is_set in flags.items() if is_set),
+    ]
 
 
 def _likely_row(path: Path, form: FileForm) -> int | None:

@@ -295,8 +295,9 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
     if "unreadable" in reasons:
         lines.append(
             "unreadable: rows with more or fewer cells than the header, or too long: a separator"
-            " inside a text needs quotes; with --event, rows whose event has no number from 1 to"
-            " the attribute's slots"
+            " inside a text needs quotes; --row-names if R wrote names of rows without a cell in"
+            " the header; with --event, rows whose event has no number from 1 to the attribute's"
+            " slots"
         )
     if "person" in reasons:
         lines.append(

@@ -32,6 +32,12 @@ _BYTES = {
 }
 _SHEETS = {".xlsx": workbook_batches, ".ods": document_batches}
 _OLD_SHEETS = (".xls", ".xlsb")
+_UNREAD = {
+    ".dat": "cells of fixed width are described in another file (.sps, .sas, .do) that is not read:"
+    " run that file, and save the table; ",
+    ".rds": "a file of R; in R write.csv(readRDS(FILE), NEW, row.names = FALSE) saves it as text; ",
+    "": "the name says no kind; ",
+}
 _KINDS = (
     "CSV (.csv, .tsv, .psv, .txt, packed as .gz, .bz2, .xz or .zip), .parquet, .arrow, .feather,"
     " .xlsx, .ods, .sav, .por, .dta, .sas7bdat or .xpt"
@@ -47,6 +53,8 @@ class FileForm:
     sheet: of a spreadsheet with several sheets.
     header_row: of a text file or a spreadsheet, the row of the header, from 1; None: the first
         row that is not blank.
+    row_names: whether rows of a text file begin with a name for which the header has no cell, as R
+        writes them.
     ids_as_written: whether ids are right as they stand, also those that look damaged.
     """
 
@@ -55,6 +63,7 @@ class FileForm:
     sheet: str | None = None
     header_row: int | None = None
     ids_as_written: bool = False
+    row_names: bool = False
 
     def __post_init__(self) -> None:
         if self.header_row is not None and not 0 < self.header_row <= SHEET_ROWS:
@@ -115,14 +124,21 @@ def read_rows(
         elif is_labelled(path):
             yield from numbered(labelled_batches(path, form.encoding))
         elif kind in _TEXT:
-            yield from text_batches(path, form.separator, form.encoding, form.header_row, keys)
+            yield from text_batches(
+                path,
+                form.separator,
+                form.encoding,
+                form.header_row,
+                keys,
+                row_names=form.row_names,
+            )
         elif kind in _OLD_SHEETS:
             raise UserError(
                 f"{path}: {kind} is a binary format of Excel that is not read; open the file in a"
                 " spreadsheet program and save it as .xlsx"
             )
         else:
-            raise UserError(f"{path}: write tables as {_KINDS}")
+            raise UserError(f"{path}: {_UNREAD.get(kind, '')}write tables as {_KINDS}")
 
 
 def header_names(path: TableSource, form: FileForm, keys: Collection[str] = ()) -> list[str]:

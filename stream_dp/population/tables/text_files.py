@@ -85,6 +85,8 @@ def text_batches(
     encoding: str | None,
     header_row: int | None,
     keys: Collection[str],
+    *,
+    row_names: bool = False,
 ) -> Iterator[TableRows]:
     """Reads the rows of a text file, every cell as text, after a batch without rows for the header.
 
@@ -93,6 +95,7 @@ def text_batches(
     header_row: the line of the header, from 1; None: the first line that is not blank, after a line
         such as `sep=;`, which states the separator.
     keys: columns that the header must have, which decide its separator.
+    row_names: whether rows begin with a name for which the header has no cell.
 
     07 stays 07 and no type is guessed. Bytes outside of the encoding make the cell `DAMAGED`.
     Raises
@@ -105,7 +108,7 @@ def text_batches(
         ).name.startswith("utf"):
             file.seek(0)
         try:
-            yield from _rows(path, text, separator, encoding, header_row, keys)
+            yield from _rows(path, text, separator, encoding, header_row, keys, row_names)
         except OpenQuoteError as error:
             raise UserError(
                 f"{path}: cannot be read as a table: the quote that is opened in line {error.line}"
@@ -120,6 +123,7 @@ def _rows(
     encoding: str,
     header_row: int | None,
     keys: Collection[str],
+    row_names: bool,
 ) -> Iterator[TableRows]:
     line_count, first = _header_line(path, file, header_row)
     if header_row is None and (stated := _STATED.fullmatch(first)) is not None:
@@ -129,7 +133,8 @@ def _rows(
     _check_header(path, first, encoding)
     separator = separator or _separator(first, keys)
     records = TextRecords(file, separator, line_count)
-    header = records.first_record(first + "\n")
+    # An empty cell stands for the name of the column of names.
+    header = records.first_record(row_names * separator + first + "\n")
     if header is None:
         raise UserError(
             f"{path}: cannot be read as a table: its header has a cell that is too long"

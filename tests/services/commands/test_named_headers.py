@@ -72,3 +72,28 @@ def test_a_line_that_states_the_separator(study, command, stated):
     path = write(study.parent / "t.csv", f"{stated}\n{TABLE}")
     assert command("send", study, path)[0] == 0
     assert sent(study) == len(PEOPLE)
+
+
+@pytest.mark.parametrize(("separator", "quote"), [("\t", ""), (",", '"'), (",", "")])
+def test_names_of_rows_that_the_header_leaves_out(study, command, separator, quote):
+    """As `write.table` of R writes a table."""
+    lines = [
+        separator.join(f"{quote}{cell}{quote}" for cell in row)
+        for row in [HEAD, *((f"row {n}", *row) for n, row in enumerate(rows(), 1))]
+    ]
+    path = write(study.parent / "t.txt", "\n".join(lines) + "\n")
+    code, _, refusal = command("send", study, path)
+    assert code == 2
+    assert any("--row-names if R wrote names of rows without" in line for line in refusal)
+    assert command("send", study, path, "--row-names")[0] == 0
+    assert sent(study) == len(PEOPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("t.dat", "cells of fixed width are"), ("t.rds", "readRDS"), ("t", "the name says no kind")],
+)
+def test_kinds_that_are_not_read_have_their_reason(study, command, name, reason):
+    code, _, lines = command("send", study, write(study.parent / name, "1 2\n"))
+    assert code == 2
+    assert any(reason in line for line in lines)
