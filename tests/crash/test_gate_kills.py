@@ -9,10 +9,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from kit.gated import HELD, STEPS, TEXT, KilledAtGates, check, outcome, send_months
+from kit.gated import HELD, PERIODS, STEPS, TEXT, KilledAtGates, check, outcome, send_months
 from kit.killed import in_memory
 from kit.matrices import CALLS, calls_of, seeds
-from kit.panels import PERIODS, StudyFolder
+from kit.panels import StudyFolder
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from crash.test_parts_kills import killed_aggregator
-from kit.gated import STEPS, TEXT, KilledAtGates, check, send_months
+from kit.gated import PERIODS, STEPS, TEXT, KilledAtGates, check, send_months
 from kit.killed import in_memory
-from kit.panels import PERIODS, StudyFolder, fix_secrets
+from kit.panels import StudyFolder, fix_secrets
 from kit.parts import PartsFolder
 
 from stream_dp.services.storage import journal

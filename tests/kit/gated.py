@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from kit.killed import KilledReleaser
-from kit.panels import PERIODS, StudyFolder, decided, markers, reports_of
+from kit.panels import StudyFolder, decided, markers, reports_of
 from kit.studies import BINARY, MARKER, MONTHS, attribute, study_toml, window
 from stream_dp.client import PublicLog
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.storage import journal
 from stream_dp.services.storage.journal import gates
 
-HELD = 3
+PERIODS, HELD = 4, 3
 TEXT = study_toml(
     rho=0.6,
     gate={"rho": 0.1, "least": 0.5},

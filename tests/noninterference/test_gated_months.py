@@ -7,22 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kit.panels import PERIODS, declaration, markers, script
+from kit.panels import declaration, markers, script
 from noninterference.coupled import Coupled, Vector, public_side, recorded_with_gates, run
 from noninterference.test_public_side import CHANGES, Batches
 
 from stream_dp.services.intake.markers import close_marker
 from stream_dp.services.storage.journal import gates
 
-HELD = 3
-TEXT = declaration(rho=0.6).replace(
+PERIODS, HELD = 4, 3
+TEXT = declaration(rho=0.6, periods=PERIODS).replace(
     "[study.population]", "[study.gate]\nrho = 0.1\nleast = 0.5\n\n[study.population]"
 )
 
 
 def batches() -> Batches:
     """A month that an operator closes in the end, if the gate holds it."""
-    sent = script()
+    sent = script(PERIODS)
     at = sent[HELD - 1].index(markers(HELD)[-1]) + 1
     sent[HELD - 1][at:at] = [close_marker(HELD, p, despite_gate=True) for p in range(2)]
     return sent
@@ -63,7 +63,7 @@ def test_the_noisy_count_alone_decides(
     """Of a month in which everybody answers, and of one in which nobody does."""
     decisions = []
     nobody: Callable[[Batches], Batches] = CHANGES["nobody at all"]
-    for name, sent in {"all": script(), "none": nobody(script())}.items():
+    for name, sent in {"all": script(PERIODS), "none": nobody(script())}.items():
         true, counts = truth(folder / f"{name} true", sent)
         answers = [np.array([count]) if i in counts else m for i, m in enumerate(true)]
         source = Coupled(true, answers)

@@ -219,8 +219,9 @@ def test_the_calendar_closes_full_months_alone(way: type[StudyFolder], tmp_path:
 
 
 def test_commands_show_a_held_period_and_close_it(
-    place: StudyFolder, capsys: pytest.CaptureFixture[str]
+    place: StudyFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fix_secrets(monkeypatch)  # of those who report ahead, somebody has a place
     begin(place, 1)
     place.send(markers(2))
     place.run()
