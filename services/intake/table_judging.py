@@ -27,11 +27,11 @@ from stream_dp.population.tables.spreadsheets import NO_RESULT
 from stream_dp.study import Attribute, Study
 from stream_dp.study.declared_sections import Ids
 from stream_dp.study.field_types import is_formula
+from stream_dp.study.period_advice import period_advice
 
 from ..storage.atomic_files import adopt_draft, open_draft
 from .known_reports import KnownReports
 from .number_advice import has_fractions, number_advice
-from .period_advice import period_advice
 from .sending import record_overhead
 
 SUFFIX = ".faults.txt"  # no table's, so that who sends all tables of a folder does not send it

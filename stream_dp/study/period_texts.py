@@ -47,7 +47,6 @@ _CLOCK = (
 )
 _ISO_DATE = _YEAR + r"-(?P<m>[0-9]{2})-(?P<d>[0-9]{2})" + _CLOCK
 _DATES = (
-    _ISO_DATE,
     _YEAR + r"/(?P<m>[0-9]{2})/(?P<d>[0-9]{2})" + _CLOCK,
     _YEAR + r"(?P<m>[0-9]{2})(?P<d>[0-9]{2})" + _CLOCK,
     _YEAR + r"[._](?P<m>[0-9]{2})[._](?P<d>[0-9]{2})",
@@ -62,6 +61,7 @@ _ASCII = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord(old): new for old, new in {"\u3000": " ", "\xa0": " ", "\u202f": " ", "–": "-"}.items()
 }
 _SWAPPED = re.compile(r"(%[YyG]|\{\}).*%d.*%m", re.DOTALL)  # formats that read ISO dates otherwise
+_MAYBE_OFFSET = re.compile(r"[T ].*" + OFFSET + r"\s*\Z", re.IGNORECASE | re.DOTALL)
 _CLOCK_AT_END = re.compile(_CLOCK + r"\Z", re.IGNORECASE)
 
 
@@ -100,7 +100,7 @@ class PeriodTexts:
         self.zone = None if zone is None else _time_zone(zone)
         self._declared: Reader | None = None
         self._iso = _pattern(_ISO_DATE, months)
-        spellings = (*_SPELLINGS.get(periods.every, ()), *_DATES)
+        spellings = (_ISO_DATE, *_SPELLINGS.get(periods.every, ()), *_DATES)
         self._patterns = tuple(_pattern(spelling, months) for spelling in spellings)
         self._iso_beside = True
         if dates is not None:
@@ -119,7 +119,9 @@ class PeriodTexts:
 
     def lacks_zone(self, text: str) -> bool:
         """Tells whether a text has a distance from UTC and no zone was declared."""
-        if self.zone is not None or text in self._periods.numbers or len(text) > _LONGEST:
+        if self.zone is not None or len(text) > _LONGEST:
+            return False
+        if self._declared is None and _MAYBE_OFFSET.search(text) is None:
             return False
         try:
             moment = self._moment(text.strip().translate(_ASCII))

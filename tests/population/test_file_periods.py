@@ -149,3 +149,11 @@ def test_codes_and_labels_that_are_both_periods_are_refused(periods, waves):
         periods(path, steps)
     chosen = [Codings(labels=frozenset({"period"})), Codings(codes=frozenset({"period"}))]
     assert [periods(path, steps, codings=codings) for codings in chosen] == [["2", "3"], ["1", "2"]]
+
+
+def test_a_header_whose_texts_need_a_format_names_the_format(tmp_path, periods):
+    path = tmp_path / "w.csv"
+    path.write_text("person,Jan-21,Feb-21\na,yes,no\n")
+    with pytest.raises(UserError, match="or --dates '%b-%y'"):
+        periods(path, attribute="work")
+    assert periods(path, attribute="work", dates="%b-%y") == ["2021-01", "2021-02"]

@@ -14,6 +14,7 @@ from stream_dp.study import Study
 from stream_dp.study.declared_sections import BLANKS
 from stream_dp.study.event_releases import slot_attribute
 from stream_dp.study.number_texts import NumberTexts
+from stream_dp.study.period_advice import period_advice
 from stream_dp.study.period_texts import PeriodTexts
 
 from ..arrow_tables import TableSource
@@ -151,6 +152,8 @@ def read_header(
         known_periods = study.periods.numbers
         sources = {n: (p, layout.attribute) for n, p in labels.items() if p in known_periods}
         hint = "a column for each period, or --columns NAME=PERIOD,..."
+        advice = "" if sources else period_advice(study.periods, list(labels))
+        hint += f", or {advice}" if advice.startswith("--dates") else ""
     else:
         if layout.period not in names:
             all_rows = texts.label(layout.period)

@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator
 from itertools import islice, product
 
 from stream_dp.errors import UserError
-from stream_dp.study.date_formats import ANY, ENGLISH_MONTHS, NUMBERS
-from stream_dp.study.period_texts import PeriodTexts
-from stream_dp.study.periods import Periods
+
+from .date_formats import ANY, ENGLISH_MONTHS, NUMBERS
+from .period_texts import PeriodTexts
+from .periods import Periods
 
 _MOST_FORMATS = 400  # tried for a text
 _TOKENS = re.compile(r"[0-9]+|[^\W\d_]+|[\W_]+?(?=\w|$)|_+")

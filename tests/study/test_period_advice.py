@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from stream_dp.services.intake.period_advice import period_advice
+from stream_dp.study.period_advice import period_advice
 from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods
 
