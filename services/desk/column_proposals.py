@@ -140,6 +140,7 @@ def _order(text: str) -> tuple[int, int, str]:
 _PERSON = re.compile(
     r"(p|person|pers|member|household|hh|resp|respondent|case|unit)?_?(id|idcode|key|nr|no|num)?"
 )
+_ID = re.compile(r"(id|idcode|key|nr|no|num)$")
 _GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
 _MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
 PAIR = "+"  # between the columns of a group's key and a member's number
@@ -167,7 +168,8 @@ class TableHeader:
         if all(pair):
             return PAIR.join(pair)
         named = [n for n in self.names if n and _PERSON.fullmatch(n.casefold())]
-        return next(iter(named), "")
+        # A column "resp" may as well be an answer.
+        return next((n for n in named if _ID.search(n.casefold())), next(iter(named), ""))
 
     @property
     def period(self) -> str:

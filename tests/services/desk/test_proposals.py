@@ -64,6 +64,9 @@ def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
         ("hhid,m1,m2", "hhid"),
         ("pno,work", "pno"),
         ("age,sex", ""),
+        ("resp,id,age,month", "id"),
+        ("case,person_no,month", "person_no"),
+        ("resp,month", "resp"),
     ],
 )
 def test_columns_of_ids(names: str, ids: str) -> None:
