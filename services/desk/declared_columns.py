@@ -367,5 +367,10 @@ def _public_column(
 
 
 def _equal_bins(points: range) -> Iterable[int]:
-    """The edges of bins with about as many numbers each."""
-    return (points[len(points) * i // BINS] for i in range(1, BINS))
+    """The edges of bins with about as many numbers each, and of a bin for 0 alone.
+
+    Hours and amounts are 0 far more often than any number next to it.
+    """
+    edges = {points[len(points) * i // BINS] for i in range(1, BINS)}
+    edges |= {number for number in (0, points.step) if number in points and 0 in points}
+    return sorted(edges - {points[0]})
