@@ -21,6 +21,7 @@ estimates <- function(x, query = NULL, measure = c("share", "count")) {
     period = factor(periods[rows], unique(periods)),
     query = series$QUERY[rows],
     measure = measure,
+    people = series$PEOPLE[rows],
     value = series$OBS_VALUE[rows],
     standard_error = series$STANDARD_ERROR[rows],
     low = series$LOW[rows],

@@ -47,12 +47,20 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--also", nargs=3, action="append", metavar=several, help=help_text)
     help_text = "the answers at every period so far, with a joint band"
     parser.add_argument("--each-period", action="store_true", help=help_text)
+    help_text = "whom shares are of: everybody, respondents or another query; by default those"
+    help_text += " who answered in the period, where people can be absent"
+    parser.add_argument("--of", metavar="PEOPLE", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")
     unit.add_argument("--count", action="store_true", help="as a number of people")
 
 
 def run(options: argparse.Namespace) -> Output:
+    if options.of is not None and options.query is not None:
+        options.query = f"{options.query} among {options.of}"
+        options.also = options.also and [
+            (name, f"{query} among {options.of}", at) for name, query, at in options.also
+        ]
     several = options.each_period or options.also is not None
     difference = options.minus is not None or options.minus_region is not None
     named = {options.release, *(name for name, _, _ in options.also or ())}
@@ -105,12 +113,11 @@ def answer_lines(answer: Answer) -> list[str]:
     """An answer in words, line by line."""
     of_sizes = answer.region is not None
     shown = NUMBER_TEXT.get("" if of_sizes else answer.measure, "{:.5g}").format
-    whom = " by their number of people" if of_sizes else ""
-    named = answer.measure == "share" or answer.weighted_by is not None
-    if named and answer.people not in {None, "declared", answer.unit}:
-        whom = f" {answer.people}"
+    whom = f"{answer.unit} by their number of people" if of_sizes else answer.base
+    if answer.weighted_by is not None:
+        whom = f"{answer.unit} {answer.people}"
     less = "" if answer.minus is None else f", less {_place(answer.minus)}"
-    lines = [f"{answer.query} at {_place(answer)}{less} ({answer.measure} of {answer.unit}{whom})"]
+    lines = [f"{answer.query} at {_place(answer)}{less} ({answer.measure} of {whom})"]
     ends = answer.interval and (
         f"  {LEVEL:.0%} interval    {shown(answer.interval[0])} to {shown(answer.interval[1])}"
     )

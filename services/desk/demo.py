@@ -86,7 +86,7 @@ def page(public: PublicLog, months: Symbols) -> str:
         head=public.head,
         facts=record_rows.facts(public),
         shares=_share_figures(public, shares),
-        share_numbers=[numbers_of(line, look_of(public, count=False)) for line in shares],
+        share_numbers=[numbers_of(line, look_of(public, shares, count=False)) for line in shares],
         totals=lines_figure(
             [line for b, line in totals.items() if b != 9],
             labels,

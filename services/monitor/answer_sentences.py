@@ -25,7 +25,7 @@ def reading(title: str, answer: Answer) -> str:
     """The answer as a sentence. title: the query in words."""
     region = "" if answer.region is None else f", {'/'.join(answer.region) or 'all regions'}"
     value = number_words(answer.value, answer.measure)
-    noun = {"share": f" of the {answer.unit}", "count": f" {answer.unit}"}.get(answer.measure, "")
+    noun = {"share": f" of {answer.base}", "count": f" {answer.unit}"}.get(answer.measure, "")
     sentence = f"{title}, {period_words(answer.period)}{region}: an estimated {value}{noun}"
     if answer.interval is None:
         return f"{sentence}. No error of it is known: {answer.reason}."
@@ -80,6 +80,8 @@ def verdict(difference: Answer, *, over_time: bool) -> str:
     verbs = ("rose", "fell") if over_time else ("is higher", "is lower")
     verb = verbs[difference.value < 0]
     noun = "change" if over_time else "difference"
+    if difference.measure == "share" and difference.people is not None:
+        size += f" of {difference.base}"
     chances = f"noise alone would give a {noun} this large {chance_words(chance)}"
     if chance < SURE:
         return f"It {verb} by {size} (95% interval {ends}); {chances}."

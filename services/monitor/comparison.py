@@ -18,9 +18,17 @@ from stream_dp.figures.marks import (
     period_words,
     px,
 )
-from stream_dp.release.answer import Answer, ReleaseQuery
+from stream_dp.release.answer import RESPONDENTS, Answer, ReleaseQuery
 
-from .answer_sentences import interval_words, noise_alone, number_words, reading, verdict
+from .answer_sentences import (
+    SURE,
+    difference_words,
+    interval_words,
+    noise_alone,
+    number_words,
+    reading,
+    verdict,
+)
 from .default_questions import query_title
 from .feasible_intervals import LEVELS, FanEnds, feasible_fan, feasible_range, for_people, pointwise
 from .release_figures import Numbers
@@ -109,6 +117,9 @@ def compared(
     )
     titles = [", ".join(itertools.compress(fact, differs)) for fact in facts]
     only_period_differs = differs == [False, False, False, True]
+    words_of_difference = verdict(for_people(difference, size), over_time=only_period_differs)
+    if only_period_differs and difference.people == f"among {RESPONDENTS}":
+        words_of_difference += _response_verdict(public, first, second)
     readings = [reading(w, for_people(a, size)) for w, a in zip(words, joint.answers, strict=True)]
     return Comparison(
         common=common,
@@ -117,9 +128,24 @@ def compared(
         difference=difference,
         ratio=ratio,
         chance=noise_alone(difference),
-        verdict=verdict(for_people(difference, size), over_time=only_period_differs),
+        verdict=words_of_difference,
         readings=(readings[0], readings[1]),
     )
+
+
+def _response_verdict(public: PublicLog, first: ReleaseQuery, second: ReleaseQuery) -> str:
+    """A sentence on the change of the response, if it stands out of the noise."""
+    queries = [query._replace(query=RESPONDENTS) for query in (first, second)]
+    try:
+        difference = public.answers(queries, count=False).difference(0, 1)
+    except UserError:  # how many people there are is not known
+        return ""
+    chance = noise_alone(difference)
+    if chance is None or chance >= SURE:
+        return ""
+    verb = "fell" if difference.value < 0 else "rose"
+    size = difference_words(abs(difference.value), difference.measure, difference.unit)
+    return f" Beside it the response {verb} by {size}."
 
 
 def _words(public: PublicLog, query: ReleaseQuery) -> str:

@@ -6,10 +6,8 @@ import shlex
 from dataclasses import dataclass
 
 from stream_dp.answers.query import event_words, known_values, value_of_interest, value_title
-from stream_dp.study import (
-    Release,
-    Study,
-)
+from stream_dp.release import answer
+from stream_dp.study import Release, Study
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
@@ -45,6 +43,8 @@ def _words(study: Study, declared: Release, tokens: list[str]) -> str:
             return f"{value} in at least {need} of {last}"
         case ["pattern", *values]:
             return _pattern(study, declared, values)
+        case [answer.RESPONDENTS]:
+            return f"answered in the {period_unit}"
         case [event]:
             return f"{_value(study, declared, event)} in the {period_unit}"
     return ""
@@ -136,7 +136,14 @@ def _windows(study: Study, declared: Release) -> list[Question]:
     if width > 2:
         in_last = f"{title} at least twice in a row in the last {last}"
         windows.append(Question(in_last, f"consecutive 2 of last {width} {event}"))
+    if study.alphabet(declared).absent is not None:
+        windows.append(response(study))
     return windows
+
+
+def response(study: Study) -> Question:
+    """The share of all people who answer in a period."""
+    return Question(f"answered in the {study.periods.every}", answer.RESPONDENTS)
 
 
 def totals(study: Study, declared: Release) -> list[Question]:

@@ -127,7 +127,7 @@ def _release(state: State, name: str, fields: Fields) -> FigureFile:
         for name, line in lines.items()
     ]
     look = replace(
-        look_of(public, count=page_query.count), panel=page_query.panel, ends=len(names) > 1
+        look_of(public, shown, count=page_query.count), panel=page_query.panel, ends=len(names) > 1
     )
     return FigureFile(
         title,

@@ -170,7 +170,7 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
             raise
         except UserError:
             continue
-        look = look_of(public, count=attempt.count)
+        look = look_of(public, [line], count=attempt.count)
         chart = curves([line], shown_periods(public, name), look, SMALL)
         table = numbers_of(line, look)
         title = heading(question.title)
@@ -178,15 +178,13 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
     return None
 
 
-def look_of(public: PublicLog, *, count: bool, limits: tuple[float, float] | None = None) -> Look:
-    """The look of counts of people, or of shares in percent.
-
-    limits: the ends of the vertical axis, in people or in percent.
-    """
+def look_of(public: PublicLog, lines: Sequence[Line], *, count: bool) -> Look:
+    """The look of lines: of counts of people, or of shares in percent of those in the answers."""
     people = f"{public.study.unit}s"
     if count:
-        return Look(unit=people, limits=limits)
-    return Look(unit=f"% of {people}", scale=_PERCENT, limits=limits)
+        return Look(unit=people)
+    bases = {point.answer.base for line in lines for point in line.points}
+    return Look(unit=f"% of {bases.pop() if len(bases) == 1 else people}", scale=_PERCENT)
 
 
 def totals_figure(public: PublicLog, name: str) -> Figure | None:
@@ -251,7 +249,7 @@ def side_by_side(
     for name in names:
         line = line_of(public, name, question, together=together)
         lines[name] = line.for_people(public.study.size)
-    look = replace(look_of(public, count=question.count), panel=panel)
+    look = replace(look_of(public, [*lines.values()], count=question.count), panel=panel)
     look = replace(look, limits=extent(list(lines.values()), look))
     if len(lines) == 1:
         ((name, line),) = lines.items()

@@ -76,6 +76,7 @@ _LABELS = {
     "STRATUM": "the stratum of the release; empty for all people",
     "QUERY": "the question that is answered",
     "MEASURE": "share or count",
+    "PEOPLE": "of whom a share is; empty for a count",
     "TIME_PERIOD": "the period of the answer",
     "STEP": "the number of the period, which has no date",
     "OBS_VALUE": "the unbiased answer",
@@ -124,7 +125,7 @@ def series_table(
     rows = answers.num_rows
     structure = f"STREAM_DP:{study.name.replace('.', '_')}(1.0)"
     constant = [pa.array([text] * rows, pa.string()) for text in ("dataflow", structure, "I")]
-    order = ["release", "stratum", "query", "measure", "period", "value"]
+    order = ["release", "stratum", "query", "measure", "people", "period", "value"]
     order += ["standard_error", "low", "high", "head"]
     names = [column.name for column in series_columns(study)]
     return pa.table([*constant, *(answers[name] for name in order)], names=names)

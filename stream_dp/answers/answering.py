@@ -169,7 +169,7 @@ class PanelAnswers(Answering):
         return list(dict.fromkeys(examples))
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
-        parsed = self._parsed(query)
+        parsed = self._parsed(query, count=bool(count))
         panel = self._log.counted_panel(query.release, parsed.period)
         answer = answer_query(parsed, panel, count=bool(count))
         bias = self._log.release_at(query.release, None).certificate.panel_bias
@@ -177,7 +177,7 @@ class PanelAnswers(Answering):
 
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         return joined(
-            [self._parsed(query) for query in queries],
+            [self._parsed(query, count=bool(count)) for query in queries],
             lambda query: id(query.best.stream),
             lambda queries: joint_panel_answers(queries, count=bool(count)),
         )
@@ -186,10 +186,10 @@ class PanelAnswers(Answering):
         self._log.releases_of(name)
         return panel_answers(*self._measured(name), self._log.head)
 
-    def _parsed(self, query: ReleaseQuery) -> PanelQuery:
+    def _parsed(self, query: ReleaseQuery, *, count: bool) -> PanelQuery:
         _refuse_region(query)
-        study = self._log.study
-        parsed, among = share_query(study, study.release(query.release), query.query)
+        study, declared = self._log.study, self._log.study.release(query.release)
+        parsed, among = share_query(study, declared, query.query, count=count)
         period = self._period(query, early=isinstance(parsed, TotalQuery))
         best = StreamEstimator(*self._measured(query.release))
         return PanelQuery(best, parsed, study.periods.numbers[period], among)

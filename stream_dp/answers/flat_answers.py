@@ -10,19 +10,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from stream_dp.release.answer import LEVEL, QUANTILE, Answer
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual.mechanisms import mechanism, patterns_part
+from stream_dp.errors import UserError
+from stream_dp.release.answer import DECLARED, LEVEL, QUANTILE, RESPONDENTS, Answer
 from stream_dp.release.certificate import SEEDED_NOISE
 from stream_dp.release.public_reader import AnyPublished, PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
 from stream_dp.release.size_answers import EXAMPLES
-from stream_dp.study import Study
+from stream_dp.study import Release, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
 
 from .answering import published_tables
+from .joint_answers import Ratios, fieller_ratio, with_error
+from .measurement_blocks import Floats
+from .panel_answer import among_respondents, release_query
+from .query import WindowQuery
 from .tables.table_answer import answering
 
 MOST = 5000  # answers of a publication
@@ -34,6 +45,7 @@ class FlatAnswer(NamedTuple):
     study, release, period, region, query, measure: of which answer; together they occur once
     region: of sizes, the path from the top with slashes; empty otherwise
     unit: what is counted, in words
+    people: of whom a share is, in words; None for what is no share
     error: the standard error of the privacy noise; None where no measurement says it
     lower, upper: the interval of the level `level`; None without one
     message: the hash of the publication
@@ -47,6 +59,7 @@ class FlatAnswer(NamedTuple):
     query: str
     measure: str
     unit: str
+    people: str | None
     value: float
     error: float | None
     lower: float | None
@@ -77,6 +90,7 @@ def _flat(study: Study, answer: Answer, message: str, simulated: bool) -> FlatAn
         query=answer.query,
         measure=answer.measure,
         unit=answer.unit,
+        people=answer.people if answer.measure == "share" else None,
         value=_rounded(answer.value),
         error=None if answer.standard_error is None else _rounded(answer.standard_error),
         lower=None if low is None else _rounded(low),
@@ -92,24 +106,88 @@ def _rounded(value: float) -> float:
     return float(f"{value:.9g}")
 
 
+METHOD = "unbiased, from the measurements of this release alone"
+
+
 def _panel_answers(study: Study, published: PublishedRelease) -> Iterator[Answer]:
-    """The stated estimates in numbers of people, and in shares of a public number of people."""
+    """The stated estimates in numbers of people and in shares: of those who answered in the period
+    where people can be absent, else of the public number of people.
+    """
     certificate = published.certificate
     declared = study.release(certificate.release)
     whole = study.size if declared.where is None else None
+    respondents = _Respondents.of(study, declared, published)
     for row in published.estimates.to_pylist():
-        for measure, people in (("count", 1), *((("share", whole),) if whole else ())):
-            value, error = row["value"] / people, row["standard_error"] / people
-            yield Answer(
+        answer = with_error(
+            Answer(
                 release=certificate.release,
                 query=row["query"],
                 period=certificate.period,
-                measure=measure,
+                measure="count",
                 unit=f"{study.unit}s",
+                value=row["value"],
+                standard_error=None,
+                interval=None,
+                method=METHOD,
+            ),
+            row["standard_error"],
+        )
+        yield answer
+        query = release_query(study, declared, row["query"])
+        answered, base = among_respondents(study, declared, query)
+        if base is None and whole:
+            share = replace(answer, measure="share", value=answer.value / whole, people=DECLARED)
+            yield with_error(share, row["standard_error"] / whole)
+        elif isinstance(answered, WindowQuery) and base is not None and respondents is not None:
+            yield from respondents.share(answer, answered.mask)
+
+
+@dataclass(frozen=True, eq=False)
+class _Respondents:
+    """The people who answered in a period, as the base of shares.
+
+    mask: of their patterns, (q^k,).
+    number: how many they are, by the stated estimates.
+    variance: of the estimate of weights @ histogram. Where totals were measured beside the
+        windows, an upper bound: what is reconciled has no linear answer with more noise.
+    """
+
+    mask: Floats
+    number: float
+    variance: Callable[[Floats], float]
+
+    @classmethod
+    def of(
+        cls, study: Study, declared: Release, published: PublishedRelease
+    ) -> _Respondents | None:
+        """None for a release without windows, or in which nobody can be absent."""
+        window, absent = patterns_part(mechanism(study, declared)), study.alphabet(declared).absent
+        if window is None or absent is None:
+            return None
+        mask = (np.arange(window.bins) % window.q != absent).astype(float)
+        estimates = published.estimates["value"].to_numpy()[: window.measured.size]
+        t = published.certificate.number - study.span(declared)[0] + 1
+        return cls(
+            mask,
+            float(mask[window.measured] @ estimates),
+            lambda weights: window.functional(t, weights)[1],
+        )
+
+    def share(self, answer: Answer, counted: NDArray[np.bool_]) -> Iterator[Answer]:
+        """The share of a count; none where the number who answered is not clearly positive."""
+        weights = counted.astype(float)
+        of_answer, of_people = self.variance(weights), self.variance(self.mask)
+        together = (of_answer + of_people - self.variance(weights - self.mask)) / 2
+        ratio = Ratios.of(answer.value, of_answer, self.number, of_people, together)
+        with suppress(UserError):
+            value, error, interval = fieller_ratio(ratio, QUANTILE)
+            yield replace(
+                answer,
+                measure="share",
                 value=value,
                 standard_error=error,
-                interval=(value - QUANTILE * error, value + QUANTILE * error),
-                method="unbiased, from the measurements of this release alone",
+                interval=interval,
+                people=f"among {RESPONDENTS}",
             )
 
 

@@ -284,7 +284,7 @@ class JointAnswers:
             interval=None,
             synthetic=synthetic,
             padding=None,
-            people=None,
+            people=minuend.people if minuend.people == subtrahend.people else None,
             sampled=None,
             method=f"{minuend.method}; {TOGETHER if shared else INDEPENDENT}",
             minus=ReleaseQuery(

@@ -1,8 +1,9 @@
 """From a query in words to an answer with its error, beside the panel's answer.
 
-A share is of the people that the query names after `among`, by default of the declared number of
-people. If this number is private, or people enter late or drop out, a share is of a noisy number:
-the people present at the period, or who have entered by then.
+A share is of the people that the query names after `among`. By default it is of those who answered
+in the period, where people can be absent: a panel that loses people keeps its shares. A share of
+the absent, or of all who answered, is of everybody: the declared number of people or, if it is
+private, the noisy number of those present or of those who have entered by then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.panel import Panel, PanelCounts
-from stream_dp.release.answer import Answer
+from stream_dp.release.answer import DECLARED, RESPONDENTS, Answer
 from stream_dp.study import Release, Study
 
 from .estimator import Question, StreamEstimator
@@ -24,7 +25,7 @@ from .joint_answers import UNCLEAR, JointAnswers, Ratios, sampled_shares, with_e
 from .measured_rows import ReleaseMeasurements
 from .measurement_blocks import Floats
 from .query import (
-    RESPONDENTS,
+    EVERYBODY,
     Query,
     TotalQuery,
     WindowQuery,
@@ -43,7 +44,7 @@ class PanelQuery:
 
     best: answers about the release from its stream
     number: of the period in the study
-    among: the people that a share is of, who include those of the query; None for the default
+    among: the people that a share is of, who include those of the query; None for everybody
     """
 
     best: StreamEstimator
@@ -86,7 +87,7 @@ class PanelQuery:
             return self._question(self.among), f"among {self.among.text}"
         if (size := self.best.stream.size) is not None:
             no_unknowns, no_weights = np.zeros(0, np.int64), np.zeros(0)
-            return Question(no_unknowns, no_weights, float(size)), "declared"
+            return Question(no_unknowns, no_weights, float(size)), DECLARED
         return self.best.people_question(self.number, totals=isinstance(self.query, TotalQuery))
 
     def people_words(self) -> str:
@@ -115,34 +116,58 @@ class PanelQuery:
         )
 
 
-def share_query(study: Study, declared: Release, text: str) -> tuple[Query, Query | None]:
-    """The parsed query of a release, and the people in the query's denominator if the query names
-    them.
+def share_query(
+    study: Study, declared: Release, text: str, *, count: bool
+) -> tuple[Query, Query | None]:
+    """The parsed query of a release, and the people of whom a share is; None for everybody.
+
+    count: whether a number of people is asked for. Then only people named by `among` are a base.
 
     Raises UserError where the release cannot answer it.
     """
-    words = query_words(text)
-    query = release_query(study, declared, words.query)
-    if words.among is None:
+    asked = query_words(text)
+    query = release_query(study, declared, asked.query)
+    if asked.among is None:
+        return (query, None) if count else among_respondents(study, declared, query)
+    if asked.among == EVERYBODY:
         return query, None
-    if words.among == RESPONDENTS:
-        others = _respondents(study, declared, query)
-    else:
-        others = release_query(study, declared, words.among)
-    return among(query, others, f"{query.text} among {others.text}"), others
-
-
-def _respondents(study: Study, declared: Release, query: Query) -> Query:
-    """The people who are not absent in a period. Raises UserError where nobody can be absent."""
-    absent, q = study.alphabet(declared).absent, len(study.alphabet(declared).values)
-    if isinstance(query, TotalQuery):
+    if asked.among == RESPONDENTS and isinstance(query, TotalQuery):
         raise UserError(
             f"query '{query.text}': totals are of all who have entered; leave 'among' out"
         )
+    others: Query = (
+        _respondents(study, declared)
+        if asked.among == RESPONDENTS
+        else release_query(study, declared, asked.among)
+    )
+    return among(query, others, f"{query.text} among {others.text}"), others
+
+
+def among_respondents(
+    study: Study, declared: Release, query: Query
+) -> tuple[Query, WindowQuery | None]:
+    """The people of a query who answered in the period, and all who did: the base of a share.
+
+    Everybody is the base, None, where nobody can be absent, of totals, and of shares of the absent
+    or of all who answered, which tell the response.
+    """
+    if isinstance(query, TotalQuery) or study.alphabet(declared).absent is None:
+        return query, None
+    answered = _respondents(study, declared)
+    both = among(query, answered, query.text)
+    assert isinstance(both, WindowQuery)
+    if not both.mask.any() or both.mask.sum() == answered.over(both.mask.size).sum():
+        return query, None
+    return both, answered
+
+
+def _respondents(study: Study, declared: Release) -> WindowQuery:
+    """The people who are not absent in a period. Raises UserError where nobody can be absent."""
+    absent, q = study.alphabet(declared).absent, len(study.alphabet(declared).values)
     if absent is None:
         raise UserError(
-            f"query '{query.text} among {RESPONDENTS}': nobody can be absent in '{declared.name}',"
-            " because every missing answer becomes a value; leave 'among' out"
+            f"query '{RESPONDENTS}': nobody can be absent in '{declared.name}', because every"
+            " missing answer becomes a value; ask without it"
         )
     return WindowQuery(RESPONDENTS, 1, np.arange(q) != absent)
 
@@ -154,6 +179,8 @@ def release_query(study: Study, declared: Release, query: str) -> Query:
     if declared.patterns is None and query.split()[:1] != ["total"]:
         raise UserError(f"query '{query}': ask a cumulative release 'total at-least B'")
     alphabet = study.alphabet(declared)
+    if query == RESPONDENTS:
+        return _respondents(study, declared)
     parsed = parse_query(query, alphabet.name, alphabet.values)
     if isinstance(parsed, WindowQuery):
         return parsed

@@ -9,7 +9,9 @@ total at-least 3                     of all periods so far (cumulative releases)
 Two words may stand around a query:
 
 poverty=1 among pattern ? 1          of those with the second: a share of them, or their number
-poverty=1 among respondents          of those who are not absent
+poverty=1 among respondents          of those who are not absent, as shares are by default
+poverty=1 among everybody            of all people, the absent included
+respondents                          those who are not absent in the period: the response
 weighted poverty=1                   by the study's public cells (`weighted.py`)
 
 Where a release is of several attributes, its values are `poverty=1&job=yes`, and a part of one,
@@ -30,6 +32,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.panel import window_symbols
+from stream_dp.release.answer import RESPONDENTS
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
 from stream_dp.study.alphabet import ABSENT, matching_codes
 
@@ -100,21 +103,21 @@ def telling_queries(study: Study, declared: Release) -> list[str]:
 
 
 def survey_examples(study: Study, declared: Release) -> list[str]:
-    """Examples of shares among respondents and of weighted answers, where a release has them."""
+    """Examples of shares among everybody and of weighted answers, where a release has them."""
     queries = example_queries(study, declared)
     among = declared.patterns is not None and study.alphabet(declared).absent is not None
     by = None if study.weights is None else study.weights.by
     return [
-        *([f"{queries[2]} among respondents"] if among else []),
+        *([f"{queries[2]} among {EVERYBODY}"] if among else []),
         *([f"weighted {queries[-1]}"] if by in (declared.where or {}) else []),
     ]
 
 
-RESPONDENTS = "respondents"
+EVERYBODY = "everybody"
 _MOST_MASK = 1 << 20
 # A value may have the word 'among' in it, but never a sign of a comparison.
 _AMONG = re.compile(
-    rf"(.*\S) among ({RESPONDENTS}(?: & .*)?"
+    rf"(.*\S) among ({EVERYBODY}|{RESPONDENTS}(?: & .*)?"
     r"|(?:pattern|at-least|consecutive|total) .*|[^&|=<>]+[=<>].*)"
 )
 _WEIGHTED = "weighted "

@@ -3,7 +3,7 @@
 At each period of windows: all measured patterns (up to `MOST_PATTERNS`), each single value, and for
 each value that people report `at-least b of last k` and runs. At each period of totals: every
 `total at-least b`. Each as a count and, where the number of people is measured or public, as a
-share.
+share, with the people of whom it is (`panel_answer.py`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.release.answer import QUANTILE
+from stream_dp.release.answer import DECLARED, QUANTILE
 from stream_dp.study import Study
 from stream_dp.study.alphabet import ABSENT
 
-from .estimator import (
-    Question,
-    StreamEstimator,
-    StreamMeasurements,
-)
+from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import Ratios
 from .linear_system import Answers
 from .measured_rows import ReleaseMeasurements
 from .measurement_blocks import Floats
+from .panel_answer import among_respondents
 from .query import WindowQuery, parse_query
 
 MOST_PATTERNS = 4096
-ANSWER_COLUMNS = {"query": pa.string(), "measure": pa.string()}
+ANSWER_COLUMNS = dict.fromkeys(("query", "measure", "people"), pa.string())
 ANSWER_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.float64())
 
 
@@ -39,12 +36,14 @@ class Row(NamedTuple):
     """An answer.
 
     number: of the period
+    people: of whom a share is, in words; None for a count
     low, high: the ends of the interval
     """
 
     number: int
     query: str
     measure: str
+    people: str | None
     value: float
     standard_error: float | None
     low: float | None
@@ -98,7 +97,7 @@ def every_answer(
             rows += _window_rows(best, message.number, queries, z)
     if release.totals is not None:
         numbers = range(release.first, release.last + 1)
-        people = _people(best, numbers, totals=True)
+        people = _everybody(best, numbers, totals=True)
         for b in range(1, len(numbers) + 1):
             rows += _total_rows(best, b, people, z)
     # The sort is stable within a period.
@@ -132,15 +131,25 @@ def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
 def _window_rows(
     best: StreamEstimator, number: int, queries: Sequence[WindowQuery], z: float
 ) -> Iterator[Row]:
-    """The rows of queries about the last periods, at one period."""
-    questions = [best.pattern_question(number, query.mask.astype(float)) for query in queries]
-    measured = [
-        (q.text, question) for q, question in zip(queries, questions, strict=True) if question
-    ]
-    answers = best.stream.answers([question for _, question in measured])
-    people = _people(best, [number], totals=False)
-    numbers, texts = [number] * len(measured), [text for text, _ in measured]
-    yield from _rows(best, answers, numbers, texts, people=people, z=z)
+    """The rows of a period: counts, and shares of those who answered or of everybody."""
+    study, declared = best.release.study, best.release.declared
+
+    def measured(asked: Iterable[WindowQuery]) -> tuple[list[str], Answers]:
+        found = [(q.text, best.pattern_question(number, q.mask.astype(float))) for q in asked]
+        pairs = [(text, question) for text, question in found if question is not None]
+        return [text for text, _ in pairs], best.stream.answers([asked for _, asked in pairs])
+
+    texts, answers = measured(queries)
+    yield from _counts(answers, [number] * len(texts), texts, z)
+    bases = [among_respondents(study, declared, query) for query in queries]
+    for of_everybody in (True, False):
+        shared = [(query, base) for query, base in bases if (base is None) == of_everybody]
+        if not shared:
+            continue
+        base = shared[0][1]
+        people = _everybody(best, [number]) if base is None else _base(best, number, base)
+        texts, answers = measured(query for query, _ in shared if isinstance(query, WindowQuery))
+        yield from _shares(answers, [number] * len(texts), texts, people=people, z=z)
 
 
 def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Iterator[Row]:
@@ -149,69 +158,76 @@ def _total_rows(best: StreamEstimator, b: int, people: _People, z: float) -> Ite
     numbers = list(range(first + b - 1, last + 1))
     answers = best.stream.answers([best.total_question(b, number) for number in numbers])
     texts = [f"total at-least {b}"] * len(numbers)
-    yield from _rows(best, answers, numbers, texts, people=people, z=z)
+    yield from _counts(answers, numbers, texts, z)
+    yield from _shares(answers, numbers, texts, people=people, z=z)
 
 
 class _People(NamedTuple):
-    """The noisy numbers of people: by period the position among the answers.
+    """The people of whom shares are.
 
-    answers: None if the number is public or not measured.
+    size: their public number; None if it is noisy.
+    positions, answers: the noisy number by period, where it is measured.
+    words: by period, who they are.
     """
 
+    size: int | None
     positions: dict[int, int]
     answers: Answers | None
+    words: dict[int, str]
 
 
-def _people(best: StreamEstimator, numbers: Sequence[int], *, totals: bool) -> _People:
-    if best.stream.size is not None:
-        return _People({}, None)
-    questions: dict[int, Question] = {}
-    for number in numbers:
-        question = best.people_question(number, totals=totals)
-        if question is not None:
-            questions[number] = question[0]
+def _everybody(best: StreamEstimator, numbers: Sequence[int], *, totals: bool = False) -> _People:
+    """The people of the declared number, or those present or, for totals, entered by then."""
+    if (size := best.stream.size) is not None:
+        return _People(size, {}, None, dict.fromkeys(numbers, DECLARED))
+    measured = {n: best.people_question(n, totals=totals) for n in numbers}
+    questions = {number: asked for number, asked in measured.items() if asked is not None}
     positions = {number: position for position, number in enumerate(questions)}
-    return _People(positions, best.stream.answers(list(questions.values())) if questions else None)
+    words = {number: people for number, (_, people) in questions.items()}
+    asked = [question for question, _ in questions.values()]
+    return _People(None, positions, best.stream.answers(asked) if asked else None, words)
 
 
-def _rows(
-    best: StreamEstimator,
-    answers: Answers,
-    numbers: Sequence[int],
-    texts: Sequence[str],
-    *,
-    people: _People,
-    z: float,
+def _base(best: StreamEstimator, number: int, base: WindowQuery) -> _People:
+    """The people of a base who are there at a period."""
+    question = best.pattern_question(number, base.mask.astype(float))
+    if question is None:
+        return _People(None, {}, None, {})
+    words = {number: f"among {base.text}"}
+    return _People(None, {number: 0}, best.stream.answers([question]), words)
+
+
+def _counts(
+    answers: Answers, numbers: Sequence[int], texts: Sequence[str], z: float
 ) -> Iterator[Row]:
     """The rows of answers, each as a count and, where there is one, as a share.
 
     numbers, texts: of each answer, its period and its query.
     """
     errors = np.sqrt(answers.variances)
-    counts = answers.values, errors, answers.values - z * errors, answers.values + z * errors
-    shares = _shares(best.stream.size, counts, answers, numbers, people=people, z=z)
-    for i, (number, text) in enumerate(zip(numbers, texts, strict=True)):
-        yield Row(number, text, "count", *(float(column[i]) for column in counts))
-        if not np.isnan(shares[0][i]):
-            yield Row(number, text, "share", *(float(column[i]) for column in shares))
+    columns = answers.values, errors, answers.values - z * errors, answers.values + z * errors
+    for number, text, *fields in zip(numbers, texts, *map(np.ndarray.tolist, columns), strict=True):
+        yield Row(number, text, "count", None, *fields)
 
 
 def _shares(
-    size: int | None,
-    counts: tuple[Floats, Floats, Floats, Floats],
-    answers: Answers,
-    numbers: Sequence[int],
-    *,
-    people: _People,
-    z: float,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Shares, errors, lower and upper ends; NaN where nobody measured the number of people.
+    answers: Answers, numbers: Sequence[int], texts: Sequence[str], *, people: _People, z: float
+) -> Iterator[Row]:
+    """The rows of shares whose number of people is public or clearly positive."""
+    values, errors, low, high = _share_columns(answers, numbers, people, z)
+    for i, (number, text) in enumerate(zip(numbers, texts, strict=True)):
+        if not np.isnan(values[i]):
+            fields = (float(column[i]) for column in (values, errors, low, high))
+            yield Row(number, text, "share", people.words[number], *fields)
 
-    counts: the same of the numbers of people.
-    """
-    if size is not None:
-        value, error, low, high = (column / size for column in counts)
-        return value, error, low, high
+
+def _share_columns(
+    answers: Answers, numbers: Sequence[int], people: _People, z: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Values, errors and both ends of shares; NaN where the people are not clearly more than 0."""
+    if people.size is not None:
+        values, errors = answers.values / people.size, np.sqrt(answers.variances) / people.size
+        return values, errors, values - z * errors, values + z * errors
     shares = np.full((4, len(numbers)), np.nan)
     measured = np.array([i for i, number in enumerate(numbers) if number in people.positions], int)
     if people.answers is not None and measured.size:
@@ -220,5 +236,5 @@ def _shares(
         cov_xn = x.covariance(people.answers)[np.arange(measured.size), positions]
         ratios = Ratios(x.values, x.variances, n.values, n.variances, cov_xn)
         shares[:, measured] = ratios.intervals(z)
-    value, error, low, high = shares
-    return value, error, low, high
+    values, errors, low, high = shares
+    return values, errors, low, high

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stream_dp.errors import UserError
-from stream_dp.release.answer import Answer, Interval, ReleaseQuery, Sampled
+from stream_dp.release.answer import RESPONDENTS, Answer, Interval, ReleaseQuery, Sampled
 from stream_dp.study import Study
 from stream_dp.study.declared_sections import Sampling, WeightingCells
 
 from .answering import Answering
 from .joint_answers import JointAnswers, Ratios, joined, sampled_shares
 from .measurement_blocks import Floats
-from .query import RESPONDENTS, query_words
+from .query import query_words
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from stream_dp.notebook_html import html_facts
 
 LEVEL = 0.95  # of intervals
 DOUBTFUL = 3.0  # own standard errors from which a fused answer is doubted
+DECLARED = "declared"  # `Answer.people`: all, whose number is public
+RESPONDENTS = "respondents"  # those who answered in the period
 ASSUMED = "drift as in the past"
 QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
@@ -156,6 +158,20 @@ class Answer:
         """The interval; without an interval the value twice."""
         return self.interval or (self.value, self.value)
 
+    @property
+    def base(self) -> str:
+        """Of whom a share is, in words: 'respondents', 'all persons'. Else what is counted."""
+        if self.measure != "share" or self.people is None:
+            return self.unit
+        if self.people in (DECLARED, self.unit):
+            return f"all {self.unit}"
+        word, _, rest = self.people.partition(" ")
+        if word == "of":
+            return rest
+        if word == "among":
+            return rest if rest.startswith(RESPONDENTS) else f"{self.unit} with {rest}"
+        return f"{self.unit} {self.people}"
+
     def _repr_html_(self) -> str:
         low, high = self.ends
         shown = self._shown
@@ -167,7 +183,7 @@ class Answer:
             ("error", error),
             (f"{self.level:.0%} interval", f"{shown(low)} to {shown(high)}"),
             *self._sampled_facts(),
-            ("of", self.people or self.unit),
+            ("of", self.base),
             ("method", self.method),
         ]
         return html_facts(f"{self.query}, {self.release}, {self.period}", facts)

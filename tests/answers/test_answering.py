@@ -52,7 +52,7 @@ def test_shares_of_those_present():
     asked = exact([{**WINDOW, **CAP}, {**TOTALS, **CAP, "size_share": "1/5"}], COMING, **OPEN)
     here = COMING[:, 3] != ABSENT
     estimate = asked.answer("window", "pattern 1", LABELS[3])
-    assert estimate.people == "present at 2021-04"
+    assert estimate.people == "among respondents"
     assert estimate.value == pytest.approx((COMING[here, 3] == 1).mean())
     assert estimate.value == pytest.approx(estimate.synthetic, abs=0.01)
     everybody = asked.answer("window", "pattern 0|1", LABELS[3])
@@ -113,7 +113,7 @@ def test_totals_of_a_joint_release_of_people_who_come_and_go():
     asked = exact([{**JOINT, **CAP}], COMING, **OPEN)
     present = (COMING[:, -1] != ABSENT).sum()
     estimate = asked.answer("joint", "total at-least 2")
-    assert estimate.people == "present at 2021-05"
+    assert estimate.people == "among respondents"
     assert estimate.value == pytest.approx(((COMING == 1).sum(axis=1) >= 2).sum() / present)
     assert estimate.synthetic == pytest.approx(estimate.value, abs=0.02)
     # The first histogram, of a later period, also counts who was there in the first.
@@ -133,7 +133,7 @@ def test_a_stratum_under_replacement_is_of_a_private_number():
     where = {**CAP, "where": {"region": "n"}}
     asked = exact([{**WINDOW, **where}, {**TOTALS, **where}], COMING, "poor where region=n")
     estimate = asked.answer("window", "pattern 1 ?")
-    assert estimate.people == "present at 2021-05"
+    assert estimate.people == "among respondents"
     present = (COMING[:, -1] != ABSENT).sum()
     assert estimate.value == pytest.approx((COMING[:, -2] == 1).sum() / present)
     total = asked.answer("cumulative", "total at-least 1")

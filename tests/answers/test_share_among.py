@@ -6,6 +6,7 @@ from kit.data_sets import groups_table, people_table
 from kit.public_logs import Silent, public
 from kit.studies import attribute, cumulative, joint, small_study, window
 
+from stream_dp.answers.flat_answers import flat_answers
 from stream_dp.answers.query import query_words
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.errors import UserError
@@ -61,6 +62,45 @@ def test_without_noise_it_is_the_people_s_own_share(exact, release, query, share
     assert counted.value == pytest.approx(share.sum())
     (joint_answer,) = exact.answers([(release, query, None)]).answers
     assert joint_answer.interval == pytest.approx(answer.interval)
+
+
+@pytest.mark.parametrize(
+    ("query", "whom", "of", "people"),
+    [
+        ("poor=1", NOW == 1, NOW != ABSENT, "respondents"),
+        ("pattern 1 ?", (BEFORE == 1) & (NOW != ABSENT), NOW != ABSENT, "respondents"),
+        ("poor=1 among everybody", NOW == 1, NOW >= 0, "all persons"),
+        ("pattern 0|1", NOW != ABSENT, NOW >= 0, "all persons"),
+        ("pattern absent", NOW == ABSENT, NOW >= 0, "all persons"),
+        ("pattern 1 absent", (BEFORE == 1) & (NOW == ABSENT), NOW >= 0, "all persons"),
+        ("respondents", NOW != ABSENT, NOW >= 0, "all persons"),
+    ],
+)
+def test_a_share_is_of_those_who_answered_unless_it_is_about_the_response(
+    exact, query, whom, of, people
+):
+    answer = exact.answer("pairs", query)
+    assert answer.value == pytest.approx(whom.sum() / of.sum())
+    assert answer.synthetic == pytest.approx(answer.value, abs=0.01)
+    assert answer.base == people
+    counted = exact.answer("pairs", query, count=True)
+    everybody = (BEFORE == 1) if query == "pattern 1 ?" else whom
+    assert counted.value == pytest.approx(everybody.sum())
+
+
+def test_a_stated_share_has_the_base_and_the_error_of_an_answer_to_the_same_measurements():
+    log = log_of(SeededNoise(4), releases=RELEASES[:1])
+    first = log.releases_of("pairs")[0]
+    stated = {(a.query, a.measure): a for a in flat_answers(log.study, first)}
+    shares = [a for a in stated.values() if a.measure == "share"]
+    assert {a.people for a in shares} == {"among respondents", "declared"}
+    alone = log_of(SeededNoise(4), releases=RELEASES[:1])
+    for share in shares:
+        answer = alone.answer("pairs", share.query, share.period)
+        assert share.people == answer.people
+        # The answer has later windows, too, so it is at most as uncertain.
+        assert answer.standard_error <= 1.01 * share.error
+        assert abs(answer.value - share.value) < 4 * share.error
 
 
 def test_the_interval_is_fieller_s_of_both_counts():

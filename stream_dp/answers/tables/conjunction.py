@@ -37,11 +37,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
+from stream_dp.release.answer import RESPONDENTS
 from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.thresholds import MOST_SUM
 
-from ..query import RESPONDENTS, QueryWords, nearest
+from ..query import QueryWords, nearest
 from .table_facts import PublishedTables, Value
 
 _COMPARED = re.compile(r"([^=<>]*?)\s*(<=|>=|<|>)\s*([^=<>]*)")

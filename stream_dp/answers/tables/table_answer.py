@@ -313,7 +313,15 @@ def table_answers(published: PublishedTables, head: str) -> pa.Table:
     """
     number = published.study.periods.numbers[published.period]
     rows = (
-        Row(number, a.query, a.measure, a.value, a.standard_error, *(a.interval or (None, None)))
+        Row(
+            number,
+            a.query,
+            a.measure,
+            a.people if a.measure == "share" else None,
+            a.value,
+            a.standard_error,
+            *(a.interval or (None, None)),
+        )
         for a in answering(published).every(published)
     )
     return answer_table(published.study, published.declared.name, rows, head=head)

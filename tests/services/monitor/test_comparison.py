@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 from kit.hostile import drafts, sealed, sound
-from kit.public_logs import TopicInMemory
+from kit.public_logs import Silent, TopicInMemory
+from kit.public_logs import public as log_of_symbols
+from kit.studies import attribute, small_study, window
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -122,7 +124,31 @@ def test_the_chance_of_noise_alone_is_that_of_simulated_noise() -> None:
 def test_a_reading_has_the_estimate_and_the_interval() -> None:
     answer = change(0.1408, 0.005)
     assert reading("Poor in the month", answer) == (
-        "Poor in the month, Jun 2021: an estimated 14.08% of the households; the 95% interval of"
+        "Poor in the month, Jun 2021: an estimated 14.08% of households; the 95% interval of"
         " the privacy noise is 13.10% to 15.06%."
     )
     assert "No error of it is known" in reading("Poor", change(0.1, None))
+
+
+def test_attrition_is_told_as_a_change_of_the_response_and_not_of_the_share() -> None:
+    people, absent = 400, 2
+    symbols = np.repeat((np.arange(people) < 100).astype(np.uint8)[:, None], 4, axis=1)
+    symbols[::4, 2:] = absent  # a quarter of both states leaves
+    study = small_study(
+        size=people,
+        rho="1/2",
+        periods={"first": "2021-01", "every": "month", "count": 4},
+        attributes={"work": attribute([0, 1], missing="absent")},
+        releases=[window("work", "work", width=2, rho="1/2")],
+    )
+    log = log_of_symbols(study, {"work": symbols}, Silent())
+    ends = [ReleaseQuery("work", "work=1", period) for period in ("2021-04", "2021-02")]
+    shown = compared(log, *ends, count=False)
+    assert shown.difference.value == pytest.approx(0)
+    assert shown.verdict.startswith("No change can be told from the noise")
+    assert shown.verdict.endswith("Beside it the response fell by 25.00 percentage points.")
+    assert "25.00% of respondents" in shown.readings[0]
+    everybody = [query._replace(query="work=1 among everybody") for query in ends]
+    fell = compared(log, *everybody, count=False)
+    assert "It fell by 6.25 percentage points of all persons" in fell.verdict
+    assert "Beside it" not in fell.verdict

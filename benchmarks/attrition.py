@@ -1,0 +1,78 @@
+"""Verdicts on change of panels that lose people, whose shares among respondents are flat.
+
+Every panel has the same shares of states in every period, and people who leave at random: of 20
+panels, the last period lacks 0 to 40 % of the people. Each is published with several seeds. The
+table counts how often the monitor says that the share changed, of respondents and of everybody.
+
+python benchmarks/attrition.py [PANELS] [SEEDS]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from kit.public_logs import public
+from kit.studies import attribute, small_study, window
+from stream_dp.services.monitor.reading import SURE
+
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import ReleaseQuery
+from stream_dp.services.monitor.comparison import compared
+
+ABSENT, PERIODS = 2, 6
+LABELS = [f"2021-0{number}" for number in range(1, PERIODS + 1)]
+
+
+def panel(number: int, lost: float) -> np.ndarray:
+    """A panel of symbols, (people, periods): a flat share, and people who leave at random."""
+    random = np.random.default_rng(number)
+    people, share = int(random.integers(500, 4000)), random.uniform(0.1, 0.7)
+    symbols = np.empty((people, PERIODS), np.uint8)
+    symbols[:, 0] = np.arange(people) < share * people
+    for t in range(1, PERIODS):  # as many change in one direction as in the other
+        symbols[:, t] = symbols[:, t - 1]
+        moved = random.integers(0, people // 50 + 2)
+        for state in (0, 1):
+            chosen = random.permutation(np.flatnonzero(symbols[:, t - 1] == state))[:moved]
+            symbols[chosen, t] = 1 - state
+    for state in (0, 1):  # of both states the same part leaves
+        for t in range(1, PERIODS):
+            of_state = np.flatnonzero(symbols[:, t] == state)
+            gone = round(lost * t / (PERIODS - 1) * of_state.size)
+            symbols[random.permutation(of_state)[:gone], t] = ABSENT
+    return symbols
+
+
+def main() -> None:
+    panels, seeds = (int(text) for text in (*sys.argv[1:3], 20, 20)[:2])
+    print(f"{'lost':>6} {'releases':>9} {'respondents':>12} {'everybody':>10}")
+    for lost in (0.0, 0.1, 0.2, 0.4):
+        said = {"": 0, " among everybody": 0}
+        for number in range(panels):
+            symbols = panel(number, lost)
+            study = small_study(
+                rho="1/20",
+                size=len(symbols),
+                periods={"first": LABELS[0], "every": "month", "count": PERIODS},
+                attributes={"work": attribute([0, 1], missing="absent")},
+                releases=[window("work", "work", width=2, rho="1/20")],
+            )
+            for seed in range(seeds):
+                log = public(study, {"work": symbols}, SeededNoise(1000 * number + seed))
+                for words in said:
+                    first, last = (
+                        ReleaseQuery("work", f"work=1{words}", LABELS[t]) for t in (1, -1)
+                    )
+                    chance = compared(log, last, first, count=False).chance
+                    said[words] += chance is not None and chance < SURE
+        of = panels * seeds
+        print(f"{lost:>6.0%} {of:>9} {said[''] / of:>12.1%} {said[' among everybody'] / of:>10.1%}")
+
+
+if __name__ == "__main__":
+    main()
