@@ -31,8 +31,8 @@ from .joint_answers import JointAnswers, joined
 from .linear_system import FactorCache
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
-from .query import TotalQuery, example_queries, query_words, survey_examples
-from .tables.conjunction import example_conjunctions, parse_conjunction, survey_conjunctions
+from .query import EVERYBODY, TotalQuery, example_queries, query_words, survey_examples
+from .tables.conjunction import example_conjunctions, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.regression import Regression, regress
 from .tables.table_answer import answering, joint_table_answers, table_answers
@@ -246,12 +246,12 @@ class TableAnswers(Answering):
         _refuse_region(query)
         published = self.published(query.release, query.period)
         answer = answering(published).answer(published, query.query, count=bool(count))
-        if answer.standard_error is None or query_words(query.query).among is not None:
+        if answer.standard_error is None or _names_people(query):
             return answer
         if not (fused := self._fused(published)):
             return answer
-        weights = self._weights(published, query.query)
-        return replace(answer, fused=fused.answer(answer, weights))
+        weights = self._weights(published, query.query, count=bool(count))
+        return replace(answer, fused=fused.answer(answer, *weights))
 
     def change(self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None) -> Answer:
         answer = super().change(query, since, count=count)
@@ -259,20 +259,26 @@ class TableAnswers(Answering):
         fused = self._fused(last)
         if fused is None or query.release != since.release or query.query != since.query:
             return answer
-        if query_words(query.query).among is not None:
+        if _names_people(query):
             return answer
         numbers = {table.published.period: table.number for table in fused.tables[:-1]}
         if answer.standard_error is None or first.period not in numbers:
             return answer
-        weights, earlier = (self._weights(table, query.query) for table in (last, first))
-        change = fused.change(answer, weights, earlier, numbers[first.period])
+        now, then = (
+            self._weights(table, query.query, count=bool(count)) for table in (last, first)
+        )
+        change = fused.change(answer, now, then, numbers[first.period])
         return replace(answer, fused=change)
 
-    def _weights(self, published: PublishedTables, text: str) -> Weights:
-        query = parse_conjunction(text, published)
-        weights = answering(published).measured(query, published)
+    def _weights(
+        self, published: PublishedTables, text: str, *, count: bool
+    ) -> tuple[Weights, Weights | None]:
+        """The weights of a measured answer and, if a share is not of all rows, of its base."""
+        kind = answering(published)
+        query, among = kind.asked(published, text, count=count)
+        weights = kind.measured(query, published)
         assert weights is not None  # the answer has an error
-        return weights
+        return weights, None if among is None else kind.measured(among, published)
 
     def _fused(self, published: PublishedTables) -> FusedTables | None:
         """A table with the earlier tables of its fit. None without earlier tables or with an
@@ -343,6 +349,11 @@ class SizesAnswers(Answering):
             lambda answer: (answer.release, answer.period, answer.region),
             _alone,
         )
+
+
+def _names_people(query: ReleaseQuery) -> bool:
+    """Whether a query says of whom its share is, other than of everybody."""
+    return query_words(query.query).among not in (None, EVERYBODY)
 
 
 def _alone(answers: list[Answer]) -> JointAnswers:

@@ -22,7 +22,7 @@ KINDS = ["mixture", "match"]
 QUERY = "work=yes & sex=f"
 
 
-def declared(kind: str, **keys: object) -> dict[str, object]:
+def declared(kind: str, *, missing: str = "no", **keys: object) -> dict[str, object]:
     return {
         "study": {
             **{"name": "months", "unit": "person", "neighbours": "replace_one", "rho": 1},
@@ -30,7 +30,7 @@ def declared(kind: str, **keys: object) -> dict[str, object]:
             "periods": {"first": LABELS[0], "every": "month", "count": MONTHS},
         },
         "attributes": {
-            "work": {"values": ["no", "yes"], "missing": "no"},
+            "work": {"values": ["no", "yes"], "missing": missing},
             "sex": {"values": ["f", "m"], "missing": "f"},
             "place": {"values": ["a", "b", "c"], "missing": "a"},
         },
@@ -52,14 +52,16 @@ def truth(month: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def public(kind: str, fuse: bool = True, seed: int = 1) -> PublicLog:
-    """The public log at the end of the study."""
+def public(kind: str, fuse: bool = True, seed: int = 1, lost: int = 0) -> PublicLog:
+    """The public log at the end of the study. lost: the people who stop answering each month."""
     columns: dict[str, list[object]] = {n: [] for n in ("person", "period", "work", "sex", "place")}
     for month, label in enumerate(LABELS):
         works, woman = truth(month)
         columns["person"] += [f"p{i}" for i in range(PEOPLE)]
         columns["period"] += [label] * PEOPLE
-        columns["work"] += np.where(works, "yes", "no").tolist()
+        answers = np.where(works, "yes", "no").astype(object)
+        answers[PEOPLE - lost * month :] = None
+        columns["work"] += answers.tolist()
         columns["sex"] += np.where(woman, "f", "m").tolist()
         columns["place"] += ["abc"[i % 3] for i in range(PEOPLE)]
     logs: list[MemoryLog] = []
@@ -73,7 +75,8 @@ def public(kind: str, fuse: bool = True, seed: int = 1) -> PublicLog:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(study_in_memory, "MemoryLog", KeptLog)
-        study = stream_dp.parse_study(declared(kind, **keys))
+        missing = "absent" if lost else "no"
+        study = stream_dp.parse_study(declared(kind, missing=missing, **keys))
         stream_dp.run_study(study, pa.table(columns), simulation_seed=seed)
     return PublicLog(logs[1])
 
@@ -109,6 +112,27 @@ def test_a_change_is_by_the_joint_posterior(kind: str, count: bool) -> None:
     before, _ = truth(2)
     true = ((works & woman).sum() - (before & woman).sum()) / (1 if count else PEOPLE)
     assert change.fused.interval[0] < true < change.fused.interval[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shares_of_respondents_and_their_changes_use_earlier_months_too(kind: str) -> None:
+    log, lost = public(kind, lost=50), 50
+
+    def share(month: int) -> float:
+        works, woman = (column[: PEOPLE - lost * month] for column in truth(month))
+        return float((works & woman).mean())
+
+    now, then = (ReleaseQuery("people", QUERY, label) for label in (LABELS[-1], LABELS[2]))
+    answer, change = log.answer("people", QUERY), log.change(now, then)
+    for asked, true in ((answer, share(5)), (change, share(5) - share(2))):
+        assert asked.people == "among respondents"
+        assert asked.standard_error is not None
+        assert asked.fused is not None
+        assert asked.fused.standard_error < 0.8 * asked.standard_error
+        assert asked.fused.interval[0] < true < asked.fused.interval[1]
+    everybody = log.answer("people", f"{QUERY} among everybody")
+    assert everybody.fused is not None
+    assert everybody.value < answer.value
 
 
 def test_without_earlier_months_there_is_no_fused_answer() -> None:

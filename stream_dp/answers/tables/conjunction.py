@@ -42,7 +42,7 @@ from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.thresholds import MOST_SUM
 
-from ..query import QueryWords, nearest
+from ..query import EVERYBODY, QueryWords, nearest
 from .table_facts import PublishedTables, Value
 
 _COMPARED = re.compile(r"([^=<>]*?)\s*(<=|>=|<|>)\s*([^=<>]*)")
@@ -304,7 +304,7 @@ def parse_among(
     Raises UserError.
     """
     query = parse_conjunction(words.query, published)
-    if words.among is None:
+    if words.among is None or words.among == EVERYBODY:
         return query, None
     if words.among == RESPONDENTS or words.among.startswith(f"{RESPONDENTS} & "):
         condition = words.among.removeprefix(RESPONDENTS).removeprefix(" & ")
@@ -323,6 +323,27 @@ def parse_among(
     ):
         raise UserError(f"query '{text}': {first} are compared by columns of {first} alone")
     return _both(query, others, text), others
+
+
+def among_answering(
+    query: Conjunction, published: PublishedTables
+) -> tuple[Conjunction, Conjunction] | None:
+    """The rows of a query that are absent in no column of it, and all such rows: a share's base.
+
+    None where nobody can be absent in a column of it, and for the share of the absent or of all who
+    answered, which tells the response.
+    """
+    if published.link is not None or query.linear:
+        return None
+    try:
+        answered = _respondents(query, "", published)
+    except UserError:
+        return None
+    both = _both(query, answered, query.text)
+    codes = both.of("people")
+    if not all(codes.values()) or codes == answered.of("people"):
+        return None
+    return both, answered
 
 
 def _both(query: Conjunction, others: Conjunction, text: str) -> Conjunction:
@@ -382,7 +403,7 @@ def example_conjunctions(published: PublishedTables) -> list[str]:
 
 
 def survey_conjunctions(published: PublishedTables) -> list[str]:
-    """Examples of shares among respondents and of weighted answers, where a data set has them."""
+    """Examples of shares of everybody and of weighted answers, where a data set has them."""
     weights, columns = published.study.weights, published.columns["people"]
     by = None if weights is None else weights.by
     column = next((name for name in published.names["people"] if name != by), None)
@@ -391,7 +412,7 @@ def survey_conjunctions(published: PublishedTables) -> list[str]:
     values = [str(value) for value in columns[column]]
     example = f"{column}={next(v for v in reversed(values) if v != ABSENT)}"
     return [
-        *([f"{example} among {RESPONDENTS}"] if ABSENT in values else []),
+        *([f"{example} among {EVERYBODY}"] if ABSENT in values else []),
         *([f"weighted {example}"] if by in columns else []),
     ]
 

@@ -141,37 +141,50 @@ class FusedTables:
                 filters = filters.remembering(sets)
         return filters
 
-    def answer(self, own: Answer, weights: Weights) -> Fused | None:
+    def answer(self, own: Answer, weights: Weights, base: Weights | None) -> Fused | None:
         """The fused answer beside a month's own answer. None if the fused answer is less precise.
 
         With the fused share p of variance v, and N people of variance n, a count is N p with the
         variance N^2 v + p^2 n.
 
-        weights: of the own answer.
+        weights: of the own answer. base: of the rows of which it is a share; None for all rows.
         """
         table = self.tables[-1]
         of_sets, rest = table.divided(weights)
         share, variance = _sum(self.filters, of_sets)
         people, of_people = table.people
+        if base is not None:
+            ratio, of_ratio = _ratio(self.filters, table, weights, base)
+            return self._stated(own, ratio, _sum(self.filters, of_ratio)[1])
         if own.measure == "count":
             total = people * (rest + share)
             return self._stated(own, total, people**2 * variance + (rest + share) ** 2 * of_people)
         return self._stated(own, rest + share, variance + (share / people) ** 2 * of_people)
 
-    def change(self, own: Answer, weights: Weights, earlier: Weights, number: int) -> Fused | None:
+    def change(
+        self,
+        own: Answer,
+        last_weights: tuple[Weights, Weights | None],
+        earlier_weights: tuple[Weights, Weights | None],
+        number: int,
+    ) -> Fused | None:
         """The fused change of an answer since an earlier month, by the joint posterior of both.
 
         own: the difference of both months' own answers.
-        weights, earlier: of the last month's answer and of the earlier month's.
+        last_weights, earlier_weights: of the last month's answer and of the earlier month's, each
+            with those of its base.
         number: of the earlier month.
-        Returns None if a set of columns was not measured by then, or if the difference of the own
+        Returns None if a set of columns was not measured by then, if the difference of the own
         answers is more precise.
         """
+        (weights, base), (earlier, base_then) = last_weights, earlier_weights
         # The states of a filter: the level, its slope, the remembered level of the earlier month.
         last = self.tables[-1]
         first = next(table for table in self.tables if table.number == number)
         now, rest_now = last.divided(weights)
         then, rest_then = first.divided(earlier)
+        if base is not None and base_then is not None:
+            return self._change_of_ratios(own, (last, weights, base), (first, earlier, base_then))
         if now.keys() != then.keys():
             return None
         filters = self._filters(number, [*now])
@@ -186,6 +199,28 @@ class FusedTables:
         variance += (change / people) ** 2 * of_people
         return self._stated(own, change + rest_now - rest_then, variance)
 
+    def _change_of_ratios(self, own: Answer, now: _Share, then: _Share) -> Fused | None:
+        """The change of a share of a base. None if a set of columns was not measured by then."""
+        tables = now[0], then[0]
+        sets = [
+            {a for weights in share[1:] for a in table.divided(weights)[0]}
+            for table, share in zip(tables, (now, then), strict=True)
+        ]
+        if sets[0] != sets[1]:
+            return None
+        filters = self._filters(then[0].number, [*sets[0]])
+        share, of_share = _ratio(filters, *now, states=_NOW)
+        old, of_old = _ratio(filters, *then, states=_THEN)
+        variance = 0.0
+        for a in sets[0]:
+            here, before, apart = (
+                filters.posterior(a, states)[1] for states in (_NOW, _THEN, _NOW - _THEN)
+            )
+            together = (here + before - apart) / 2
+            u, v = of_share[a], of_old[a]
+            variance += float(u**2 @ here + v**2 @ before - 2 * (u * v) @ together)
+        return self._stated(own, share - old, variance)
+
     def _stated(self, own: Answer, value: float, variance: float) -> Fused | None:
         error, own_error = math.sqrt(variance), own.standard_error
         assert own_error is not None
@@ -198,6 +233,32 @@ class FusedTables:
             periods=tuple(table.published.period for table in self.tables),
             apart=abs(value - own.value) / own_error,
         )
+
+
+_Share = tuple[MeasuredTable, Weights, Weights]  # of a table, with the weights of its base
+_NOW, _THEN = np.array([1.0, 0, 0]), np.array([0.0, 0, 1])  # states of filters that remember
+
+
+def _ratio(
+    filters: MonthFilters[Columns],
+    table: MeasuredTable,
+    weights: Weights,
+    base: Weights,
+    states: Floats | None = None,
+) -> tuple[float, dict[Columns, Floats]]:
+    """A share s = v / n of a base, and the weights of its error (v - s n) / n to the first order.
+
+    Both v and n are shares of the same noisy number of people, which cancels.
+    """
+    of_sets, rest = table.divided(weights)
+    of_base, rest_of_base = table.divided(base)
+    n = rest_of_base + _sum(filters, of_base, states)[0]
+    share = (rest + _sum(filters, of_sets, states)[0]) / n
+    none: Floats = np.zeros(1)
+    return share, {
+        a: (of_sets.get(a, none) - share * of_base.get(a, none)) / n
+        for a in of_sets.keys() | of_base.keys()
+    }
 
 
 def _sum(

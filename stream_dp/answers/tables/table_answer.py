@@ -35,6 +35,7 @@ from ..query import query_words
 from ..tidy_rows import Row, answer_table
 from .conjunction import (
     Conjunction,
+    among_answering,
     matching_rows,
     parse_among,
     small_conjunctions,
@@ -136,8 +137,30 @@ class Conjunctions:
 
     def answer(self, published: PublishedTables, text: str, *, count: bool) -> Answer:
         """The answer to a query in words. Raises UserError if `text` is no query."""
-        query, among = parse_among(query_words(text), published)
+        query, among = self.asked(published, text, count=count)
         return self._answered(published, query, among, count=count)
+
+    def asked(
+        self, published: PublishedTables, text: str, *, count: bool
+    ) -> tuple[Conjunction, Conjunction | None]:
+        """The query, and the rows of which a share is; None for all rows. Raises UserError."""
+        words = query_words(text)
+        query, among = parse_among(words, published)
+        if count or words.among is not None:
+            return query, among
+        return self.based(published, query)
+
+    def based(
+        self, published: PublishedTables, query: Conjunction
+    ) -> tuple[Conjunction, Conjunction | None]:
+        """The rows of a query that answered, and all that did, which is the base of its share.
+
+        The base is all rows, None, where those who answered are not measured.
+        """
+        pair = among_answering(query, published)
+        if pair is None or self.measured(pair[1], published) is None:
+            return query, None
+        return pair
 
     def every(self, published: PublishedTables, *, paired: bool = True) -> Iterator[Answer]:
         """The answers to all queries for one or two columns, in counts and in shares.
@@ -147,7 +170,7 @@ class Conjunctions:
         for query in small_conjunctions(published, paired=paired):
             yield self._answered(published, query, count=True)
             with suppress(UserError):  # of how many people is not known well enough
-                yield self._answered(published, query, count=False)
+                yield self._answered(published, *self.based(published, query), count=False)
 
     def _answered(
         self,
@@ -336,7 +359,7 @@ def joint_table_answers(
     """
     weights, totals = [], []
     for text in queries:
-        query, among = parse_among(query_words(text), published)
+        query, among = kind.asked(published, text, count=count)
         measured, total = kind.measured(query, published), kind.total(query, among, published)
         if measured is None or total is None:
             raise UserError(f"query '{query.text}': {NOT_MEASURED}")
