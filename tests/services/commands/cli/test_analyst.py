@@ -195,7 +195,7 @@ def test_estimate(source, stream_dp, as_json):
     assert (counted["period"], counted["measure"]) == ("2021-02", "count")
     assert output == as_json("estimate", source, "pairs", query, "--share")
     text = stream_dp("estimate", source, "pairs", query)
-    assert f"{query} at 2021-03 (share of households)" in text
+    assert f"{query} at 2021-03 (share of all households)" in text
     assert f"{output['value']:.3%}" in text
     assert "95% interval" in text
     # Nearly everybody has the event every month: of 60 places all but noise.
