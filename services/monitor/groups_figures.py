@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.answers.query import EVERYBODY
 from stream_dp.answers.tables.table_answer import answering, joint_table_answers
 from stream_dp.answers.tables.table_facts import PublishedTables
 from stream_dp.client import PublicLog
@@ -234,13 +235,14 @@ def data_set_figures(public: PublicLog, name: str, period: str | None) -> DataSe
 def estimated_shares(
     published: PublishedTables, which: str, names: Sequence[str]
 ) -> JointAnswers | None:
-    """The estimated shares of all combinations of values of some columns, with their covariance.
+    """The estimated shares, of all rows, of the combinations of values of some columns.
 
-    None where a share is not measured.
+    They have the covariance of their errors. None where a share is not measured.
     """
     prefix = "" if published.link is None else f"{which}: "
     queries = [
-        prefix + " & ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
+        f"{prefix}{' & '.join(map('='.join, zip(names, map(str, values), strict=True)))}"
+        f" among {EVERYBODY}"
         for values in product(*(published.columns[which][name] for name in names))
     ]
     try:
@@ -273,7 +275,7 @@ def _marginal(
             Bar(str(value), answer.value, *answer.ends, unbiased)
             for value, answer, unbiased in zip(values, answers, estimates.answers, strict=True)
         ]
-        unit = f"% of {called}, with 95% intervals of the noise"
+        unit = f"% of all {called}, with 95% intervals of the noise"
         return Marginal(
             which,
             column,

@@ -15,6 +15,8 @@ from stream_dp.answers.tables.table_facts import PublishedTables, Value
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
+from stream_dp.release.answer import RESPONDENTS
+from stream_dp.study.alphabet import ABSENT
 
 from .curves import Line, Look, Point, curves
 from .feasible_intervals import pointwise
@@ -167,10 +169,16 @@ def _series(
         )
     if any(len(points) < len(labels) for points in by_value.values()):
         about_shown.append("A period in which a value's share was not measured has no estimate.")
+    bases = {point.answer.base for run in by_value.values() for point in run}
+    of_respondents = RESPONDENTS in bases
+    if of_respondents and len(bases) > 1:
+        about_shown.append(
+            f"The share of '{ABSENT}' is of all {called}: it is the lack of response."
+        )
     return MarginalSeries(
         column=column,
         title=f"{attribute} ({called}) over time",
-        unit=f"% of {called}",
+        unit=f"% of {RESPONDENTS if of_respondents else f'all {called}'}",
         lines=tuple(Line(str(value), tuple(run)) for value, run in by_value.items() if run),
         labels=labels,
         notes=(*about_shown, *notes),
