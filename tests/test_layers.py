@@ -137,9 +137,9 @@ FOLDERS = {
     ),
     "answers.answering": (["answers", "release", "study", "panel", "errors"], False),
     "answers.measurement_blocks": (["continual", "errors"], False),
-    "answers.flat_answers": (["answers", "release", "study"], False),
+    "answers.flat_answers": (["answers", "continual", "errors", "release", "study"], False),
     "answers.month_filters": ([], False),
-    "answers.query": (["errors", "panel", "study"], False),
+    "answers.query": (["errors", "panel", "release.answer", "study"], False),
     "answers.linear_system": (["answers.measurement_blocks"], False),
     "planning": (
         [

@@ -125,7 +125,10 @@ def test_every_fault_is_reported_and_no_value():
         (
             {"id": ["a"], "region": [[1]]},
             {"of": ["a"], "age": [1], "sex": [1]},
-            ("column 'region': holds neither text nor numbers",),
+            (
+                "column 'region': holds neither text nor numbers, but list<item: int64>; write it"
+                " as text",
+            ),
         ),
     ],
 )

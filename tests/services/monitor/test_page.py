@@ -73,7 +73,7 @@ def test_numbers_are_those_of_the_client(public: PublicLog, text: str) -> None:
         ("months", "total at-least 3", True),
     ):
         answer = for_people(public.answer(name, query, count=count), public.study.size)
-        look = look_of(public, count=count)
+        look = look_of(public, [], count=count)
         low, high = (figure(end, look) for end in answer.interval)
         error, panel = (figure(n, look) for n in (answer.standard_error, answer.synthetic))
         row = f"{answer.period} {figure(answer.value, look)} {low} to {high} {error} {panel}"

@@ -113,7 +113,7 @@ def test_the_page_says_what_each_interval_covers(log: MemoryLog, query: str, mea
     assert status == 200
     assert len(CurveAnswer.model_validate_json(body).answers) == 3
     status, page = by_monitor(application, path)
-    assert AMONG.replace("poor=yes", "at-least 1 of last 1 poor=yes") in page
+    assert "at-least 1 of last 1 poor=yes among everybody" in page
     assert "weighted" in page
     fields = {"q": query, "q2": query, "period2": "2021-01", "measure": measure}
     assert by_monitor(application, "/compare/poor-north", **fields)[0] == 200

@@ -111,6 +111,7 @@ def test_the_schema_for_connect_is_that_of_the_answers(sent: StudyFolder) -> Non
     fields = [field["field"] for field in CONNECT_SCHEMA["fields"]]
     assert fields == [*answer_schema()["properties"]]
     assert {f["field"] for f in CONNECT_SCHEMA["fields"] if f["optional"]} == {
+        "people",
         "error",
         "lower",
         "upper",
@@ -139,7 +140,14 @@ def test_texts_and_missing_numbers_are_encoded_as_avro_libraries_do() -> None:
     for length in (0, 1, 63, 64, 8191, 8192, 70_000):
         text = "\u00e9" * length
         answer = FlatAnswer(
-            *("s", "r", "p", "", text, "share", "persons"), 0.1, None, None, -1e300, 0.95, "m", True
+            *("s", "r", "p", "", text, "share", "persons", "all persons"),
+            0.1,
+            None,
+            None,
+            -1e300,
+            0.95,
+            "m",
+            True,
         )
         (record,) = answer_records([answer], None, 1)
         out = io.BytesIO()
