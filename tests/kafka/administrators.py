@@ -135,6 +135,12 @@ def _configured(topic: str, key: str, value: str, sound: str) -> Act:
     )
 
 
+def _compact(cluster: Cluster, topic: str) -> None:
+    """Compacts a topic, with a lag that lets no record go before the policy is set back."""
+    cluster.configure(topic, "min.compaction.lag.ms", str(2**63 - 1))
+    cluster.configure(topic, "cleanup.policy", "compact")
+
+
 ACTS: dict[str, Act] = {
     "partitions added": Act(lambda cluster: cluster.add_partitions(REPORTS, 4), mend=_declare),
     "reports made again": _recreated(REPORTS, options=("--moved",)),
@@ -150,7 +156,10 @@ ACTS: dict[str, Act] = {
         options=("--moved",),
     ),
     "retention of the journal": _configured(JOURNAL, "retention.ms", "600000", "-1"),
-    "compaction of releases": _configured(RELEASES, "cleanup.policy", "compact", "delete"),
+    "compaction of releases": Act(
+        lambda cluster: _compact(cluster, RELEASES),
+        mend=lambda cluster: cluster.configure(RELEASES, "cleanup.policy", "delete"),
+    ),
     "message size of releases": _configured(RELEASES, "max.message.bytes", "1500", "1048588"),
 }
 

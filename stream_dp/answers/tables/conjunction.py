@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import gcd
 from typing import NamedTuple
 
@@ -231,9 +231,6 @@ def _fault(faulty: str, published: PublishedTables) -> str:
     return f"'{named[1]}' is no column; numbers are {', '.join(numbers)}{hint}"
 
 
-_MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
-
-
 @dataclass(frozen=True)
 class Conjunction:
     """A query for rows with given values.
@@ -415,26 +412,6 @@ def survey_conjunctions(published: PublishedTables) -> list[str]:
         *([f"{example} among {EVERYBODY}"] if ABSENT in values else []),
         *([f"weighted {example}"] if by in columns else []),
     ]
-
-
-def small_conjunctions(published: PublishedTables, *, paired: bool = True) -> Iterator[Conjunction]:
-    """Every value of every column and, for tables with few values, every pair of two columns.
-
-    paired: whether pairs are wanted.
-    """
-    for table, names in published.names.items():
-        columns = {name: published.columns[table][name] for name in names}
-        prefix = "" if published.link is None else f"{published.noun(table)}: "
-        pairs = list(combinations(names, 2))
-        if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED or not paired:
-            pairs = []
-        for cell_columns in [*((name,) for name in names), *pairs]:
-            for cell in product(*(range(len(columns[name])) for name in cell_columns)):
-                codes = {name: (code,) for name, code in zip(cell_columns, cell, strict=True)}
-                description = " & ".join(
-                    f"{name}={columns[name][code]}" for name, (code,) in codes.items()
-                )
-                yield Conjunction(prefix + description, table, {table: codes})
 
 
 def matching_rows(query: Conjunction, published: PublishedTables) -> int:

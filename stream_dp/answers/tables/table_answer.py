@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from statistics import NormalDist
 
@@ -38,12 +38,12 @@ from .conjunction import (
     among_answering,
     matching_rows,
     parse_among,
-    small_conjunctions,
 )
 from .people_counts import match_weights, people_weights, residual_weights
 from .table_facts import Floats, PublishedTables, Weights, weighted_sum
 
 _MOST_CELLS = 1 << 16
+_MOST_PAIRED = 2_000  # cells of all pairs of columns of a table
 
 
 def marginal_weights(query: Conjunction, published: PublishedTables) -> Weights | None:
@@ -167,7 +167,7 @@ class Conjunctions:
 
         paired: whether for two columns, too.
         """
-        for query in small_conjunctions(published, paired=paired):
+        for query in _small_conjunctions(published, paired=paired):
             yield self._answered(published, query, count=True)
             with suppress(UserError):  # of how many people is not known well enough
                 yield self._answered(published, *self.based(published, query), count=False)
@@ -242,6 +242,28 @@ class Conjunctions:
             return self.weights(Conjunction("", query.table, {}), published)
         rows = float(published.tables[query.table].num_rows)
         return Weights(np.zeros(0, np.int64), np.zeros(0), rows)
+
+
+def _small_conjunctions(
+    published: PublishedTables, *, paired: bool = True
+) -> Iterator[Conjunction]:
+    """Every value of every column and, for tables with few values, every pair of two columns.
+
+    paired: whether pairs are wanted.
+    """
+    for table, names in published.names.items():
+        columns = {name: published.columns[table][name] for name in names}
+        prefix = "" if published.link is None else f"{published.noun(table)}: "
+        pairs = list(combinations(names, 2))
+        if sum(len(columns[a]) * len(columns[b]) for a, b in pairs) > _MOST_PAIRED or not paired:
+            pairs = []
+        for cell_columns in [*((name,) for name in names), *pairs]:
+            for cell in product(*(range(len(columns[name])) for name in cell_columns)):
+                codes = {name: (code,) for name, code in zip(cell_columns, cell, strict=True)}
+                description = " & ".join(
+                    f"{name}={columns[name][code]}" for name, (code,) in codes.items()
+                )
+                yield Conjunction(prefix + description, table, {table: codes})
 
 
 def _measured(
