@@ -280,7 +280,7 @@ def test_partitions_that_were_added_are_read_at_the_operators_word(
     more, table = name(place, REPORTS), table_of(place, CLOSED + 1)
     admin.create_partitions([NewPartitions(more, 3)])[more].result(300)
     commands = [
-        ("send", str(place.file), table),
+        ("send", str(place.file), table, "--quiet"),
         ("close", str(place.file), place.labels[CLOSED], "--yes"),
         ("run", str(place.file), "--until-idle"),
         ("topics", str(place.file)),
@@ -337,7 +337,7 @@ def test_a_topic_of_reports_that_was_made_again(
     for command in (
         ("run", str(place.file), "--until-idle"),
         ("topics", str(place.file)),
-        ("send", str(place.file), table),
+        ("send", str(place.file), table, "--quiet"),
         ("close", str(place.file), place.labels[CLOSED], "--yes"),
     ):
         line = refused(*command)

@@ -114,7 +114,7 @@ def test_a_schedule_decides_as_markers_at_the_same_cuts_do(
 def test_it_runs_by_the_clock_to_the_end_of_the_horizon(
     calendar: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("releaser", "closing"):
+    for module in ("releaser", "open_period"):
         monkeypatch.setattr(f"stream_dp.services.releaser.{module}.POLL", 0)
     for label in LABELS:
         calendar.send([report(0, "p", label, {"work": "yes"})])

@@ -216,7 +216,7 @@ def test_each_file_without_room(disk: Path, capsys: pytest.CaptureFixture[str]) 
     table.write_text("person,period,work\n" + "".join(f"p{i:02d},2021-01,1\n" for i in range(30)))
     fill(disk)
     db = re.escape(str(disk / "homes" / "homes.db"))
-    line = one_line(command("send", homes.file, table), 5)
+    line = one_line(command("send", homes.file, table, "--quiet"), 5)
     assert re.match(rf"{db}: cannot be (created|written)", line), line
     assert not (disk / "homes" / "homes.db").exists()
     new = disk / "new.toml"

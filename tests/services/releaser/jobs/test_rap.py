@@ -90,7 +90,9 @@ def test_from_reports_to_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert men.mean() == pytest.approx(0.5, abs=0.05)
     # Within their two bins alone about half of the men would be as near.
     assert (np.abs((code - income)[men] - 40000) < 3000).mean() > 0.8
-    earns = json_output(capsys, "estimate", file, "people", "income=50000..59900 & sex=m")
+    earns = json_output(
+        capsys, "estimate", file, "people", "income=50000..59900 & sex=m among everybody"
+    )
     assert earns["value"] == pytest.approx(0.5, abs=0.05)
     assert 0 < earns["standard_error"] < 0.02
     near = json_output(capsys, "estimate", file, "people", "code - income < 43000 & sex=m")
