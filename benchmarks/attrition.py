@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kit.public_logs import public
 from kit.studies import attribute, small_study, window
-from stream_dp.services.monitor.answer_sentences import SURE
 
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
+from stream_dp.services.monitor.answer_sentences import SURE
 from stream_dp.services.monitor.comparison import compared
 
 ABSENT, PERIODS = 2, 6

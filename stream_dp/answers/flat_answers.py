@@ -133,12 +133,15 @@ def _panel_answers(study: Study, published: PublishedRelease) -> Iterator[Answer
             row["standard_error"],
         )
         yield answer
-        query = release_query(study, declared, row["query"])
-        answered, base = among_respondents(study, declared, query)
+        base: WindowQuery | None = None
+        if respondents is not None and row["query"].startswith("pattern "):
+            query = release_query(study, declared, row["query"])
+            answered, base = among_respondents(study, declared, query)
         if base is None and whole:
             share = replace(answer, measure="share", value=answer.value / whole, people=DECLARED)
             yield with_error(share, row["standard_error"] / whole)
-        elif isinstance(answered, WindowQuery) and base is not None and respondents is not None:
+        elif base is not None and isinstance(answered, WindowQuery):
+            assert respondents is not None
             yield from respondents.share(answer, answered.mask)
 
 

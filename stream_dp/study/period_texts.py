@@ -199,8 +199,14 @@ class PeriodTexts:
         return None
 
 
-def period_label(periods: Periods, text: str) -> str:
-    """Returns the label of the study's period that a text names, else the text."""
+def period_label(periods: Periods, text: object) -> str:
+    """Returns the label of the study's period that a text names, else the text.
+
+    Raises UserError for what is no text.
+    """
+    if not isinstance(text, str):
+        example = periods.labels[0]
+        raise UserError(f"period: must be a text such as '{example}', not {text!r}")
     return text if text in periods.numbers else PeriodTexts(periods).label(text)
 
 

@@ -43,7 +43,7 @@ def released(world: World, study: str) -> str:
         assert said.error.startswith(f"stream-dp: kafka: no right to {deed} topic '{PRIVATE}.")
     assert world.as_user("admin", "topics", study).code == 0
     assert world.as_user("releaser", "topics", study).code == 0
-    assert world.as_user("producer", "send", over_tls, "reports.csv")[:3] == (
+    assert world.as_user("producer", "send", over_tls, "reports.csv", "--quiet")[:3] == (
         0,
         "reports.csv: 150 reports sent\nthis user may not read the log, as senders may not: ids"
         " and closed periods were not compared with it\n",

@@ -332,7 +332,7 @@ def test_operations_name_files_and_variables_that_exist() -> None:
     assert {"stream-dp-worker.service", "stream-dp-worker-gpu.conf", "compose.yaml"} <= files
     for name in files:
         assert (DEPLOY / name).exists() or (DEPLOY / "kafka" / name).exists(), name
-    extra = (DEPLOY.parent / "stream_dp" / "batch" / "extra.py").read_text()
+    extra = (DEPLOY.parent / "stream_dp" / "batch" / "jax_extra.py").read_text()
     assert 'setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")' in extra
     assert "`XLA_PYTHON_CLIENT_PREALLOCATE=false`" in text
 

@@ -50,12 +50,13 @@ class PanelStudy:
         self.do("run", self.study, "--until-idle")
 
     def check(self, capsys, release, query, *, period, expected, people, share=True):
-        """Compares an estimate with the truth, as a count and as a share of people."""
+        """Compares an estimate with the truth, as a count and as a share of all people."""
         count = self.answer(capsys, release, query, period, measure="count")
         assert count["standard_error"] > 0
         assert abs(count["value"] - expected) <= Z * count["standard_error"], query
         if share:
-            answer = self.answer(capsys, release, query, period, measure="share")
+            of_all = query if query.startswith("total") else f"{query} among everybody"
+            answer = self.answer(capsys, release, of_all, period, measure="share")
             assert abs(answer["value"] - expected / people) <= Z * answer["standard_error"], query
         return count
 

@@ -57,7 +57,9 @@ def test_any_table_is_sent_or_refused_in_words(tmp_path, capsys, content, wide):
     (folder / "study.toml").write_text(STUDY_FILE)
     (folder / "table.csv").write_bytes(content)
     layout = ["--attribute", "a", "--columns", "a=2001,b=2002"] if wide else []
-    code = cli.main(["send", str(folder / "study.toml"), str(folder / "table.csv"), *layout])
+    code = cli.main(
+        ["send", str(folder / "study.toml"), str(folder / "table.csv"), "--quiet", *layout]
+    )
     errors = capsys.readouterr().err
     assert code in (0, 2)
     assert (code == 2) == errors.startswith("stream-dp: ")

@@ -140,7 +140,7 @@ def test_calls_of_python_take_other_spellings():
         simulation_seed=1,
     )  # fmt: skip
     assert public.panel("work", "January 2026").periods == ("2026-01",)
-    assert public.answer("work", "work=y", "2026m2").period == "2026-02"
+    assert public.answer("work", "work=y", "2026m2", count=True).period == "2026-02"
     assert public.release_at("work", "202602").certificate.period == "2026-02"
     with pytest.raises(UserError, match="none at period '2027-01'"):
         public.release_at("work", "2027-01")

@@ -212,7 +212,9 @@ def test_a_period_of_a_study_without_data_sets_is_refused(
     (tmp_path / "people.toml").write_text(STUDY)
     write_truth(tmp_path)
     files = (tmp_path / "people.toml", tmp_path / "truth.csv")
-    assert "--at: '2022-01' is none of" in refusal(capsys, 2, "evaluate", *files, "--at", "2022-01")
+    assert "--at: '2022-01': not one of" in refusal(
+        capsys, 2, "evaluate", *files, "--at", "2022-01"
+    )
     assert "--groups: goes with releases of groups" in refusal(
         capsys, 2, "evaluate", *files, "--groups", "x.csv"
     )

@@ -281,7 +281,7 @@ def test_the_same_seed_says_the_same(evaluate: Callable[..., str]) -> None:
         (["homes.toml", "--scales", "1,two"], "--scales: write numbers"),
         (["homes.toml", "--scales", "1/0"], "--scales: write numbers"),
         (["homes.toml", "--scales", "0"], "--scales: give numbers above 0"),
-        (["homes.toml", "--at", "2022-01"], "--at: '2022-01' is none of the periods 2021-01"),
+        (["homes.toml", "--at", "2022-01"], "--at: '2022-01': not one of the study's, 2021-01"),
     ],
 )
 def test_wrong_words(evaluate: Callable[..., str], words: list[str], message: str) -> None:
