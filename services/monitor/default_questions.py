@@ -136,14 +136,11 @@ def _windows(study: Study, declared: Release) -> list[Question]:
     if width > 2:
         in_last = f"{title} at least twice in a row in the last {last}"
         windows.append(Question(in_last, f"consecutive 2 of last {width} {event}"))
-    if study.alphabet(declared).absent is not None:
-        windows.append(response(study))
+    # Where the number of people is private, only those who answer are counted: 100 %.
+    is_of_all = study.size is not None and declared.where is None
+    if is_of_all and study.alphabet(declared).absent is not None:
+        windows.append(Question(f"answered in the {study.periods.every}", answer.RESPONDENTS))
     return windows
-
-
-def response(study: Study) -> Question:
-    """The share of all people who answer in a period."""
-    return Question(f"answered in the {study.periods.every}", answer.RESPONDENTS)
 
 
 def totals(study: Study, declared: Release) -> list[Question]:

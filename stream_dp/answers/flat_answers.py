@@ -46,7 +46,8 @@ class FlatAnswer(NamedTuple):
     region: of sizes, the path from the top with slashes; empty otherwise
     unit: what is counted, in words
     people: of whom a share is, in words; None for what is no share
-    error: the standard error of the privacy noise; None where no measurement says it
+    error: the standard error of the privacy noise; None where no measurement says it. Of a share
+        among respondents in a joint release, an upper bound
     lower, upper: the interval of the level `level`; None without one
     message: the hash of the publication
     simulated: whether the noise came from a seed

@@ -142,13 +142,16 @@ def _window_rows(
     texts, answers = measured(queries)
     yield from _counts(answers, [number] * len(texts), texts, z)
     bases = [among_respondents(study, declared, query) for query in queries]
-    for of_everybody in (True, False):
-        shared = [(query, base) for query, base in bases if (base is None) == of_everybody]
-        if not shared:
-            continue
-        base = shared[0][1]
-        people = _everybody(best, [number]) if base is None else _base(best, number, base)
-        texts, answers = measured(query for query, _ in shared if isinstance(query, WindowQuery))
+    narrowed = {query.text for query, base in bases if base is not None}
+    of_all = np.flatnonzero([text not in narrowed for text in texts])
+    if of_all.size:
+        chosen = answers.chosen(of_all), [number] * of_all.size, [texts[i] for i in of_all]
+        yield from _shares(*chosen, people=_everybody(best, [number]), z=z)
+    answering = [query for query, base in bases if base is not None]
+    respondents = next((base for _, base in bases if base is not None), None)
+    if respondents is not None:
+        texts, answers = measured(q for q in answering if isinstance(q, WindowQuery))
+        people = _base(best, number, respondents)
         yield from _shares(answers, [number] * len(texts), texts, people=people, z=z)
 
 

@@ -124,6 +124,17 @@ def expected_errors(
     return rows
 
 
+def response_words(study: Study, errors: Sequence[ExpectedError]) -> list[str]:
+    """A line on shares of those who answer, if people can be absent in an answer; else none."""
+    windows = {e.release for e in errors if e.share is not None and e.query.split()[0] != "total"}
+    if all(study.alphabet(study.release(name)).absent is None for name in windows):
+        return []
+    return [
+        f"these shares are of all {study.unit}s; a share of those who answered has about this error"
+        " divided by the response rate"
+    ]
+
+
 def last_errors(study: Study, queries: Sequence[tuple[str, str]]) -> Iterator[ExpectedError]:
     """The errors of queries, each of a release, at the release's last period. Raises UserError."""
     streams: dict[tuple[str, int], StreamMeasurements] = {}  # one computation for their queries

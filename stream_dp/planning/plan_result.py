@@ -24,7 +24,7 @@ from .alternatives import (
     needed_budget,
     study_over,
 )
-from .expected_errors import ExpectedError, expected_errors, parsed_query
+from .expected_errors import ExpectedError, expected_errors, parsed_query, response_words
 from .group_errors import GroupError, group_error, group_lines, group_table, rule_words
 
 
@@ -162,6 +162,7 @@ class Planned:
             lines.append(
                 f"  {row.period:<10} {cell:<44} {self._cell(row.final_share, row.final_count)}"
             )
+        lines += ["", *told] if (told := response_words(study, self.errors)) else []
         if all(row.share is None for row in self.errors):
             lines += ["", "shares: the number of people is private; --people N assumes one"]
         return lines

@@ -17,7 +17,7 @@ from stream_dp.release.certificate import guess_words, invariants_words, relatio
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
-from .expected_errors import ExpectedError, last_errors
+from .expected_errors import ExpectedError, last_errors, response_words
 from .group_errors import (
     LEVEL,
     Count,
@@ -230,6 +230,7 @@ class Summary:
                 f"  {question:<{wide}}  {_half_width(row, study.unit)}"
                 for question, row in zip(questions, self.answers, strict=True)
             ]
+            lines += [f"  {line}" for line in response_words(study, self.answers)]
             private = any(row.share is None for row in self.answers)
             assumed = f", and shares of an assumed number of {study.unit}s" * private
             lines.append(f"  other questions, periods and errors{assumed}: stream-dp plan")

@@ -5,11 +5,14 @@ from fractions import Fraction
 import pytest
 from kit.employment import EXACT, HORIZON, LABELS, employment_study, public_log
 from kit.public_logs import Silent
-from kit.studies import joint
+from kit.studies import attribute, joint, small_study, window
 
 from stream_dp.errors import UserError
+from stream_dp.planning import plan_result
 from stream_dp.planning.alternatives import Goal, needed_budget
-from stream_dp.planning.expected_errors import expected_errors
+from stream_dp.planning.expected_errors import expected_errors, response_words
+from stream_dp.planning.plan import plan_study
+from stream_dp.planning.study_summary import summary
 
 QUERIES = {
     "pairs": ["pattern full full", "work=part", "at-least 1 of last 2 work=full"],
@@ -107,3 +110,17 @@ def test_a_query_that_cannot_be_answered_is_refused():
     ):
         with pytest.raises(UserError, match=words):
             expected_errors(study, name, query)
+
+
+@pytest.mark.parametrize(("missing", "said"), [("absent", True), (0, False)])
+def test_shares_before_any_data_say_of_whom_they_are(missing, said):
+    study = small_study(
+        size=500,
+        attributes={"poor": attribute([0, 1], missing=missing)},
+        releases=[window("pairs", "poor", width=2, rho="1/100")],
+    )
+    line = "these shares are of all persons; a share of those who answered"
+    errors = expected_errors(study, "pairs", "poor=1")
+    assert any(line in words for words in response_words(study, errors)) == said
+    assert (line in summary(plan_study(study)).text()) == said
+    assert (line in plan_result.planned(study, plan_result.PlanRequest()).text()) == said

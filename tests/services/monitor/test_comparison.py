@@ -17,6 +17,7 @@ from stream_dp.figures.marks import Dot
 from stream_dp.release.answer import Answer, ReleaseQuery
 from stream_dp.services.monitor.answer_sentences import chance_words, noise_alone, reading, verdict
 from stream_dp.services.monitor.comparison import compared, comparison_chart, difference_chart
+from stream_dp.services.monitor.default_questions import questions
 
 
 @pytest.fixture(scope="module")
@@ -152,3 +153,17 @@ def test_attrition_is_told_as_a_change_of_the_response_and_not_of_the_share() ->
     fell = compared(log, *everybody, count=False)
     assert "It fell by 6.25 percentage points of all persons" in fell.verdict
     assert "Beside it" not in fell.verdict
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(400, True), (None, False)])
+def test_the_response_has_a_question_where_the_number_of_people_is_public(
+    size: int | None, drawn: bool
+) -> None:
+    study = small_study(
+        size=size,
+        neighbours="add_remove" if size is None else "replace_one",
+        attributes={"work": attribute([0, 1], missing="absent")},
+        releases=[window("work", "work", width=2, rho="1/2", **({} if size else {"rows": 400}))],
+    )
+    asked = [question.query for question in questions(study, study.release("work"))]
+    assert ("respondents" in asked) == drawn
