@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_dp.population.celltext import cell_text
 from stream_dp.study import Attribute
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 
 from .declared_columns import DeclaredColumn
 

@@ -24,7 +24,7 @@ from stream_dp.population.tables.column_order import ColumnOrder
 from stream_dp.population.tables.labelled_files import file_labels, is_labelled
 from stream_dp.population.tables.table_files import read_rows
 from stream_dp.population.tables.value_texts import AmbiguousCoding, Coding, ValueTexts
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.period_texts import PeriodTexts
 from stream_dp.study.periods import Periods
 

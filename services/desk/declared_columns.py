@@ -24,9 +24,8 @@ from stream_dp.population.celltext import cell_text
 from stream_dp.privacy.zcdp import rho_within
 from stream_dp.release.published_tables import number_cells
 from stream_dp.study import Numbers, Scale, Study
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import Number, exact_delta, exact_rho
-from stream_dp.study.field_types import NAME_PATTERN, is_formula
+from stream_dp.study.field_types import ABSENT, NAME_PATTERN, is_formula
 from stream_dp.study.scale import code_notice
 from stream_dp.studyfile import parse_study
 

@@ -13,7 +13,7 @@ from stream_dp.errors import UserError
 from stream_dp.json_object import Json
 from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study import Study
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.period_texts import label_of_unit, require_period
 from stream_dp.study.periods import Periods, PeriodUnit
 from stream_dp.studyfile import parse_study

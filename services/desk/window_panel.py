@@ -14,8 +14,8 @@ from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_tab
 from stream_dp.population.tables import TableLayout
 from stream_dp.population.tables.reading import Reading
 from stream_dp.population.tables.reading_facts import reading_lines
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import Number, checked_relation
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.period_texts import named_period
 from stream_dp.study.periods import period_text
 

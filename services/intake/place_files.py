@@ -12,8 +12,7 @@ from stream_dp.population.arrow_tables import TableSource, missing_columns
 from stream_dp.population.tables import FileForm, read_table
 from stream_dp.population.tables.table_files import header_names
 from stream_dp.study import Study
-from stream_dp.study.alphabet import ABSENT
-from stream_dp.study.field_types import FAULT, is_formula
+from stream_dp.study.field_types import ABSENT, FAULT, is_formula
 
 from .place_table import PlacesTable
 

@@ -21,7 +21,7 @@ from stream_dp.population.tables.labelled_files import file_labels
 from stream_dp.population.tables.reading import rewritten
 from stream_dp.population.tables.value_texts import AmbiguousCoding, Codings, ValueTexts
 from stream_dp.study import Study
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 
 from .roster import Roster, coded_roles
 

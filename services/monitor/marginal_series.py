@@ -16,7 +16,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import RESPONDENTS
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 
 from .curves import Line, Look, Point, curves
 from .feasible_intervals import pointwise

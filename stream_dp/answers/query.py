@@ -34,7 +34,8 @@ from stream_dp.errors import UserError
 from stream_dp.panel import window_symbols
 from stream_dp.release.answer import RESPONDENTS
 from stream_dp.study import CumulativeRelease, JointRelease, Release, Study
-from stream_dp.study.alphabet import ABSENT, matching_codes
+from stream_dp.study.attribute import matching_codes
+from stream_dp.study.field_types import ABSENT
 
 
 def value_of_interest(study: Study, declared: Release) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stream_dp.release.answer import DECLARED, QUANTILE
 from stream_dp.study import Study
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 
 from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import Ratios

@@ -28,8 +28,8 @@ from stream_dp.study import (
     Study,
     WindowRelease,
 )
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.call_arguments import checked_study
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.study.section_faults import contradictions
 

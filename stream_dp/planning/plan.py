@@ -38,7 +38,7 @@ from stream_dp.study import (
     Study,
 )
 from stream_dp.study.call_arguments import checked_study
-from stream_dp.study.event_faults import event_warnings
+from stream_dp.study.data_set_faults import event_warnings
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
 

@@ -20,8 +20,8 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.message import Message, is_part
 from stream_dp.panel import Panel
 from stream_dp.study import Family, Release, SizesRelease, Study, TableRelease
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.period_gate import period_gate
 from stream_dp.study.period_texts import period_label
 from stream_dp.study.section_faults import contradictions

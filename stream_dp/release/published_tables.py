@@ -29,8 +29,8 @@ from stream_dp.study import (
     Study,
     TableRelease,
 )
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.families import TABLE_FAMILIES, Registry
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.group_releases import KEY_COLUMN, SIZE_COLUMN
 from stream_dp.study.hierarchy_releases import Link, linked
 from stream_dp.study.scale import Numbers

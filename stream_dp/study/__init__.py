@@ -1,6 +1,6 @@
 """Declarations of studies: the unit of privacy, the horizon, the budget. Public; no data."""
 
-from .alphabet import Alphabet as Alphabet
+from .attribute import Alphabet as Alphabet
 from .attribute import Attribute as Attribute
 from .attribute import Carry as Carry
 from .declared_sections import Curator as Curator

@@ -3,7 +3,7 @@
 A family says what a release publishes and what its mechanism looks at. A kind is a mechanism of a
 family, and one value: whoever adds a kind adds a member of `Kind`, and the functions that it names.
 A layer has one table with its part for every family (`Registry`), so that a layer finds its part
-without asking which family or kind a release has.
+without asking which family or kind a release has. A release of a study file is a `DeclaredRelease`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
+from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from .field_types import Declaration
 
 if TYPE_CHECKING:
-    from .declared_release import DeclaredRelease
-    from .sections import Sections
+    from .panel_releases import CumulativeRelease, JointRelease, WindowRelease
+    from .periods import Periods
+
+
+if TYPE_CHECKING:
+    from .study import Sections
 
 Neighbours = Literal["add_remove", "replace_one", "replace_in_place"]
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace_one", "replace_in_place")
@@ -196,7 +203,7 @@ _PEOPLE = DataSetKind(
     settings=("rounds", "per_round", *_OF_PEOPLE),
     relations=RELATIONS,
     measured=Measured.RESIDUALS,
-    faults="group_faults:people_faults",
+    faults="data_set_faults:people_faults",
     plan="people.planned_people:planned_people",
     fit="people.people_synthesizer:fit_people",
     learns=True,
@@ -209,7 +216,7 @@ _HOUSEHOLDS = DataSetKind(
     settings=("rounds", "per_round", "ways", "relations", "rules", "rows"),
     relations=("replace_in_place",),
     measured=Measured.MARGINALS,
-    faults="group_faults:grouped_faults",
+    faults="data_set_faults:grouped_faults",
     plan="groups.workload.groups_plan:planned_groups",
     fit="groups.hpd.hpd_synthesizer:fit_mixture",
     roles=True,
@@ -285,7 +292,7 @@ class Kind(StrEnum):
                 *_OF_PEOPLE,
             ),
             measured=Measured.TWO_PHASES,
-            faults="group_faults:match_faults",
+            faults="data_set_faults:match_faults",
             plan="people.planned_people:planned_match",
             fit="people.match_synthesizer:fit_match",
             numbers=True,
@@ -301,7 +308,7 @@ class Kind(StrEnum):
             settings=("largest", "methods", "parts", "epsilon"),
             relations=("add_remove", "replace_one"),
             measured=Measured.SIZES,
-            faults="place_faults:sizes_faults",
+            faults="data_set_faults:sizes_faults",
             plan="sizes.declared_sizes:planned_sizes",
             fit="sizes.declared_sizes:fit_release",
             jax=False,
@@ -343,7 +350,7 @@ class Kind(StrEnum):
             declaration="event_releases:EventsRelease",
             settings=("rounds", "per_round", "ways", "rows"),
             relations=("replace_in_place", "replace_one"),
-            faults="event_faults:events_faults",
+            faults="data_set_faults:events_faults",
             plan="groups.workload.groups_plan:planned_events",
             roles=False,
         ),
@@ -382,3 +389,64 @@ def kinds_of(family: Family) -> tuple[Kind, ...]:
 
 
 DATA_SETS = tuple(kind for kind in Kind if kind.data_set is not None)
+
+
+class DeclaredRelease(Declaration):
+    """A release of a study file.
+
+    priced_by: the key from which `rho` follows where it is not declared.
+    """
+
+    if TYPE_CHECKING:
+        name: str
+        kind: Kind
+        rho: Fraction
+    priced_by: ClassVar[str] = "rho"
+
+    @property
+    def family(self) -> Family:
+        """The family of the kind."""
+        return self.kind.family
+
+    @property
+    def counts_people(self) -> bool:
+        """Whether its rows or counts are of people or their groups."""
+        return True
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The attributes of people in the release."""
+        return ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The attributes whose values tell people of the release apart, for weights."""
+        return self.questions
+
+    @property
+    def patterns(self) -> WindowRelease | JointRelease | None:
+        """The part of a panel that counts patterns of the last `width` periods."""
+        return None
+
+    @property
+    def totals(self) -> CumulativeRelease | JointRelease | None:
+        """The part of a panel that counts in how many periods people have had an event."""
+        return None
+
+    @property
+    def most_people(self) -> int | None:
+        """The declared bound on the people of a panel, whose number is private."""
+        return None
+
+    @property
+    def stream(self) -> str:
+        """The name of a panel's counted symbols and people, which releases may share."""
+        return ""
+
+    def first_number(self, periods: Periods) -> int:
+        """The number of the first period at which the release publishes."""
+        raise NotImplementedError
+
+    def priced(self, neighbours: Neighbours) -> Self:
+        """The release with the rho that follows from the key `priced_by`."""
+        return self

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+ABSENT = "absent"  # the symbol of nobody, or of a person without an answer
+SymbolName = int | str
 FAULT = "must not begin with '=', '+', '-', '@', a tab or an end of line: spreadsheets run formulas"
 # After blanks, which some spreadsheets leave out; also as East Asian keyboards write them.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .declared_release import DeclaredRelease
-from .families import CounterKind, Kind, Strategy
+from .families import CounterKind, DeclaredRelease, Kind, Strategy
 from .field_types import Name, Probability, Rho, Symbol
 from .periods import Periods
 

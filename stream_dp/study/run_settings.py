@@ -201,6 +201,8 @@ class Input(Declaration):
             keys = {key for key in ("dates", "zone") if getattr(self, key) is not None}
             return [f"{key}: the periods are steps, which have no dates" for key in sorted(keys)]
         dates = self.dates
+        if dates is None and self.zone is None:
+            return []
         if dates is not None and dates.startswith("local-timestamp-"):
             dates = dates.removeprefix("local-")
         try:

@@ -15,8 +15,7 @@ from typing import Annotated, Literal, overload
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.dataclasses import dataclass
 
-from .alphabet import ABSENT
-from .field_types import Declaration, Symbol
+from .field_types import ABSENT, Declaration, Symbol
 
 MOST_POINTS = 1 << 24
 MOST_EDGES = 1000

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 from stream_dp.privacy.ledger import composed_cost
 
-from . import event_faults, group_faults, place_faults
-from .alphabet import ABSENT, Alphabet, matching_codes
-from .attribute import MOST_SYMBOLS, Attribute
+from .attribute import MOST_SYMBOLS, Alphabet, Attribute, matching_codes
+from .data_set_faults import batch_cost, events_relation_faults, groups_faults, places_faults
 from .declared_sections import NO_WEIGHTS
 from .families import Strategy
+from .field_types import ABSENT
 from .panel_releases import (
     MOST_PRESENCE_WIDTH,
     MOST_REFINED,
@@ -25,8 +25,7 @@ from .panel_releases import (
     WindowRelease,
 )
 from .periods import Periods
-from .sections import Sections
-from .study import MOST_BINS, Study
+from .study import MOST_BINS, Sections, Study
 from .table_releases import DataSetRelease
 
 
@@ -58,7 +57,7 @@ def section_faults(
             faults += fit_faults(release, sections)
         problems += [f"{key}{fault}" for fault in faults]
     total = sections.rho
-    costs = {b.name: group_faults.batch_cost(b, sections.periods) for b in sections.batches}
+    costs = {b.name: batch_cost(b, sections.periods) for b in sections.batches}
     cost = composed_cost(_strata(releases), {r.name: r.rho for r in releases} | costs)
     if sections.gate is not None:
         cost += sections.gate.rho
@@ -68,8 +67,8 @@ def section_faults(
             f"releases: {whose} add up to {float(cost):g}, {float(cost - total):g} more than"
             f" study.rho = {float(total):g}; lower them or raise the total"
         )
-    problems += [*group_faults.groups_faults(sections), *place_faults.places_faults(sections)]
-    problems += event_faults.events_relation_faults(sections)
+    for faults_of in (groups_faults, places_faults, events_relation_faults):
+        problems += faults_of(sections)
     problems += [*_size_faults(sections), *_gate_faults(sections), *_weight_faults(sections)]
     return problems
 

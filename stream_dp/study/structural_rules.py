@@ -21,8 +21,7 @@ from itertools import combinations
 
 from stream_dp.errors import UserError
 
-from .alphabet import ABSENT
-from .field_types import NAME_PATTERN, Symbol
+from .field_types import ABSENT, NAME_PATTERN, Symbol
 
 HEAD, SPOUSE, CHILD, OTHER = RULE_ROLES = ("head", "spouse", "child", "other")
 MOST_RULES = 64

@@ -2,14 +2,16 @@
 
 Numbers are exact: rho is the fraction that was written. The hash covers all but `[run]`. Once
 releases have begun, only the description and the curator may change; the first stay published.
-`stream_dp.studyfile` reads study files and reports their faults.
+`stream_dp.studyfile` reads study files and reports their faults, from the sound `Sections`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
@@ -17,8 +19,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from stream_dp.errors import UserError
 
-from .alphabet import Alphabet, matching_codes
-from .attribute import Attribute
+from .attribute import Alphabet, Attribute, matching_codes
 from .declared_sections import Curator, DeclaredPopulation, Gate, Ids, Sampling, WeightingCells
 from .families import DATA_SETS, Neighbours, Strategy
 from .field_types import Declaration, Name, Probability, Rho
@@ -281,3 +282,64 @@ class Study(StudyKeys):
         if words == {"description": self.description, "curator": declared.get("curator")}:
             return self
         return Study.model_validate(declared | words)
+
+
+@dataclass(frozen=True)
+class Sections:
+    """The sections of a study; None for missing sections and sections with faults.
+
+    attributes: the sound ones.
+    attribute_names: the names of all attributes, sound or not.
+    has_groups, has_places: whether groups and places are declared, sound or not.
+    numbered_releases: the releases, each with its number in the file, from 1.
+    """
+
+    attributes: Mapping[str, Attribute]
+    attribute_names: Collection[str]
+    has_groups: bool
+    groups: Groups | None
+    has_places: bool
+    places: Places | None
+    numbered_releases: tuple[tuple[int, Release | DataSetRelease | None], ...]
+    periods: Periods | None
+    population: DeclaredPopulation | None
+    gate: Gate | None
+    weights: WeightingCells | None
+    unit: str | None
+    neighbours: Neighbours | None
+    rho: Fraction | None
+
+    @property
+    def releases(self) -> list[Release]:
+        """The sound releases of panels."""
+        declared = (release for _, release in self.numbered_releases)
+        return [r for r in declared if r is not None and not isinstance(r, DataSetRelease)]
+
+    @property
+    def batches(self) -> list[DataSetRelease]:
+        """The sound releases of data sets."""
+        return self.of(DataSetRelease)
+
+    def of(self, model: type[R]) -> list[R]:
+        """The sound releases of this model."""
+        return [release for _, release in self.numbered_releases if isinstance(release, model)]
+
+    @classmethod
+    def of_study(cls, study: Study) -> Sections:
+        """The sections of a sound study."""
+        return cls(
+            attributes=study.attributes,
+            attribute_names=study.attributes.keys(),
+            has_groups=study.groups is not None,
+            groups=study.groups,
+            has_places=study.places is not None,
+            places=study.places,
+            numbered_releases=tuple(enumerate((*study.releases, *(study.batches or ())), 1)),
+            periods=study.periods,
+            population=study.population,
+            gate=study.gate,
+            weights=study.weights,
+            unit=study.unit,
+            neighbours=study.neighbours,
+            rho=study.rho,
+        )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from .declared_release import DeclaredRelease
-from .families import DataSetKind, Family, Kind, kinds_of
+from .families import DataSetKind, DeclaredRelease, Family, Kind, kinds_of
 from .field_types import Declaration, Name, Probability, Rho, Symbol, UnlessOff
 from .periods import Periods, period_text
 from .structural_rules import Rule

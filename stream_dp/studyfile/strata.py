@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stream_dp.json_object import Json
 from stream_dp.study.field_types import NAME_PATTERN
-from stream_dp.study.sections import Sections
+from stream_dp.study.study import Sections
 
 EXPANDED_KEYS = ("strata", "waves")
 

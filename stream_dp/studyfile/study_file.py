@@ -32,6 +32,7 @@ from stream_dp.study import (
     Study,
     StudyKeys,
 )
+from stream_dp.study.data_set_faults import role_column_faults, slot_faults
 from stream_dp.study.declared_sections import (
     NO_WEIGHTS,
     WEIGHT_KEYS,
@@ -40,17 +41,15 @@ from stream_dp.study.declared_sections import (
     Sampling,
     WeightingCells,
 )
-from stream_dp.study.event_faults import slot_faults
 from stream_dp.study.event_releases import MOST_SLOTS, EventsRelease, slot_attribute
 from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Neighbours, Registry
 from stream_dp.study.field_types import NAME_PATTERN
-from stream_dp.study.group_faults import role_column_faults
 from stream_dp.study.group_releases import BatchRelease, Groups
 from stream_dp.study.periods import Periods
 from stream_dp.study.place_releases import Places
 from stream_dp.study.section_faults import section_faults
-from stream_dp.study.sections import Sections
-from stream_dp.study.table_releases import DataSetRelease, PeopleRelease
+from stream_dp.study.study import Sections
+from stream_dp.study.table_releases import DataSetRelease
 
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
@@ -64,19 +63,6 @@ def domain_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
         _DOMAIN_CHECKS[batch.family](batch, sections)
     except UserError as error:
         yield from (f": {line}" for line in error.lines)
-
-
-def _check_people(release: PeopleRelease, sections: Sections) -> None:
-    """Raises UserError for columns of people that the release's kind cannot fit."""
-    population = sections.population
-    if len(set(release.names)) < max(2, len(release.names)):
-        return  # data_set_faults reports it
-    if sections.neighbours and population:
-        from stream_dp.batch.people.people_table import declared_people
-
-        declared_people(
-            release, sections.attributes, neighbours=sections.neighbours, size=population.size
-        )
 
 
 def _check_households(release: BatchRelease, sections: Sections) -> None:
@@ -102,18 +88,18 @@ def _check_events(release: EventsRelease, sections: Sections) -> None:
     declared_workload(events_domain(sections.attributes, release), release)
 
 
-def _check_sizes(release: DataSetRelease, sections: Sections) -> None:
-    """The domain of sizes is bounded by `largest`."""
+def _no_limit(release: DataSetRelease, sections: Sections) -> None:
+    """Sizes are bounded by `largest`, tables of people by the faults of their kinds."""
 
 
 _DOMAIN_CHECKS: Registry[Family, Callable[..., None]] = Registry(
     "domains of data sets",
     DATA_SET_FAMILIES,
     {
-        Family.PEOPLE: _check_people,
+        Family.PEOPLE: _no_limit,
         Family.HOUSEHOLDS: _check_households,
         Family.EVENTS: _check_events,
-        Family.SIZES: _check_sizes,
+        Family.SIZES: _no_limit,
     },
 )
 

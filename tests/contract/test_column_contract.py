@@ -18,7 +18,7 @@ from stream_dp.services.audit.audit import AUDITED, PreparedAudit
 from stream_dp.services.commands.cli import main
 from stream_dp.services.contract.report_schemas import report_schema
 from stream_dp.study import Attribute, Study
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 from stream_dp.studyfile import load_study
 
 SOURCE = f"sha256:{64 * '0'}"

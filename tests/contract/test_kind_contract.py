@@ -40,7 +40,7 @@ MEMBER = """    TRIED = (
             settings=(),
             relations=("replace_in_place",),
             measured=Measured.MARGINALS,
-            faults="group_faults:grouped_faults",
+            faults="data_set_faults:grouped_faults",
             plan="groups.tried:planned_tried",
             fit="groups.tried:fit_tried",
             jax=False,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from stream_dp.answers.query import parse_query
 from stream_dp.errors import UserError
-from stream_dp.study.alphabet import ABSENT, Alphabet, matching_codes
+from stream_dp.study.attribute import Alphabet, matching_codes
+from stream_dp.study.field_types import ABSENT
 
 values = st.lists(
     st.integers(-3, 99) | st.text("abé ;'\"", min_size=1, max_size=4),

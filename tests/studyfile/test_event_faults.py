@@ -9,7 +9,7 @@ import pytest
 from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.study import Study
-from stream_dp.study.event_faults import event_warnings
+from stream_dp.study.data_set_faults import event_warnings
 from stream_dp.studyfile import parse_study
 
 

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.release.answer import RESPONDENTS
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.thresholds import MOST_SUM
 

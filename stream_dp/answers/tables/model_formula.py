@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 
 from ..query import nearest
 from .table_facts import Floats, PublishedTables

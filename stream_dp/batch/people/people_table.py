@@ -16,12 +16,11 @@ import numpy as np
 
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, PeopleRelease, Study
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.data_set_faults import MOST_CELLS, size_faults
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.scale import Numbers
 
 from ..data.domain import Codes, Column, compact_codes
-
-MOST_CELLS = 1 << 20  # of the marginal of a pair of columns
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,7 @@ class PeopleDomain:
         lines = [f"column '{n}': declared twice" for n in sorted(set(names)) if names.count(n) > 1]
         if len(self.columns) < 2:
             lines.append("people: declare at least two attributes; one alone needs no synthesizer")
-        lines += [f"column '{c.name}': one value alone" for c in self.columns if len(c.values) < 2]
-        first, second = sorted(self.sizes)[-2:] if len(names) > 1 else (1, 1)
-        if first * second > self.most:
-            lines.append(
-                f"people: the two largest columns have {first * second:,} cells together;"
-                f" at most {self.most:,}"
-            )
+        lines += size_faults([(c.name, len(c.values)) for c in self.columns], self.most)
         if lines:
             raise UserError(lines)
 

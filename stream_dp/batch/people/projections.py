@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
-from stream_dp.study.alphabet import ABSENT
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.scale import Numbers
 from stream_dp.study.thresholds import MOST_SUM, Linear
 

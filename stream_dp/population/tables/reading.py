@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
 from stream_dp.study import Study
-from stream_dp.study.alphabet import ABSENT
 from stream_dp.study.attribute import Attribute
+from stream_dp.study.field_types import ABSENT
 from stream_dp.study.number_texts import WholeNumbers
 from stream_dp.study.period_texts import PeriodTexts
 

@@ -1,9 +1,12 @@
-"""Faults of data sets of people and of groups, against the sections of a study file."""
+"""Faults of data sets, against the sections of a study file.
+
+In the order of the file: what holds for any data set, tables of people, groups, events, places.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -11,16 +14,27 @@ from math import prod
 from stream_dp.errors import UserError
 
 from .attribute import Attribute
+from .event_releases import EventsRelease, slot_attribute
 from .families import Kind
-from .group_releases import KEY_COLUMN, SIZE_COLUMN, BatchRelease, Groups, check_relation
+from .field_types import ABSENT
+from .group_releases import KEY_COLUMN, BatchRelease, Groups, check_relation
+from .hierarchy_releases import PERSON_COLUMN, SIZE_COLUMN
 from .match_releases import MatchRelease
 from .periods import Periods
-from .sections import Sections
+from .place_releases import (
+    LEAST_EPSILON,
+    NOTHING_TO_PROTECT,
+    RELATIONS,
+    RESERVED_COLUMNS,
+    SizesRelease,
+)
 from .structural_rules import rule_faults
+from .study import Sections, Study
 from .table_releases import DataSetRelease, PeopleRelease
 from .thresholds import linear_faults
 
 MOST_COMPOSITE = 1 << 15  # values of a composite
+MOST_CELLS = 1 << 20  # of the marginal of a pair of columns
 _CONTENT = {*DataSetRelease.model_fields, "attribute", "attributes", "events"}  # no settings
 
 
@@ -67,10 +81,7 @@ def _composite_faults(batch: MatchRelease, columns: dict[str, Attribute | None])
             elif times.pop(column, 0) > 1:
                 yield f"{key}: '{column}' stands in composites twice"
         declared = [a for column in pair if (a := columns.get(column)) and not a.problems("")]
-        cells = prod(
-            len(attribute.symbols if attribute.numbers is None else attribute.numbers.bin_labels)
-            for attribute in declared
-        )
+        cells = prod(map(_value_count, declared))
         if len(declared) == len(pair) and cells > MOST_COMPOSITE:
             yield f"{key}: has {cells:,} values; at most {MOST_COMPOSITE:,}"
     if len(columns) > 1 and len(batch.columns) < 2:
@@ -124,6 +135,12 @@ def data_set_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
             yield f".{key}: '{batch.kind}' has none; leave it out"
 
 
+def _value_count(attribute: Attribute) -> int:
+    """The number of values of a column; a number's are its bins."""
+    numbers = attribute.numbers
+    return len(attribute.symbols if numbers is None else numbers.bin_labels)
+
+
 def _kinds_with_numbers() -> list[Kind]:
     return [kind for kind in Kind if kind.data_set is not None and kind.data_set.numbers]
 
@@ -145,6 +162,28 @@ def people_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     if "first" in settings:
         yield from _fusion_faults(batch, sections.periods)
     yield from _derived_faults(batch, sections)
+    yield from _column_faults(batch, sections)
+
+
+def _column_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the columns' sizes, of a release whose columns have no other fault."""
+    columns = [
+        (answer.column, sections.attributes.get(answer.attribute)) for answer in batch.answers
+    ]
+    sizes = [(name, _value_count(a)) for name, a in columns if a is not None and not a.problems("")]
+    if len({*batch.names}) == len(columns) == len(sizes) > 1:
+        yield from (f": {fault}" for fault in size_faults(sizes))
+
+
+def size_faults(columns: Sequence[tuple[str, int]], most: int = MOST_CELLS) -> Iterator[str]:
+    """Faults of columns of people, each with its number of values.
+
+    most: cells of the two largest columns together, at most.
+    """
+    yield from (f"column '{name}': one value alone" for name, values in columns if values < 2)
+    cells = prod(sorted(values for _, values in columns)[-2:])
+    if len(columns) > 1 and cells > most:
+        yield f"people: the two largest columns have {cells:,} cells together; at most {most:,}"
 
 
 def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[str]:
@@ -291,3 +330,127 @@ def batch_cost(batch: DataSetRelease, periods: Periods | None) -> Fraction:
     if batch.every is None or periods is None:
         return batch.rho
     return batch.rho * (periods.count // batch.every)
+
+
+def events_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a release of events, to be put after the release's key in the file."""
+    yield from data_set_faults(release, sections)
+    yield from slot_faults(release, sections)
+
+
+def slot_faults(release: EventsRelease, sections: Sections) -> Iterator[str]:
+    """Faults of the columns of events."""
+    events = release.events
+    for name in (*release.attributes, *events.columns):
+        if name in {SIZE_COLUMN, PERSON_COLUMN}:
+            yield f": the name '{name}' is reserved"
+    for name in events.columns:
+        if name in release.attributes:
+            yield f".events.columns: '{name}' is an attribute of people in this release"
+    if len(set(events.columns)) < len(events.columns):
+        yield ".events.columns: a column stands there twice"
+    for column, slots in zip(events.columns, release.slots, strict=True):
+        declared = [sections.attributes.get(name) for name in slots]
+        known = [attribute for attribute in declared if attribute is not None]
+        if len(known) < len(declared):
+            continue  # every missing attribute has its line
+        if any(attribute.number is not None or attribute.place for attribute in known):
+            yield f".events.columns: '{column}' must have listed values"
+        elif any(attribute != known[0] for attribute in known):
+            yield f".events.columns: the slots of '{column}' differ; declare them by `slots`"
+        elif known[0].missing != ABSENT:
+            yield f".events.columns: declare missing = 'absent' for '{column}': there may be fewer"
+
+
+def events_relation_faults(sections: Sections) -> Iterator[str]:
+    """Faults of the study's relation, with its key."""
+    for kind in {release.data_set for release in sections.of(EventsRelease)}:
+        if sections.neighbours is not None and sections.neighbours not in kind.relations:
+            able = "' or '".join(reversed(kind.relations))
+            yield (
+                f"study.neighbours: what events cost under '{sections.neighbours}' is not proved;"
+                f" declare neighbours = '{able}', or leave releases of events out"
+            )
+
+
+def event_warnings(study: Study) -> Iterator[str]:
+    """A line for every column of events whose last slots no release of it counts."""
+    for release in study.of(EventsRelease):
+        most = release.events.most
+        for column in release.events.columns:
+            if slot_attribute(column, most + 1) in study.attributes:
+                yield (
+                    f"release '{release.name}', events.most: '{column}' has more slots than"
+                    f" {most}, and events from number {most + 1} on do not count; raise most, or"
+                    " declare fewer slots"
+                )
+
+
+def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
+    """Faults of a release of sizes, to be put after the release's key in the file."""
+    yield from data_set_faults(release, sections)
+    if not sections.has_places:
+        yield ": 'sizes' is about places of people: declare [places]"
+    places = sections.places
+    if places is None:
+        return
+    if places.counted:
+        if release.attribute is not None:
+            yield ".attribute: with places.counted nobody reports; leave it out"
+    elif release.attribute is None:
+        yield ".attribute: name the attribute with place = true that says where a person is"
+    elif (declared := sections.attributes.get(release.attribute)) and not declared.place:
+        yield f".attribute: declare attributes.{release.attribute} with place = true"
+    names = ", ".join(("all", *places.regions))
+    for key, values in (
+        ("methods", release.methods),
+        ("parts", release.parts),
+        ("epsilon", release.epsilon),
+    ):
+        if values is not None and len(values) != places.levels:
+            yield f".{key}: give {places.levels}, one for each level: {names}"
+    if release.epsilon is None:
+        return
+    relation = sections.neighbours
+    if relation in RELATIONS and release.rho != release.epsilon_cost(relation):
+        yield ".epsilon: give it in place of rho, which follows from it"
+    if min(release.epsilon) < LEAST_EPSILON:
+        yield f".epsilon: must be at least {LEAST_EPSILON} at every level"
+    if release.parts is not None:
+        yield ".parts: splits rho; epsilon is stated for each level"
+
+
+def places_faults(sections: Sections) -> Iterator[str]:
+    """Faults of `[places]` and of declarations about places, with their keys."""
+    sizes = sections.of(SizesRelease)
+    of_places = {name for name, a in sections.attributes.items() if a.place}
+    if sizes and sections.neighbours == "replace_in_place":
+        yield f"study.{NOTHING_TO_PROTECT}"
+    for number, release in sections.numbered_releases:
+        if release is None or release in sizes:
+            continue
+        for name in sorted(of_places.intersection(release.questions)):
+            yield f"releases[{number}]: '{name}' is a place, which kind 'sizes' alone releases"
+    if not sections.has_places:
+        for name in sorted(of_places):
+            yield f"attributes.{name}.place: declare [places] too"
+        return
+    if sections.has_groups:
+        yield "places: beside [groups] is not made; groups need 'replace_in_place'"
+    if not sizes and all(r is not None for _, r in sections.numbered_releases):
+        yield "places: no release uses it: declare one of kind 'sizes', or remove it"
+    places = sections.places
+    if places is None:
+        return
+    if len({*places.regions}) < len(places.regions):
+        yield "places.regions: a column stands there twice"
+    for name in places.regions:
+        if name in RESERVED_COLUMNS or name == "all":
+            yield f"places.regions: the name '{name}' is reserved"
+    if places.counted and sections.periods is not None and sections.periods.count != 1:
+        yield "study.periods.count: must be 1 with places.counted: a table of counts has one period"
+    if sections.unit == places.unit:
+        yield (
+            f"study.unit: '{places.unit}' is what places are called; what is protected is who is"
+            " in one, such as a person"
+        )
