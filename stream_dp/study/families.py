@@ -124,6 +124,8 @@ class CounterKind(DescribedKind):
     """
 
     TREE = "tree", "The binary tree (Bun et al. 2024, Algorithm 3)."
+    HONAKER = "honaker", "The binary tree with estimates from below (Honaker 2015)."
+    SQUARE_ROOT = "square-root", "The square root of the prefix sums (Henzinger et al. 2023)."
     UNBOUNDED = "unbounded", "A counter whose noise does not depend on the horizon."
 
 

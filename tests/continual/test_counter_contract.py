@@ -11,6 +11,7 @@ from kit import counter_contract, counter_trial
 from kit.counter_contract import CHECKS
 
 import stream_dp
+from stream_dp.continual.counters.methods import module_name
 from stream_dp.study import CounterKind
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,7 @@ def test_a_counter_keeps_the_contract(kind, part):
 
 def test_every_module_with_a_method_has_a_kind():
     assert counter_contract.nameless() is None
-    assert counter_contract.modules() == {kind.value for kind in CounterKind}
+    assert counter_contract.modules() == {module_name(kind) for kind in CounterKind}
 
 
 # A new counter, in the two files that docs/how-to/add-a-kind.md names.

@@ -17,7 +17,7 @@ import numpy as np
 import study_keys
 
 from stream_dp.continual import counters
-from stream_dp.continual.counters.methods import CounterMethod, counter, counter_method
+from stream_dp.continual.counters.methods import CounterMethod, counter, counter_method, module_name
 from stream_dp.continual.counters.stream_counters import Counter, trailing
 from stream_dp.continual.cumulative.cumulative import Cumulative
 from stream_dp.continual.mechanisms import mechanism
@@ -92,13 +92,14 @@ def check_about(kind: CounterKind) -> None:
 
 
 def check_module(kind: CounterKind) -> None:
-    path = FOLDER / f"{kind}.py"
+    path = FOLDER / f"{module_name(kind)}.py"
     assert path.is_file(), f"write {path.name}, whose METHOD makes the counter"
 
 
 def check_method(kind: CounterKind) -> None:
-    module = import_module(f"{counters.__name__}.{kind}")
-    assert isinstance(getattr(module, "METHOD", None), CounterMethod), f"{kind}.py has no METHOD"
+    name = module_name(kind)
+    module = import_module(f"{counters.__name__}.{name}")
+    assert isinstance(getattr(module, "METHOD", None), CounterMethod), f"{name}.py has no METHOD"
 
 
 def check_title(kind: CounterKind) -> None:
@@ -300,6 +301,6 @@ def modules() -> frozenset[str]:
 
 def nameless() -> tuple[str, str] | None:
     """The fault of a module that no kind names, or None."""
-    for name in sorted(modules() - {kind.value for kind in CounterKind}):
+    for name in sorted(modules() - {module_name(kind) for kind in CounterKind}):
         return "CounterKind", f"{name}.py has a METHOD: add a member to `CounterKind`"
     return None

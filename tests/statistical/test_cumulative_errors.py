@@ -117,7 +117,7 @@ def test_the_error_bound_holds_before_and_after_the_clamp():
     assert (released**2).mean() < (raw**2).mean()
 
 
-@pytest.mark.parametrize("counter", [None, "unbounded"])
+@pytest.mark.parametrize("counter", [None, "honaker", "square-root", "unbounded"])
 def test_other_measurements_have_their_variance_in_theory(counter):
     """Noise 5 % too small or too large is rejected; errors are linear in the noise."""
     mechanism = Cumulative(

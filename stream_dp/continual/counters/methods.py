@@ -1,4 +1,4 @@
-"""How the counters of each kind are made: the `METHOD` of the module with the kind's name."""
+"""How the counters of each kind are made: the `METHOD` of the kind's module."""
 
 from __future__ import annotations
 
@@ -35,10 +35,15 @@ class CounterMethod:
     endless_column2: Callable[[], Fraction] | None = None
 
 
+def module_name(kind: CounterKind) -> str:
+    """The name of a kind's module in this folder."""
+    return kind.replace("-", "_")
+
+
 @cache
 def counter_method(kind: CounterKind) -> CounterMethod:
     """The method of a kind."""
-    method: CounterMethod = import_module(f"{__package__}.{kind}").METHOD
+    method: CounterMethod = import_module(f"{__package__}.{module_name(kind)}").METHOD
     return method
 
 

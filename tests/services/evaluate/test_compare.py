@@ -16,12 +16,13 @@ from small_study import PAPER, coming_and_going, study, together, truth
 from variants import variants
 
 from stream_dp.continual.cumulative.cumulative import Cumulative
+from stream_dp.study import CounterKind
 
 REPETITIONS = 40
 WINDOW = ["paper: histogram, padded", "histogram, projected"]
 WINDOW += ["residuals, padded", "residuals, projected"]
 
-COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", "tree", "unbounded", "coupled"]
+COUNTERS = ["paper: tree, cubic parts", "tree, equal parts", *CounterKind, "coupled"]
 
 
 @pytest.fixture(scope="module")
