@@ -24,7 +24,7 @@ from ..intake.markers import MARKED_STUDY, MARKER, Announced, study_mark
 from ..process.heartbeats import Heartbeat
 from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
 from ..releaser.fit_transcript import LEASE, Lease
-from ..releaser.job_board import PUBLISHED
+from ..releaser.job_board import KNOWN
 from ..releaser.known_interactions import panels_of
 from ..storage.close_orders import Answer, Order, Reading
 from ..storage.job_records import Job, JobStudy
@@ -263,11 +263,13 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     def handed_in(part_schema: Schema) -> Schema:
         return object_of({"stream-dp-part": part_schema, "stream-dp-writer": _TEXT})
 
-    published: Messages = {}
+    known: Messages = {}
     if any(panels_of(study, batch) for batch in study.batches or ()):
-        published["publishedAnswers"] = _message(
-            "What a panel has published of a job's people: 64-bit integers, before the job.",
-            headers=object_of({PUBLISHED: _TEXT}),
+        columns: Schema = {"type": "array", "items": _COUNT}
+        content = {"columns": columns, "variance": {"type": "number"}, "number": _COUNT}
+        known[KNOWN] = _message(
+            "What panels have published of columns of a job's people, before the job.",
+            object_of({"type": {"const": KNOWN}, "id": job, **content}),
             key=job,
         )
     return {
@@ -291,7 +293,7 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
                 object_of({"type": {"const": "interrupted"}, "id": job, **interruption}),
                 key=job,
             ),
-            **published,
+            **known,
         },
         topics.TRANSCRIPTS: {
             "lease": _message(

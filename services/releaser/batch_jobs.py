@@ -35,7 +35,7 @@ from .child_process import Child
 from .decision import ChainEnd
 from .job_board import JobBoard
 from .job_families import everybodys_tables
-from .known_interactions import panels_of, published_records
+from .known_interactions import known_records, panels_of
 from .releaser_facts import Context
 from .table_results import write_inputs
 
@@ -139,13 +139,13 @@ class Jobs:
         self._send(jobs)
 
     def _send(self, jobs: Sequence[Job]) -> None:
-        """Appends jobs for workers, after the published answers that their fits may use."""
+        """Appends jobs for workers, after the published interactions that their fits may use."""
         if jobs:
             closes = list[Entry]()
             if any(panels_of(self.study, self.study.batch(job.release)) for job in jobs):
                 closes = journal.closes(journal.read_heads(self.log))
             for job in jobs:
-                self.log.append(published_records(self.study, job, closes))
+                self.log.append(known_records(self.study, job, closes))
             self.log.append(job_record(job, self.study, self.simulated) for job in jobs)
             self.context.at("job-sent")
             for job in jobs:

@@ -10,9 +10,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from stream_dp.json_object import Json
 from stream_dp.log.following import following
 from stream_dp.log.log import Log, Positions, Stored
 from stream_dp.study.topics import JOBS, RESULTS, TRANSCRIPTS
@@ -36,32 +35,7 @@ from ..storage.job_records import (
 )
 from ..storage.journal import Entry
 
-PUBLISHED = "stream-dp-published"  # RELEASE/PERIOD/I/N: piece i of n of its answers
-
-
-@dataclass
-class PublishedAnswers:
-    """The published answers that jobs were given.
-
-    The first complete records of a release and a period count.
-    """
-
-    complete: dict[str, dict[tuple[str, int], NDArray[np.int64]]] = field(default_factory=dict)
-    _pieces: dict[tuple[str, str, int], list[bytes]] = field(default_factory=dict)
-
-    def fold(self, record: Stored) -> None:
-        """Adds a piece of the answers of a panel at a period, RELEASE/PERIOD/INDEX/COUNT."""
-        fields = record.header(PUBLISHED).decode("utf-8", "replace").split("/")
-        if len(fields) != 4 or not all(field.isdecimal() for field in fields[1:]):
-            return
-        job = (record.key or b"").decode("utf-8", "replace")
-        release, (period, index, count) = fields[0], map(int, fields[1:])
-        pieces = self._pieces.setdefault((job, release, period), [])
-        if index == len(pieces) < count:
-            pieces.append(record.value or b"")
-            if len(pieces) == count and not sum(map(len, pieces)) % 8:
-                values = np.frombuffer(b"".join(pieces), "<i8").astype(np.int64)
-                self.complete.setdefault(job, {})[release, period] = values
+KNOWN = "known"  # the type of a record of what panels have published of a job's people
 
 
 @dataclass(frozen=True)
@@ -168,7 +142,7 @@ class JobBoard:
     _failures: dict[tuple[str, int], str] = field(default_factory=dict)  # by job and attempt
     # Names and bytes of the parts of incomplete results, by job and writer.
     _parts: dict[tuple[str, str], list[tuple[str, bytes]]] = field(default_factory=dict)
-    published: PublishedAnswers = field(default_factory=PublishedAnswers)
+    _known: dict[str, dict[int, Json]] = field(default_factory=dict)  # by job and number
     _round_keys: set[bytes] = field(default_factory=set)
     _positions: dict[str, Positions] = field(default_factory=dict)  # by topic
 
@@ -197,9 +171,6 @@ class JobBoard:
 
     def _read_job(self, record: Stored) -> None:
         """Takes a job, or what happened to one: a retry, an interruption or its abandonment."""
-        if record.header(PUBLISHED):
-            self.published.fold(record)
-            return
         try:
             fields = json_object(record.value)
             kind, job = fields["type"], str(fields["id"])
@@ -215,6 +186,9 @@ class JobBoard:
         elif kind == "interrupted":
             with suppress(KeyError, TypeError, ValueError, OverflowError):
                 self._interruptions[job, int(fields["attempt"])] += 1
+        elif kind == KNOWN:
+            with suppress(KeyError, TypeError):
+                self._known.setdefault(job, {}).setdefault(fields["number"], fields)
         elif kind == "abandon":
             self._abandoned.add(job)
 
@@ -265,6 +239,10 @@ class JobBoard:
     def held(self, job: str, rounds: int) -> int:
         """How many workers by themselves began the attempt at this round, and ended in silence."""
         return self._held[job, self.attempt(job), rounds]
+
+    def known(self, job: str) -> list[Json]:
+        """What panels have published of a job's people: records of `known_interactions`."""
+        return list(self._known.get(job, {}).values())
 
     def abandoned(self, job: str) -> bool:
         return job in self._abandoned

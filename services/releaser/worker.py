@@ -19,10 +19,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow.parquet
 
 from stream_dp.batch import kinds
-from stream_dp.batch.synthesizer import EarlierTable, FitContext
+from stream_dp.batch.synthesizer import EarlierTable, FitContext, Known
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log, LogError, Missing
 from stream_dp.privacy.noise import NoiseSource, SystemNoise, system_entropy
@@ -43,7 +44,6 @@ from ..storage.snapshots import Snapshots
 from .fit_transcript import LeaseLost, LeaseWatch, LogTranscript, recorded_rounds
 from .job_board import JobBoard
 from .job_families import JOB_FAMILIES
-from .known_interactions import known_interactions
 
 
 def number_in_schedule(study: Study, job: Job) -> int:
@@ -51,6 +51,14 @@ def number_in_schedule(study: Study, job: Job) -> int:
     release = study.batch(job.release)
     assert release is not None
     return 1 + study.due_periods(release).index(job.period)
+
+
+def known_to(board: JobBoard, job: Job) -> tuple[Known, ...]:
+    """What panels have published of a job's people and columns."""
+    return tuple(
+        Known(tuple(one["columns"]), np.asarray(one["values"], np.float64), one["variance"])
+        for one in board.known(job.id)
+    )
 
 
 def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[EarlierTable, ...]:
@@ -74,9 +82,7 @@ def earlier_tables(study: Study, log: Log, board: JobBoard, job: Job) -> tuple[E
     tables = []
     for earlier in sorted(jobs, key=lambda earlier: earlier.period):
         declared = schedule[earlier.period]
-        answers = board.published.complete.get(earlier.id, {})
-        known = known_interactions(study, declared, earlier.period, answers)
-        number = number_in_schedule(study, earlier)
+        number, known = number_in_schedule(study, earlier), known_to(board, earlier)
         tables.append(EarlierTable(number, declared, tuple(rounds[earlier.id]), known))
     return tuple(tables)
 
@@ -223,13 +229,11 @@ class Worker:
         if origin.simulated != self.source.simulated:
             raise UserError("a study with seeded noise and one without do not mix")
         tables = {n: self._table(f) for n, f in job.files.items()}
-        answers = board.published.complete.get(job.id, {})
-        known = known_interactions(self.study, release, job.period, answers)
         context = FitContext(
             self.source,
             transcript,
             self._progress(board, job),
-            known,
+            known_to(board, job),
             number_in_schedule(self.study, job),
             earlier_tables(self.study, self.log, board, job),
         )

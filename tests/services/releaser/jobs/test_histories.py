@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import closing
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -16,13 +17,17 @@ from kit.workers import killed_and_again
 from stream_dp.batch.people.people_table import present_rows, study_people
 from stream_dp.batch.synthesizer import Known
 from stream_dp.continual.mechanisms import mechanism
-from stream_dp.errors import UserError
-from stream_dp.log.log import Stored
+from stream_dp.log import open_log
+from stream_dp.log.log import Record, Stored
+from stream_dp.log.message import canonical
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
-from stream_dp.services.releaser.job_board import PUBLISHED, PublishedAnswers
+from stream_dp.services.releaser.job_board import KNOWN, JobBoard
 from stream_dp.services.releaser.known_interactions import known_interactions, panels_of
+from stream_dp.services.releaser.worker import known_to
+from stream_dp.services.storage.job_records import Job
 from stream_dp.study import PeopleRelease, Study
+from stream_dp.study.topics import JOBS, RESULTS
 from stream_dp.studyfile import parse_study
 
 PEOPLE = 400
@@ -167,8 +172,6 @@ def test_a_fit_knows_what_lies_in_its_periods_and_no_more() -> None:
     short = declared(STUDY.replace("last = 3", "last = 2"))[1]
     shorter = known_interactions(study, short, 3, answers)
     assert sorted(k.columns for k in shorter) == [(1,), (1, 2), (2,)]
-    with pytest.raises(UserError, match="not what they declare"):
-        known_interactions(study, release, 3, {("pairs", 2): np.zeros(1, np.int64)})
 
 
 def test_panels_of_other_people_are_not_used() -> None:
@@ -184,19 +187,23 @@ def test_panels_of_other_people_are_not_used() -> None:
     assert [r.name for r in panels_of(study, release)] == ["pairs"]
 
 
-def test_pieces_of_published_answers_are_joined_once() -> None:
-    answers, values = PublishedAnswers(), np.arange(5)
-    data = values.astype("<i8").tobytes()
-
-    def record(words: str, value: bytes) -> Stored:
-        header = ((PUBLISHED, words.encode()),)
-        return Stored(partition=0, offset=0, time=0, key=b"job", value=value, headers=header)
-
-    pieces = [record("r/2/0/2", data[:16]), record("r/2/1/2", data[16:])]
-    for one in (*pieces, *pieces, record("r/2/9/2", b"x"), record("r/x/0/1", b""), pieces[1]):
-        answers.fold(one)
-    (joined,) = answers.complete["job"].values()
-    assert joined.tolist() == [0, 1, 2, 3, 4]
+def test_a_worker_reads_what_the_releaser_has_sent_once(tmp_path: Path) -> None:
+    job = Job("job", "people", 3, "1", None, None)
+    known = Known((1, 2), np.arange(6.0).reshape(2, 3) / 7, 0.1)
+    fields = {"type": KNOWN, "id": job.id, "columns": known.columns, "variance": known.variance}
+    values = known.values.tolist()
+    sent = [
+        Record(JOBS, canonical({**fields, "number": number, "values": values}), b"job", partition=0)
+        for number in (0, 1)
+    ]
+    with closing(open_log("sqlite:log.db", tmp_path)) as log:
+        log.create({JOBS: 1, RESULTS: 1})
+        log.append([sent[0], *sent, Record(JOBS, b'{"type":"known","id":"job"}', partition=0)])
+        board = JobBoard(log)
+        board.refresh()
+    read = known_to(board, job)
+    assert [one.columns for one in read] == [(1, 2), (1, 2)]
+    assert all((one.values == known.values).all() and one.variance == 0.1 for one in read)
 
 
 @pytest.mark.parametrize(
