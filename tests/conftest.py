@@ -6,6 +6,8 @@ import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 from kit import planned_errors
 from kit.brokers import running_broker, started_broker
 from kit.cpu_table import CpuTable
@@ -18,6 +20,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+# Hypothesis would draw constants of all modules that a process has imported by then: other examples
+# in each process, for seconds of reading them.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_configure(config):
@@ -28,6 +33,12 @@ def pytest_configure(config):
         config.add_cleanup(folder.cleanup)
         config.add_cleanup(lambda: os.environ.pop(planned_errors.FOLDER))
     planned_errors.remember()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart():
+    """Writes the table of characters that Hypothesis computes for seconds; workers read it."""
+    st.text().validate()
 
 
 def pytest_collection_finish():

@@ -14,7 +14,7 @@ from functools import lru_cache
 from numbers import Rational
 
 _LEAST = Decimal("1e-6")
-_GOLDEN = Decimal("0.6180339887498949")
+_NEAR, _MOST_STEPS = Decimal("1e-12"), 60  # of the search for the best alpha
 
 
 def gaussian_rho(sensitivity2: Fraction | int, variance: Fraction) -> Fraction:
@@ -69,22 +69,20 @@ def epsilon(rho: Fraction, delta: Fraction) -> Decimal:
 
     with localcontext(prec=50):
         r, log_delta = _decimal(rho), _decimal(delta).ln()
-
-        def bound(log_excess: Decimal) -> Decimal:
+        # Of the excess alpha - 1 the derivative is 0 where excess^2 rho + ln(alpha) = ln(1/delta).
+        # In the excess's logarithm the left side is convex: from the right Newton's steps lead
+        # straight to the root. They begin without ln(alpha).
+        log_excess = (-log_delta / r).ln() / 2
+        for _ in range(_MOST_STEPS):
             excess = log_excess.exp()
-            tail = -log_delta - excess * (1 + 1 / excess).ln() - (1 + excess).ln()
-            return (1 + excess) * r + tail / excess
-
-        # The best alpha - 1 is near sqrt(ln(1/delta) / rho): a golden-section search around it.
-        centre = (-log_delta / r).ln() / 2
-        low, high = centre - 12, centre + 12
-        for _ in range(60):
-            step = (high - low) * _GOLDEN
-            if bound(high - step) < bound(low + step):
-                high = low + step
-            else:
-                low = high - step
-        value = max(_LEAST, bound((low + high) / 2))
+            square, log_alpha = excess * excess * r, (1 + excess).ln()
+            step = (square + log_alpha + log_delta) / (2 * square + excess / (1 + excess))
+            log_excess -= step
+            if step < _NEAR:
+                break
+        excess = log_excess.exp()
+        tail = -log_delta - excess * (1 + 1 / excess).ln() - (1 + excess).ln()
+        value = max(_LEAST, (1 + excess) * r + tail / excess)
         return value.quantize(_LEAST, rounding=ROUND_CEILING)
 
 
