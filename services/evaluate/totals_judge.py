@@ -7,7 +7,6 @@ that begins later than its first period gives the earlier periods' answers when 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -99,28 +98,6 @@ def at_least(totals: Ints, t: int) -> Ints:
     """Computes S_1..S_t of running totals of at most t."""
     sums: Ints = np.bincount(totals, minlength=t + 1)[::-1].cumsum()[::-1][1 : t + 1]
     return sums
-
-
-def total_increments(
-    symbols: Symbols, events: Iterable[int], absent: int | None
-) -> tuple[Ints, ...]:
-    """Counts, by period, the people who reached the total b, b = 1..T, and the entries.
-
-    symbols: the panel, (people, T).
-    events: the codes of the event.
-    absent: the code of absence; None if all people are present from the start.
-    """
-    horizon = symbols.shape[1]
-    happened = np.isin(symbols, list(events))
-    totals = happened.cumsum(axis=1)
-    present = np.ones(symbols.shape, bool) if absent is None else symbols != absent
-    entered = present & (present.cumsum(axis=1) == 1)
-    return tuple(
-        np.append(
-            np.bincount(totals[happened[:, t], t], minlength=horizon + 1)[1:], entered[:, t].sum()
-        ).astype(np.int64)
-        for t in range(horizon)
-    )
 
 
 def totals_judge(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dp.continual.cumulative.cumulative import total_increments
 from stream_dp.continual.mechanism_interface import Mechanism, Step
 from stream_dp.continual.mechanisms import AnyMechanism, mechanism, patterns_part, totals_part
 from stream_dp.continual.window.window import FixedWindow
@@ -22,7 +23,7 @@ from stream_dp.privacy.noise import SeededNoise
 from stream_dp.study import Release, Study
 
 from .patterns_judge import PatternsJudge, patterns_judge
-from .totals_judge import TotalsJudge, total_increments, totals_judge
+from .totals_judge import TotalsJudge, totals_judge
 from .trial import Ints, Trial
 
 # By attribute, the symbol codes of a known panel with the missing rule applied, (people, T).

@@ -108,6 +108,24 @@ class StreamMeasurements:
         matrix = scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
         return self.system.answers(matrix, np.array([q.constant for q in questions]))
 
+    def errors(self, answers: Answers, draws: Sequence[Sequence[Sequence[Floats]]]) -> Floats:
+        """The errors of answers from this stream for other noise: (draws, n).
+
+        draws: of each draw, by release, the noise in each message
+        """
+        data = np.array([self._data(noise) for noise in draws])
+        return self.system.errors(answers, data)
+
+    def _data(self, noise: Sequence[Sequence[Floats]]) -> Floats:
+        """The data of all blocks with noise alone for measurements: (unknowns,)."""
+        pairs = zip(self.releases, noise, strict=True)
+        releases = [release.measuring(values) for release, values in pairs]
+        entries, presence = self.windows.blocks([r for r in releases if r.window is not None])
+        start = self.windows.entries + self.windows.there
+        counters, _ = counter_blocks([r for r in releases if r.totals is not None], start)
+        blocks: tuple[Block, ...] = (entries, presence, *counters)
+        return np.concatenate([block.data for block in blocks])
+
     @property
     def entries(self) -> dict[Key, dict[int, EntryUnknowns]]:
         """The unknowns of totals, by event and first period, then by b."""

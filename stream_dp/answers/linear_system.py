@@ -260,6 +260,25 @@ class System:
             values += bound @ self.factor.gap
         return _rounded(Answers(values, all_coordinates, bound))
 
+    def errors(self, answers: Answers, data: Floats) -> Floats:
+        """The errors of answers for other noise: (draws, n).
+
+        answers: from this system.
+        data: of all blocks, if the measurements are the noise alone: (draws, unknowns).
+        """
+        errors: Floats = answers.coordinates @ data.T
+        size = self.equalities.right_side.size
+        if size:
+            g_u0 = np.zeros((size, len(data)))
+            starts = zip(self.starts[:-1], self.starts[1:], strict=True)
+            for block, g, (start, end) in zip(
+                self.blocks, self.equalities.of_block, starts, strict=True
+            ):
+                if g.nnz:
+                    g_u0 += block.spread(g, scipy.sparse.csr_array(data[:, start:end]))
+            errors -= answers.bound @ self.factor.solved(g_u0)
+        return errors.T
+
     @cached_property
     def factor(self) -> Factor:
         """The cached factor, or a new factor."""

@@ -74,18 +74,29 @@ class ReleaseMeasurements:
     messages: tuple[PeriodMeasurements, ...]
 
     @cached_property
-    def _mechanism(self) -> AnyMechanism:
+    def mechanism(self) -> AnyMechanism:
         return mechanism(self.study, self.declared)
+
+    def measuring(self, values: Sequence[Floats]) -> ReleaseMeasurements:
+        """The same measurements with other values. values: of each message"""
+        messages = zip(self.messages, values, strict=True)
+        other = ReleaseMeasurements(
+            self.study,
+            self.declared,
+            tuple(PeriodMeasurements(m.number, v, m.variances) for m, v in messages),
+        )
+        other.__dict__["mechanism"] = self.mechanism  # as if it was asked for before
+        return other
 
     @property
     def window(self) -> FixedWindow | None:
-        measuring = self._mechanism
+        measuring = self.mechanism
         measuring = measuring.window if isinstance(measuring, Joint) else measuring
         return measuring if isinstance(measuring, FixedWindow) else None
 
     @property
     def totals(self) -> Cumulative | None:
-        measuring = self._mechanism
+        measuring = self.mechanism
         measuring = measuring.totals if isinstance(measuring, Joint) else measuring
         return measuring if isinstance(measuring, Cumulative) else None
 

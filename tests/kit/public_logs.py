@@ -6,6 +6,7 @@ import numpy as np
 
 from kit.walks import when_present
 from stream_dp.client import PublicLog
+from stream_dp.continual.cumulative.cumulative import total_increments
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.log import Batch, Stored, TopicInfo
 from stream_dp.log.message import START, build_message, message_records
@@ -13,7 +14,6 @@ from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.published_panels import STUDY_TYPE, panel_certificate, panel_parts
 from stream_dp.release.study_plan import plan_parts, study_plan
-from stream_dp.services.evaluate.totals_judge import total_increments
 
 
 class TopicInMemory:

@@ -31,7 +31,7 @@ import scipy
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.panel import Columns
+from stream_dp.panel import Columns, Symbols
 from stream_dp.privacy.ledger import crossed_strata
 from stream_dp.privacy.noise import Draw, Measurements, exact_variance
 from stream_dp.study import CounterKind, CumulativeRelease, JointRelease, Study
@@ -103,6 +103,28 @@ def random_rises(
     column = np.zeros(totals.shape[0], np.int64)
     column[order] = place < np.append(rises, 0)[group]
     return column
+
+
+def total_increments(
+    symbols: Symbols, events: Sequence[int], absent: int | None
+) -> tuple[Counts, ...]:
+    """Counts, by period, the people who reached the total b, b = 1..T, and the entries.
+
+    symbols: the panel, (people, T).
+    events: the codes of the event.
+    absent: the code of absence; None if all people are present from the start.
+    """
+    horizon = symbols.shape[1]
+    happened = np.isin(symbols, list(events))
+    totals = happened.cumsum(axis=1)
+    present = np.ones(symbols.shape, bool) if absent is None else symbols != absent
+    entered = present & (present.cumsum(axis=1) == 1)
+    return tuple(
+        np.append(
+            np.bincount(totals[happened[:, t], t], minlength=horizon + 1)[1:], entered[:, t].sum()
+        ).astype(np.int64)
+        for t in range(horizon)
+    )
 
 
 ABSENT = 2  # the panel's code of a row that has not entered

@@ -1,0 +1,110 @@
+"""How a panel's errors are predicted: weights that reruns of its mechanism teach.
+
+Of a query's cell, its answer at a period, let e be the panel's error in a rerun, s^2 its mean
+square and .3 for rounding, F the features (`error_features.py`) and F* those of the rerun: the
+truth's and noise. Over the cells of a group and the reruns, in units of s,
+
+    N = mean (F* - F)(F* - F)',  b = mean (F* - F) e,  U = mean F F' on the truth,
+    T = .2 U + .8 [U - N]_+,     beta = (N + T + .1 diag(N + T))^-1 b,
+
+where [.]_+ is the positive part by eigenvalues, and T the roughness of true series: U has the
+panel's noise on top. The answer is p - beta F (`least_error.py`). Groups are wide, because weights
+that are learned for a single query fit the only truth that reruns have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+import numpy as np
+
+from stream_dp.release.published_weights import FamilyWeights, GroupWeights, SeriesFamily
+
+from .error_features import ROUNDING, QuerySeries
+from .least_error import Correction, ErrorWeights
+
+FITTED = 0.2  # of the roughness that is U itself
+RIDGE = 0.1
+FAMILIES: tuple[SeriesFamily, ...] = ("pattern", "union", "total")
+FACTORS = (1.75, 2.3)  # of intervals, at least and at most
+LEVEL = 0.95
+_MOST_GUARD = 1.5
+_LEAST_INFLATED = 0.05
+_DIGITS = 6  # decimals of published weights
+
+
+def learned_weights(series: Iterable[QuerySeries]) -> ErrorWeights:
+    """The weights that reruns teach, rounded."""
+    queries = list(series)
+    groups, families = list[GroupWeights](), list[FamilyWeights]()
+    for family in FAMILIES:
+        own = [query for query in queries if query.family == family]
+        for past, future, large in product(range(3), range(3), (False, True)):
+            cells = [
+                (query, int(t))
+                for query in own
+                if query.large == large
+                for t in np.flatnonzero(
+                    query.live & (query.neighbours == [[past], [future]]).all(axis=0)
+                )
+            ]
+            if cells:
+                groups.append(_group(cells, family, past, future, large))
+        if own:
+            learned = ErrorWeights(tuple(groups), ())
+            families.append(_family(family, [Correction(query, learned) for query in own]))
+    return ErrorWeights(tuple(groups), tuple(families))
+
+
+def _group(
+    cells: Sequence[tuple[QuerySeries, int]],
+    family: SeriesFamily,
+    past: int,
+    future: int,
+    large: bool,
+) -> GroupWeights:
+    """The weights of a group of cells: queries, each at a period."""
+    noise = np.array([query.noise[:, :, t] / query.scale[t] for query, t in cells])
+    errors = np.array([query.panel[:, t] / query.scale[t] for query, t in cells])
+    truth = np.array([query.truth[:, t] / query.scale[t] for query, t in cells])
+    count, size, _ = noise.shape
+    b = np.einsum("ckb,cb->k", noise, errors) / errors.size
+    flat = np.moveaxis(noise, 1, 0).reshape(size, -1)
+    n, u = flat @ flat.T / errors.size, truth.T @ truth / count
+    seen = np.abs(u).sum(axis=0) > 0
+    values, vectors = np.linalg.eigh(u - n * np.outer(seen, seen))
+    positive = (vectors * np.maximum(values, 0)) @ vectors.T
+    roughness = FITTED * u + (1 - FITTED) * positive
+    a = n + roughness
+    beta = np.linalg.solve(a + np.diag(RIDGE * a.diagonal() + 1e-9), b)
+    plain = float(1 - 2 * beta @ b + beta @ a @ beta)
+    inflated = max(plain * (1 + size / count), _LEAST_INFLATED)
+    return GroupWeights(
+        family=family,
+        past=past,
+        future=future,
+        large=large,
+        beta=tuple(round(float(each), _DIGITS) for each in beta),
+        roughness=round(max(0.0, float(beta @ roughness @ beta)), _DIGITS),
+        inflation=round(min(inflated, max(1.0, plain)) / max(plain, 1e-9), _DIGITS),
+    )
+
+
+def _family(family: SeriesFamily, corrections: Sequence[Correction]) -> FamilyWeights:
+    """The factor of intervals, and the guard by Stein's unbiased estimate of the panel's risk."""
+    ratios, gaps, of_reruns = [], [], []
+    for correction in corrections:
+        query, live = correction.query, correction.query.live
+        spread = np.sqrt(correction.variances + ROUNDING)
+        ratios.append((np.abs(correction.left) / spread)[:, live].ravel())
+        gaps.append(((query.counts - query.estimates) / query.scale)[live] ** 2)
+        of_reruns.append((((query.panel - query.unbiased) / query.scale)[:, live]) ** 2)
+    by_rerun = np.concatenate(of_reruns, axis=1).mean(axis=1)
+    above = np.concatenate(gaps).mean() - by_rerun.mean() - 2 * by_rerun.std(ddof=1)
+    factor = np.clip(np.quantile(np.concatenate(ratios), LEVEL), *FACTORS)
+    return FamilyWeights(
+        family=family,
+        factor=round(float(factor), _DIGITS),
+        guard=round(float(np.clip(above, 0, _MOST_GUARD)), _DIGITS),
+    )

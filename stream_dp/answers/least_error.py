@@ -1,0 +1,182 @@
+"""Answers of least error about panels: the panel's count, less its error as reruns predict it.
+
+The weights are published (`error_weights.py`, `reruns.py`), so that every reader has the same
+digits. Of a query at a period, the answer is a = p - beta F. In a rerun e - beta (F* - F) is left
+of its error. Let v be half the mean square of what is left, and half its mean over the periods. The
+variance of what beta takes for an error and is none is r = s^2 roughness, plus
+
+- the square of a tenth of the estimate's error, or of half of it for a total that the panel has
+  fewer people of: a panel that lost a few people early is sure of its zeros;
+- the square of the excess, where the mean over the periods of x - a is more than 1.5 standard
+  deviations of reruns from theirs.
+
+The mean square error of a sum of c_i a_i is
+
+    (inflation (mean (sum c_i left_i)^2 + (sum |c_i| sqrt(r_i))^2) + .3 sum c_i^2) (1 + guard),
+
+with v for the mean of a single answer. Intervals are cut to the possible values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_dp.release.answer import Interval
+from stream_dp.release.published_weights import FamilyWeights, GroupWeights
+
+from .error_features import ROUNDING, QuerySeries
+from .measurement_blocks import Floats
+
+DOUBT = 1.5  # standard deviations of reruns
+FLOOR, LOW_TOTAL = 0.1, 0.5  # of the estimate's error
+
+
+@dataclass(frozen=True)
+class ErrorWeights:
+    """The weights of a release: of groups of cells, and of families of queries."""
+
+    groups: tuple[GroupWeights, ...]
+    families: tuple[FamilyWeights, ...]
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, int, int, bool], GroupWeights]:
+        return {(g.family, g.past, g.future, g.large): g for g in self.groups}
+
+    def group(self, family: str, past: int, future: int, large: bool) -> GroupWeights | None:
+        """The weights of a cell; those of the other size where nothing was learned of its own."""
+        own = self._by_key.get((family, past, future, large))
+        return own or self._by_key.get((family, past, future, not large))
+
+    def family(self, name: str) -> FamilyWeights | None:
+        return next((family for family in self.families if family.family == name), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """A query in all periods with its answers of least error."""
+
+    query: QuerySeries
+    weights: ErrorWeights
+
+    @cached_property
+    def _groups(self) -> tuple[Floats, Floats, Floats]:
+        """Beta (features, periods), roughness and inflation (periods,)."""
+        query = self.query
+        beta = np.zeros((len(query.observed), query.live.size))
+        roughness, inflation = np.zeros(query.live.size), np.ones(query.live.size)
+        for t in np.flatnonzero(query.live):
+            past, future = query.neighbours[:, t].tolist()
+            group = self.weights.group(query.family, past, future, query.large)
+            if group is not None:
+                beta[:, t] = group.beta
+                roughness[t], inflation[t] = group.roughness, group.inflation
+        return beta, roughness, inflation
+
+    @cached_property
+    def answers(self) -> Floats:
+        """(periods,)"""
+        beta, query = self._groups[0], self.query
+        return query.counts - _predicted(beta, query.observed)
+
+    @cached_property
+    def left(self) -> Floats:
+        """The errors that are left in reruns, (reruns, periods)."""
+        beta, query = self._groups[0], self.query
+        return query.panel - _predicted(beta, query.noise)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """v, (periods,)."""
+        squares: Floats = (self.left**2).mean(axis=0)
+        return (squares + squares[self.query.live].mean()) / 2
+
+    @cached_property
+    def biases(self) -> Floats:
+        """r, (periods,)."""
+        query, live = self.query, self.query.live
+        own = (query.estimates - self.answers)[live].mean()
+        of_reruns = (query.unbiased - self.left)[:, live].mean(axis=1)
+        spread = of_reruns.std(ddof=1)
+        excess = max(abs(own - of_reruns.mean()) - DOUBT * spread, 0.0)
+        few = (query.family == "total") & (query.counts < query.deviation)
+        floor = np.where(few, LOW_TOTAL, FLOOR) * query.deviation
+        return self._groups[1] * query.scale**2 + np.where(live, floor**2 + excess**2, 0.0)
+
+    @property
+    def inflation(self) -> Floats:
+        """(periods,)"""
+        return self._groups[2]
+
+
+def _predicted(beta: Floats, features: Floats) -> Floats:
+    """beta F, in the same order of sums on every machine: (.., periods)."""
+    predicted = np.zeros(features.shape[1:])
+    for weights, values in zip(beta, features, strict=True):
+        predicted += weights * values
+    return predicted
+
+
+class Term(NamedTuple):
+    """A coefficient of a query's answer at a period, from 1."""
+
+    coefficient: float
+    correction: Correction
+    time: int
+
+
+class LeastErrorAnswer(NamedTuple):
+    """error: the root mean square"""
+
+    value: float
+    error: float
+    interval: Interval
+
+
+def least_error(terms: Sequence[Term], bound: float) -> LeastErrorAnswer:
+    """The answer to a sum of counts. bound: the largest possible count"""
+    value, error, factor = _moments(terms)
+    c = [term.coefficient for term in terms]
+    low = sum(bound * each for each in c if each < 0)
+    high = sum(bound * each for each in c if each > 0)
+    value = min(max(value, low), high)
+    return LeastErrorAnswer(
+        value, error, (max(value - factor * error, low), min(value + factor * error, high))
+    )
+
+
+def _moments(terms: Sequence[Term]) -> tuple[float, float, float]:
+    """The answer to a sum of counts, its error and the factor of its interval."""
+    c = np.array([term.coefficient for term in terms])
+
+    def each(name: str) -> Floats:
+        return np.array([getattr(t.correction, name)[t.time - 1] for t in terms])
+
+    left = sum(t.coefficient * t.correction.left[:, t.time - 1] for t in terms)
+    noise = float(np.mean(np.square(left)))
+    if len(terms) == 1:
+        noise = float(c[0] ** 2 * each("variances")[0])
+    families = [t.correction.weights.family(t.correction.query.family) for t in terms]
+    guard = max(family.guard for family in families if family is not None)
+    factor = max(family.factor for family in families if family is not None)
+    bias = float((np.abs(c) * np.sqrt(each("biases"))).sum()) ** 2
+    variance = float(each("inflation").max()) * (noise + bias) + ROUNDING * float((c**2).sum())
+    return float((c * each("answers")).sum()), float(np.sqrt(variance * (1 + guard))), factor
+
+
+def least_error_share(part: Term, base: Term) -> LeastErrorAnswer:
+    """The share of the people of a base: a ratio, with first-order terms."""
+    people = max(_moments([base])[0], 1.0)
+    ratio = min(max(_moments([part])[0], 0.0) / people, 1.0)
+    terms = [
+        part._replace(coefficient=1 / people),
+        base._replace(coefficient=-ratio / people),
+    ]
+    _, error, factor = _moments(terms)
+    return LeastErrorAnswer(
+        ratio, error, (max(0.0, ratio - factor * error), min(1.0, ratio + factor * error))
+    )

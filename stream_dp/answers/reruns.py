@@ -1,0 +1,228 @@
+"""Reruns of a release's mechanism on its published panel, with fresh seeded noise.
+
+In a rerun the published panel is the truth, so the errors of its own panel and of its unbiased
+estimates are known. They are post-processing: only the published panel and simulated noise go in.
+
+A series is a count of the release in all periods: the people with one of its patterns, or with the
+event in at least b periods. Any query is a sum of series. The errors of all series are integers
+times a step, so that every reader has the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dp.continual.cumulative.cumulative import Cumulative, total_increments
+from stream_dp.continual.joint.joint import Joint
+from stream_dp.continual.mechanism_interface import Counts, Mechanism
+from stream_dp.continual.mechanisms import patterns_part, totals_part
+from stream_dp.panel import Panel, Symbols, window_codes
+from stream_dp.privacy.noise import SeededNoise
+
+from .estimator import Question, StreamEstimator, StreamMeasurements
+from .measured_rows import ReleaseMeasurements
+from .measurement_blocks import Floats, Ints
+
+RERUNS = 100
+SEED = 1 << 40  # of the first rerun: no study is simulated with it
+_NEXT_RELEASE = 1 << 20  # between the seeds of a stream's releases
+_LARGEST = (1 << 15) - 1  # of an error in steps
+_FINEST = -8  # binary digits of a step of an unbiased error
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesLayout:
+    """The series of a release: its measured patterns, then its totals.
+
+    release: its measurements so far
+    """
+
+    release: ReleaseMeasurements
+
+    @property
+    def periods(self) -> int:
+        """The number of periods of the release so far."""
+        return self.release.time(self.release.last)
+
+    @cached_property
+    def patterns(self) -> Ints:
+        """The codes of the measured patterns, (patterns,)."""
+        window = self.release.window
+        return np.zeros(0, np.int64) if window is None else np.asarray(window.measured)
+
+    @property
+    def thresholds(self) -> int:
+        """The number of totals: b = 1, 2, .."""
+        return 0 if self.release.totals is None else self.periods
+
+    @property
+    def width(self) -> int:
+        return 1 if self.release.window is None else self.release.window.width
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first period of every series, from 1: (series,)."""
+        patterns = np.full(self.patterns.size, self.width, np.int64)
+        return np.concatenate([patterns, np.arange(1, self.thresholds + 1)])
+
+    @cached_property
+    def live(self) -> NDArray[np.bool_]:
+        """Whether a series has a count at a period: (series, periods)."""
+        return np.arange(1, self.periods + 1) >= self.first[:, None]
+
+    def pattern_weights(self, mask: NDArray[np.bool_]) -> Floats:
+        """The weights of the series in a sum of patterns, (series,).
+
+        mask: over the measured width, (q^k,)
+        """
+        return np.concatenate([mask[self.patterns].astype(float), np.zeros(self.thresholds)])
+
+    def total_weights(self, b: int) -> Floats:
+        """The weights of the series in the total b, (series,)."""
+        weights = np.zeros(self.first.size)
+        weights[self.patterns.size + b - 1] = 1
+        return weights
+
+    def spread(self, values: NDArray[Any]) -> Floats:
+        """Values of the live cells, (.., cells), as (.., series, periods) with 0 elsewhere."""
+        full = np.zeros((*values.shape[:-1], *self.live.shape))
+        full[..., self.live] = values
+        return full
+
+    def questions(self, stream: StreamMeasurements) -> list[Question]:
+        """The live cells as questions to the stream's measurements."""
+        best, start = StreamEstimator(stream, self.release), self.release.first - 1
+        window, questions = self.release.window, []
+        for series, t in np.argwhere(self.live):
+            if series < self.patterns.size:
+                assert window is not None
+                weights = np.zeros(window.bins)
+                weights[self.patterns[series]] = 1
+                question = best.pattern_question(start + int(t) + 1, weights)
+                assert question is not None  # the release itself measures it
+            else:
+                b = int(series) - self.patterns.size + 1
+                question = best.total_question(b, start + int(t) + 1)
+            questions.append(question)
+        return questions
+
+    def counts(self, symbols: Symbols) -> Counts:
+        """The live cells of a panel of this release, without its padding: (cells,)."""
+        release, parts = self.release, list[Any]()
+        if (window := release.window) is not None:
+            histograms = np.zeros((window.bins, self.periods), np.int64)
+            for t in range(self.width, self.periods + 1):
+                codes = window_codes(symbols[:, t - self.width : t], window.q)
+                histograms[:, t - 1] = np.bincount(codes, minlength=window.bins) - window.padding
+            parts.append(histograms[self.patterns])
+        if self.thresholds:
+            totals = np.isin(symbols, panel_codes(release)).cumsum(axis=1)
+            reached = [np.bincount(column, minlength=self.periods + 1) for column in totals.T]
+            parts.append(np.array(reached)[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:].T)
+        counts: Counts = np.concatenate(parts)[self.live]
+        return counts
+
+
+def panel_codes(release: ReleaseMeasurements) -> tuple[int, ...]:
+    """The codes of a panel's symbols that are the event of its totals."""
+    chosen = release.mechanism
+    return chosen.events if isinstance(chosen, Joint) else (1,)
+
+
+@dataclass(frozen=True, eq=False)
+class Reruns:
+    """The counts of a published panel, and the errors of its reruns, cell by cell.
+
+    counts: (cells,) of the panel without its padding
+    panel, unbiased: (reruns, cells) errors of the reruns' panels and of their estimates, in steps
+    panel_step, unbiased_step: powers of two, in people
+    """
+
+    counts: Counts
+    panel: NDArray[np.int16]
+    unbiased: NDArray[np.int16]
+    panel_step: float
+    unbiased_step: float
+
+
+def rerun(
+    layout: SeriesLayout,
+    stream: StreamMeasurements,
+    panel: Panel,
+    *,
+    reruns: int = RERUNS,
+    seed: int = SEED,
+) -> Reruns:
+    """Runs a release's mechanism again on its published panel.
+
+    stream: all measurements of the release's people, which the unbiased estimates use
+    """
+    release, symbols = layout.release, panel.symbols[:, : layout.periods]
+    chosen: Mechanism[Any] = release.mechanism
+    inputs, counts = _inputs(release, symbols), layout.counts(symbols)
+    errors, draws = np.empty((reruns, counts.size)), []
+    for number in range(reruns):
+        noise = list[list[Floats]]()
+        for place, other in enumerate(stream.releases):
+            source = SeededNoise(
+                seed + number + _NEXT_RELEASE * (place if other is not release else 0)
+            )
+            if other is not release:
+                demands = (other.mechanism.demand(other.time(m.number)) for m in other.messages)
+                noise.append([_joined(source.draw(demand).noise) for demand in demands])
+                continue
+            source, state, columns, own = SeededNoise(seed + number), chosen.init(), [], {}
+            for t, true in enumerate(inputs, 1):
+                draw = source.draw(chosen.demand(t))
+                state, step = chosen.step(state, true, draw)
+                if step is not None:
+                    own[t] = _joined(draw.noise)
+                    columns.append(step.columns)
+            noise.append([own[other.time(message.number)] for message in other.messages])
+            errors[number] = layout.counts(np.hstack(columns)) - counts
+        draws.append(noise)
+    answers = stream.answers(layout.questions(stream))
+    of_panel, panel_step = _in_steps(errors, 0)
+    unbiased, unbiased_step = _in_steps(stream.errors(answers, draws), _FINEST)
+    return Reruns(counts, of_panel, unbiased, panel_step, unbiased_step)
+
+
+def _joined(noise: Sequence[Counts]) -> Floats:
+    return np.concatenate(noise).astype(float)
+
+
+def _in_steps(errors: Floats, finest: int) -> tuple[NDArray[np.int16], float]:
+    """Errors in steps of a power of two, at least 2^finest, and the step."""
+    step = 2.0**finest
+    while np.abs(errors).max(initial=0.0) > _LARGEST * step:
+        step *= 2
+    return np.rint(errors / step).astype(np.int16), step
+
+
+def _inputs(release: ReleaseMeasurements, symbols: Symbols) -> list[Counts]:
+    """What the mechanism takes at every period, if the panel's rows without padding are people."""
+    chosen, periods = release.mechanism, symbols.shape[1]
+    window, totals = patterns_part(chosen), totals_part(chosen)
+    parts = list[list[Counts]]()
+    if window is not None:
+        counts = [window.counts(symbols, t) for t in range(1, periods + 1)]
+        for padded in counts[window.width - 1 :]:
+            padded[: window.bins] -= window.padding
+        parts.append(counts)
+    if totals is not None:
+        absent = release.study.alphabet(release.declared).absent
+        if isinstance(chosen, Cumulative):
+            absent = 2 if totals.present else None
+        increments = total_increments(symbols, panel_codes(release), absent)
+        # A mechanism takes a number for each total of its horizon.
+        short = totals.horizon - periods
+        parts.append(
+            [np.concatenate([c[:-1], np.zeros(short, np.int64), c[-1:]]) for c in increments]
+        )
+    return [np.concatenate(of_period) for of_period in zip(*parts, strict=True)]
