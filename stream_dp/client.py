@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
@@ -41,6 +42,7 @@ from stream_dp.release.public_reader import (
 from stream_dp.release.published_panels import read_panel
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet
+from stream_dp.release.published_weights import WEIGHTS_TYPE, PublishedWeights, checked_weights
 from stream_dp.release.signatures import Signatures, require_head
 from stream_dp.release.verified_log import verified_lines
 from stream_dp.study import Study
@@ -76,6 +78,7 @@ class PublicLog:
 
     Raises UserError, Inconsistent, Damaged, Unavailable.
 
+    `weights` has the last weights of each panel's answers (`release/published_weights.py`).
     `reading` says how `run_study` or `window` read the columns of their table, a line each, and is
     empty for every other log.
 
@@ -120,6 +123,7 @@ class PublicLog:
         self.reading: tuple[str, ...] = ()
         self._tallies: dict[str, PanelTally] = {}
         self.published: list[AnyPublished] = []
+        self.weights: dict[str, PublishedWeights] = {}
         self.messages: list[Message] = []
         self.signatures = Signatures()
         try:
@@ -128,6 +132,11 @@ class PublicLog:
                     self.study = declared_study(message)
                 if self.signatures.check(message) or not self.messages:
                     self.messages.append(message)
+                    continue
+                if message.head.get("type") == WEIGHTS_TYPE:
+                    weights = checked_weights(self.study, message)
+                    self.weights[weights.head.release] = weights
+                    self.messages.append(replace(message, head={}, parts=(), manifest=b""))
                     continue
                 release = checked_release(self.study, message, keep)
                 self.published.append(release)
@@ -308,6 +317,7 @@ class PublicLog:
         *,
         count: bool | None = None,
         region: Region | None = None,
+        unbiased: bool = False,
     ) -> Answer:
         """The answer to a query in words, with its error and interval.
 
@@ -316,6 +326,7 @@ class PublicLog:
         count: whether as a number of people or groups, not as a share of them; sizes of places are
             asked without it
         region: of sizes of places, a path from the top; all regions together by default
+        unbiased: whether the answer about a panel is unbiased, and not the one of least error
 
         An answer about a panel uses everything that is published so far of the same people, later
         periods included, so it becomes more certain as the study goes on. All analysts who read the
@@ -324,7 +335,8 @@ class PublicLog:
         asked = ReleaseQuery(name, query, period, region)
         if is_weighted(asked):
             return self.answers([asked], count=count).answers[0]
-        return self._answering(name).answer(asked, count=count)
+        answer = self._answering(name).answer(asked, count=count)
+        return answer.alone() if unbiased else answer
 
     def answers(
         self,
@@ -333,6 +345,8 @@ class PublicLog:
         count: bool | None = None,
     ) -> JointAnswers:
         """The answers to several queries, with the covariance of all of them.
+
+        Answers about panels are unbiased here.
 
         queries: release, query and period of each, and of sizes the region; a period None is the
             last. They may be of any releases.
@@ -344,16 +358,23 @@ class PublicLog:
         return answered_by_cells(self.study, joint_queries, self._answering, count=count)
 
     def change(
-        self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None = None
+        self,
+        query: ReleaseQuery,
+        since: ReleaseQuery,
+        *,
+        count: bool | None = None,
+        unbiased: bool = False,
     ) -> Answer:
         """The answer to a query less the answer to another, with the error of both together.
 
+        unbiased: as of `answer`
         Of tables of people that are fused, `fused` is the change by the months' joint posterior.
         Raises UserError.
         """
         if query.release != since.release or is_weighted(query) or is_weighted(since):
             return self.answers([query, since], count=count).difference(0, 1)
-        return self._answering(query.release).change(query, since, count=count)
+        change = self._answering(query.release).change(query, since, count=count)
+        return change.alone() if unbiased else change
 
     def regress(
         self,

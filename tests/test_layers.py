@@ -131,7 +131,8 @@ FOLDERS = {
     "answers": (
         [
             *("answers", "study", "panel", "continual", "errors", "notebook_html"),
-            *("release.answer", "release.size_answers"),
+            *("release.answer", "release.size_answers", "release.published_weights"),
+            "privacy.noise",
         ],
         False,
     ),

@@ -50,6 +50,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     help_text = "whom shares are of: everybody, respondents or another query; by default those"
     help_text += " who answered in the period, where people can be absent"
     parser.add_argument("--of", metavar="PEOPLE", help=help_text)
+    help_text = "of panels: the unbiased answer, not the one of least error"
+    parser.add_argument("--unbiased", action="store_true", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")
     unit.add_argument("--count", action="store_true", help="as a number of people")
@@ -83,9 +85,11 @@ def run(options: argparse.Namespace) -> Output:
     if difference:
         region = options.region if options.minus_region is None else options.minus_region
         baseline = query._replace(period=options.minus or query.period, region=_region(region))
-        answer = public.change(query, baseline, count=count)
+        answer = public.change(query, baseline, count=count, unbiased=options.unbiased)
     else:
-        answer = public.answer(*query[:3], count=count, region=query.region)
+        answer = public.answer(
+            *query[:3], count=count, region=query.region, unbiased=options.unbiased
+        )
     return Output(answer.as_dict(), "\n".join(answer_lines(answer)))
 
 
@@ -128,6 +132,8 @@ def answer_lines(answer: Answer) -> list[str]:
             f"  standard error  {shown(answer.standard_error)}",
         ]
         lines += [ends] if ends else []
+    if answer.unbiased is not None:
+        lines.append(_unbiased_line(answer.unbiased, shown))
     if answer.sampled is not None:
         low, high = map(shown, answer.sampled.interval)
         error = shown(answer.sampled.standard_error)
@@ -150,6 +156,15 @@ def answer_lines(answer: Answer) -> list[str]:
     lines.append(f"  method          {answer.method}{through}")
     errors = ERRORS if answer.sampled is None else SAMPLED.format(answer.sampled.covers)
     return lines + ([f"  {errors}"] if ends else [])
+
+
+def _unbiased_line(answer: Answer, shown: Callable[[float], str]) -> str:
+    """The unbiased answer beside the one of least error."""
+    low, high = map(shown, answer.ends)
+    error = (
+        "" if answer.standard_error is None else f", standard error {shown(answer.standard_error)}"
+    )
+    return f"  unbiased        {shown(answer.value)}, interval {low} to {high}{error}"
 
 
 def _fused_line(fused: Fused, shown: Callable[[float], str]) -> str:

@@ -20,6 +20,7 @@ from stream_dp.release.answer import Answer, Region, ReleaseQuery
 from stream_dp.release.public_reader import PublishedRelease
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet, binned
+from stream_dp.release.published_weights import PublishedWeights
 from stream_dp.release.size_answers import EXAMPLES
 from stream_dp.study import Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Family, Registry
@@ -28,6 +29,7 @@ from stream_dp.study.scale import Numbers
 
 from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import JointAnswers, joined
+from .least_error_answers import LeastErrorAnswers
 from .linear_system import FactorCache
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
@@ -98,6 +100,7 @@ class PublishedLog(Protocol):
 
     study: Study
     cache: Path | None
+    weights: dict[str, PublishedWeights]
 
     @property
     def head(self) -> str: ...
@@ -108,6 +111,7 @@ class PublishedLog(Protocol):
     def releases_of(self, name: str) -> list[PublishedRelease]: ...
     def release_at(self, name: str, period: str | None) -> PublishedRelease: ...
     def grown_releases(self, name: str) -> list[PublishedRelease]: ...
+    def panel(self, name: str, period: str | None = None) -> Panel: ...
     def counted_panel(self, name: str, period: str) -> Panel | PanelCounts: ...
     def data_set(self, name: str, period: str | None = None) -> DataSet: ...
     def sizes(self, name: str, period: str | None = None) -> PublishedSizes: ...
@@ -162,6 +166,7 @@ class PanelAnswers(Answering):
     def __init__(self, log: PublishedLog) -> None:
         super().__init__(log)
         self.streams: dict[str, StreamMeasurements] = {}
+        self._least: dict[str, LeastErrorAnswers | None] = {}
 
     def queries(self, name: str) -> list[str]:
         study, declared = self._log.study, self._log.study.release(name)
@@ -173,7 +178,29 @@ class PanelAnswers(Answering):
         panel = self._log.counted_panel(query.release, parsed.period)
         answer = answer_query(parsed, panel, count=bool(count))
         bias = self._log.release_at(query.release, None).certificate.panel_bias
-        return replace(answer, bias=bias and bias.removesuffix("; use 'estimate'"))
+        answer = replace(answer, bias=bias and bias.removesuffix("; use 'estimate'"))
+        least = self.least(query.release)
+        return answer if least is None else least.answer(parsed, answer)
+
+    def change(self, query: ReleaseQuery, since: ReleaseQuery, *, count: bool | None) -> Answer:
+        change = super().change(query, since, count=count)
+        least = self.least(query.release)
+        if least is None or query.release != since.release:
+            return change
+        last, first = (self._parsed(each, count=bool(count)) for each in (query, since))
+        return least.change(last, first, change)
+
+    def least(self, name: str) -> LeastErrorAnswers | None:
+        """The answers of least error of a release. None until its weights are published."""
+        if name not in self._least:
+            published = self._log.weights.get(name)
+            measured = None if published is None else self.measured(name)
+            self._least[name] = (
+                None
+                if published is None or measured is None
+                else LeastErrorAnswers.of(*measured, published)
+            )
+        return self._least[name]
 
     def joint(self, queries: Sequence[ReleaseQuery], *, count: bool | None) -> JointAnswers:
         return joined(
@@ -184,14 +211,14 @@ class PanelAnswers(Answering):
 
     def table(self, name: str) -> pa.Table:
         self._log.releases_of(name)
-        return panel_answers(*self._measured(name), self._log.head)
+        return panel_answers(*self.measured(name), self._log.head)
 
     def _parsed(self, query: ReleaseQuery, *, count: bool) -> PanelQuery:
         _refuse_region(query)
         study, declared = self._log.study, self._log.study.release(query.release)
         parsed, among = share_query(study, declared, query.query, count=count)
         period = self._period(query, early=isinstance(parsed, TotalQuery))
-        best = StreamEstimator(*self._measured(query.release))
+        best = StreamEstimator(*self.measured(query.release))
         return PanelQuery(best, parsed, study.periods.numbers[period], among)
 
     def _period(self, query: ReleaseQuery, *, early: bool) -> str:
@@ -206,7 +233,7 @@ class PanelAnswers(Answering):
                     return query.period
         return self._log.release_at(query.release, query.period).certificate.period
 
-    def _measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
+    def measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
         """The published measurements of a release and of its stream."""
         stream = self.stream(self._log.study.release(name).stream)
         return stream, next(r for r in stream.releases if r.declared.name == name)

@@ -14,15 +14,27 @@ that are learned for a single query fit the only truth that reruns have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
 
-from stream_dp.release.published_weights import FamilyWeights, GroupWeights, SeriesFamily
+from stream_dp import __version__
+from stream_dp.panel import Panel
+from stream_dp.release.published_weights import (
+    FamilyWeights,
+    GroupWeights,
+    SeriesFamily,
+    WeightsHead,
+    weights_parts,
+)
 
-from .error_features import ROUNDING, QuerySeries
+from .answering import PanelAnswers, PublishedLog
+from .error_features import ROUNDING, QuerySeries, ReleaseSeries
+from .estimator import StreamMeasurements
 from .least_error import Correction, ErrorWeights
+from .measured_rows import ReleaseMeasurements
+from .reruns import SeriesLayout, rerun
 
 FITTED = 0.2  # of the roughness that is U itself
 RIDGE = 0.1
@@ -32,6 +44,63 @@ LEVEL = 0.95
 _MOST_GUARD = 1.5
 _LEAST_INFLATED = 0.05
 _DIGITS = 6  # decimals of published weights
+
+
+MOST_CELLS = 10_000  # of a release: their errors are a few megabytes
+MOST_WORK = 20_000_000  # rows times periods
+
+
+def has_weights(release: ReleaseMeasurements, rows: int) -> bool:
+    """Whether reruns of a release are worth their time, and know its padding's part.
+
+    rows: of its panel
+    """
+    layout, window = SeriesLayout(release), release.window
+    if window is not None and window.padding and window.left_out is not None:
+        return False
+    return layout.live.sum() <= MOST_CELLS and rows * layout.periods <= MOST_WORK
+
+
+def missing_weights(log: PublishedLog) -> Iterator[tuple[WeightsHead, list[tuple[str, bytes]]]]:
+    """The weights of all panels whose last publication has none yet: heads and parts of messages.
+
+    Raises Inconsistent.
+    """
+    answers = PanelAnswers(log)
+    for declared in log.study.releases:
+        name = declared.name
+        if not log.periods_of(name):
+            continue
+        stream, release = answers.measured(name)
+        number = max(each.last for each in stream.releases)
+        if name in log.weights and log.weights[name].head.number == number:
+            continue
+        if has_weights(release, log.release_at(name, None).certificate.rows):
+            yield weights_message(stream, release, log.panel(name))
+
+
+def weights_message(
+    stream: StreamMeasurements, release: ReleaseMeasurements, panel: Panel
+) -> tuple[WeightsHead, list[tuple[str, bytes]]]:
+    """The weights of a release, as the head and the parts of their message."""
+    study, layout = release.study, SeriesLayout(release)
+    reruns = rerun(layout, stream, panel)
+    estimates = stream.answers(layout.questions(stream)).values
+    weights = learned_weights(ReleaseSeries.of(layout, reruns, estimates).workload())
+    number = max(each.last for each in stream.releases)
+    head = WeightsHead(
+        study_hash=study.hash,
+        release=release.declared.name,
+        period=study.periods.labels[number - 1],
+        number=number,
+        reruns=len(reruns.panel),
+        panel_step=reruns.panel_step,
+        unbiased_step=reruns.unbiased_step,
+        groups=weights.groups,
+        families=weights.families,
+        code_version=__version__,
+    )
+    return head, weights_parts(reruns.counts, reruns.panel, reruns.unbiased)
 
 
 def learned_weights(series: Iterable[QuerySeries]) -> ErrorWeights:

@@ -19,14 +19,13 @@ with v for the mean of a single answer. Intervals are cut to the possible values
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_dp.release.answer import Interval
+from stream_dp.release.answer import QUANTILE, Interval
 from stream_dp.release.published_weights import FamilyWeights, GroupWeights
 
 from .error_features import ROUNDING, QuerySeries
@@ -93,7 +92,8 @@ class Correction:
     def variances(self) -> Floats:
         """v, (periods,)."""
         squares: Floats = (self.left**2).mean(axis=0)
-        return (squares + squares[self.query.live].mean()) / 2
+        mean = float(squares[self.query.live].mean())
+        return (squares + mean) / 2
 
     @cached_property
     def biases(self) -> Floats:
@@ -129,54 +129,81 @@ class Term(NamedTuple):
     time: int
 
 
-class LeastErrorAnswer(NamedTuple):
-    """error: the root mean square"""
+@dataclass(frozen=True)
+class Estimate:
+    """An answer of least error.
+
+    value: within the possible values
+    terms: of which its error is, to the first order
+    low, high: the possible values
+    people: the number below the line, of a share; 1 for a count
+    """
 
     value: float
-    error: float
-    interval: Interval
+    terms: tuple[Term, ...]
+    low: float
+    high: float
+    people: float = 1.0
 
+    @classmethod
+    def of_count(cls, term: Term, largest: float) -> Estimate:
+        """A number of people. largest: the largest possible one"""
+        coefficient, correction, time = term
+        value = coefficient * float(correction.answers[time - 1])
+        return cls(min(max(value, 0.0), largest), (term,), 0.0, largest)
 
-def least_error(terms: Sequence[Term], bound: float) -> LeastErrorAnswer:
-    """The answer to a sum of counts. bound: the largest possible count"""
-    value, error, factor = _moments(terms)
-    c = [term.coefficient for term in terms]
-    low = sum(bound * each for each in c if each < 0)
-    high = sum(bound * each for each in c if each > 0)
-    value = min(max(value, low), high)
-    return LeastErrorAnswer(
-        value, error, (max(value - factor * error, low), min(value + factor * error, high))
-    )
+    @classmethod
+    def of_share(cls, part: Term, base: Term) -> Estimate:
+        """A share of the people of a base: a ratio, with first-order terms."""
+        people = max(float(base.correction.answers[base.time - 1]), 1.0)
+        value = Estimate.of_count(part, people).value / people
+        terms = part._replace(coefficient=1 / people), base._replace(coefficient=-value / people)
+        return cls(value, terms, 0.0, 1.0, people)
 
+    @classmethod
+    def of_share_of(cls, part: Term, size: int) -> Estimate:
+        """A share of a public number of people."""
+        count = Estimate.of_count(part, size)
+        return cls(count.value / size, (part._replace(coefficient=1 / size),), 0.0, 1.0, size)
 
-def _moments(terms: Sequence[Term]) -> tuple[float, float, float]:
-    """The answer to a sum of counts, its error and the factor of its interval."""
-    c = np.array([term.coefficient for term in terms])
+    def minus(self, other: Estimate) -> Estimate:
+        """The difference of two answers, whose errors are known together."""
+        taken = (t._replace(coefficient=-t.coefficient) for t in other.terms)
+        return Estimate(
+            self.value - other.value,
+            (*self.terms, *taken),
+            self.low - other.high,
+            self.high - other.low,
+        )
 
-    def each(name: str) -> Floats:
-        return np.array([getattr(t.correction, name)[t.time - 1] for t in terms])
+    @property
+    def _families(self) -> list[FamilyWeights]:
+        families = [t.correction.weights.family(t.correction.query.family) for t in self.terms]
+        return [family for family in families if family is not None]
 
-    left = sum(t.coefficient * t.correction.left[:, t.time - 1] for t in terms)
-    noise = float(np.mean(np.square(left)))
-    if len(terms) == 1:
-        noise = float(c[0] ** 2 * each("variances")[0])
-    families = [t.correction.weights.family(t.correction.query.family) for t in terms]
-    guard = max(family.guard for family in families if family is not None)
-    factor = max(family.factor for family in families if family is not None)
-    bias = float((np.abs(c) * np.sqrt(each("biases"))).sum()) ** 2
-    variance = float(each("inflation").max()) * (noise + bias) + ROUNDING * float((c**2).sum())
-    return float((c * each("answers")).sum()), float(np.sqrt(variance * (1 + guard))), factor
+    @cached_property
+    def error(self) -> float:
+        """The root mean square error."""
+        c = np.array([term.coefficient for term in self.terms])
 
+        def each(name: str) -> Floats:
+            return np.array([getattr(t.correction, name)[t.time - 1] for t in self.terms])
 
-def least_error_share(part: Term, base: Term) -> LeastErrorAnswer:
-    """The share of the people of a base: a ratio, with first-order terms."""
-    people = max(_moments([base])[0], 1.0)
-    ratio = min(max(_moments([part])[0], 0.0) / people, 1.0)
-    terms = [
-        part._replace(coefficient=1 / people),
-        base._replace(coefficient=-ratio / people),
-    ]
-    _, error, factor = _moments(terms)
-    return LeastErrorAnswer(
-        ratio, error, (max(0.0, ratio - factor * error), min(1.0, ratio + factor * error))
-    )
+        left = sum(t.coefficient * t.correction.left[:, t.time - 1] for t in self.terms)
+        noise = float(np.mean(np.square(left)))
+        if len(self.terms) == 1:
+            noise = float(c[0] ** 2 * each("variances")[0])
+        bias = float((np.abs(c) * np.sqrt(each("biases"))).sum()) ** 2
+        variance = float(each("inflation").max()) * (noise + bias) + ROUNDING * float((c**2).sum())
+        guard = max((family.guard for family in self._families), default=0.0)
+        return float(np.sqrt(variance * (1 + guard)))
+
+    @property
+    def factor(self) -> float:
+        """The errors to each side of the interval."""
+        return max((family.factor for family in self._families), default=QUANTILE)
+
+    @property
+    def interval(self) -> Interval:
+        reach = self.factor * self.error
+        return max(self.value - reach, self.low), min(self.value + reach, self.high)

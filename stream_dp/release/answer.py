@@ -98,6 +98,9 @@ class Sampled:
         }
 
 
+LEAST_ERROR = "least error"  # `Answer.method`
+
+
 @dataclass(frozen=True)
 class Answer:
     """An answer to a query, its error, and what the published synthetic data say themselves.
@@ -107,7 +110,8 @@ class Answer:
     unit: what is counted, in words: `people`, `households`
     value: computed from noisy measurements; what the synthetic data say where none answers the
         query, which is where there is no standard error
-    standard_error: of the privacy noise alone; None where no measurement says it
+    standard_error: of the privacy noise alone; None where no measurement says it. Of an answer of
+        least error, its root mean square error
     interval: of the level `level`, for the privacy noise alone. There may be an interval without a
         standard error, where columns of a table were measured each by itself
     method: how the value was computed, in words
@@ -119,6 +123,8 @@ class Answer:
     people: whom a share is of, in words: `declared`, or those of a noisy number
     sources, through: the releases and the last period whose measurements the value uses
     minus: the query whose answer was taken off, of a difference
+    unbiased: beside an answer about a panel of least error, the unbiased one with its exact error.
+        It is better for a single question that was fixed in advance, and where answers must add up
     fused: of tables of people, the answer that uses earlier months as well
     sampled: of shares, the error with that of sampling people; None where no design is declared
     weighted_by: the attribute of the public cells that a weighted answer uses
@@ -149,9 +155,14 @@ class Answer:
     through: str | None = None
     region: Region | None = None
     minus: ReleaseQuery | None = None
+    unbiased: Answer | None = None
     fused: Fused | None = None
     sampled: Sampled | None = None
     weighted_by: str | None = None
+
+    def alone(self) -> Answer:
+        """The unbiased answer, of one of least error; else the answer itself."""
+        return self.unbiased or self
 
     @property
     def ends(self) -> Interval:
@@ -198,6 +209,11 @@ class Answer:
         """A number for people: shares in percent."""
         return f"{100 * value:.2f} %" if self.measure == "share" else f"{value:,.6g}"
 
+    def _numbers(self) -> Json:
+        ends = None if self.interval is None else list(self.interval)
+        error = self.standard_error
+        return {"value": _number(self.value), "standard_error": error, "interval": ends}
+
     def as_dict(self) -> dict[str, object]:
         """The answer in plain data, without fields of other kinds of releases."""
         data: dict[str, object] = {
@@ -206,9 +222,7 @@ class Answer:
             "period": self.period,
             "measure": self.measure,
             "unit": self.unit,
-            "value": _number(self.value),
-            "standard_error": self.standard_error,
-            "interval": None if self.interval is None else list(self.interval),
+            **self._numbers(),
             "level": self.level,
             "method": self.method,
             "reason": self.reason or None,
@@ -223,6 +237,7 @@ class Answer:
             "sources": list(self.sources) or None,
             "through": self.through,
             "region": None if self.region is None else list(self.region),
+            "unbiased": self.unbiased and self.unbiased._numbers(),
             "sampled": self.sampled and self.sampled.as_dict(),
             "weighted_by": self.weighted_by,
         }

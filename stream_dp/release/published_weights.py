@@ -8,7 +8,7 @@ Everything in it is post-processing of what was published before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -128,11 +128,8 @@ def weights_parts(
     return [*table(COUNTS, counts), *table(ERRORS, panel.ravel(), unbiased.ravel())]
 
 
-def checked_weights(study: Study, message: Message, *, kept: bool) -> PublishedWeights:
-    """The weights in a message. Raises Inconsistent.
-
-    kept: whether the parts stay in memory.
-    """
+def checked_weights(study: Study, message: Message) -> PublishedWeights:
+    """The weights in a message. Raises Inconsistent."""
     try:
         head = WeightsHead.model_validate(message.head)
     except ValidationError:
@@ -159,8 +156,7 @@ def checked_weights(study: Study, message: Message, *, kept: bool) -> PublishedW
         fits = False
     if not fits:
         raise refusal(message, "its weights do not have an error for each count and rerun")
-    parts = message.parts if kept else ()
-    return PublishedWeights(head, replace(message, head={}, parts=parts, manifest=b""))
+    return weights
 
 
 def _rows(parts: NamedParts) -> int:

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from kit.walks import when_present
+from stream_dp.answers.error_weights import missing_weights
 from stream_dp.client import PublicLog
 from stream_dp.continual.cumulative.cumulative import total_increments
 from stream_dp.continual.mechanisms import mechanism
@@ -132,6 +133,15 @@ def _published(study, counts, source, periods=None):
 
 def public(study, truth, source, periods=None):
     return PublicLog(log_in_memory(published(study, truth, source, periods)))
+
+
+def with_weights(messages):
+    """The public messages, and after them the weights of all panels so far."""
+    messages = list(messages)
+    for head, parts in missing_weights(PublicLog(log_in_memory(messages))):
+        fields = head.model_dump(mode="json")
+        messages.append(build_message(len(messages), messages[-1].hash, fields, parts))
+    return messages
 
 
 def public_of(study, counts, source):
