@@ -73,15 +73,24 @@ public = "sqlite:walks-public.db"
 """
 
 
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a call belongs to the import of a module: the body of a class, or a decorator."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and "stream_dp" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def walked() -> Iterator[set[str]]:
     """The files whose functions are called within it."""
     files: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and "stream_dp" in code.co_filename:
-            files.add(code.co_filename)
+        file = frame.f_code.co_filename
+        if event == "call" and "stream_dp" in file and file not in files and not _imports(frame):
+            files.add(file)
 
     threading.setprofile(note)
     sys.setprofile(note)

@@ -25,8 +25,9 @@ from ..process.heartbeats import Heartbeat
 from ..releaser.answer_topic import CONNECT_SCHEMA, answer_schema
 from ..releaser.fit_transcript import LEASE, Lease
 from ..releaser.job_board import KNOWN
-from ..releaser.known_interactions import panels_of
+from ..releaser.people_jobs import panels_of
 from ..storage.close_orders import Answer, Order, Reading
+from ..storage.deployment import Binding
 from ..storage.job_records import Job, JobStudy
 from ..storage.journal_heads import (
     CloseHead,
@@ -36,7 +37,6 @@ from ..storage.journal_heads import (
     ReadingHead,
     ResultHead,
 )
-from ..storage.study_binding import Binding
 from .report_schemas import report_schema
 
 Schema = Json

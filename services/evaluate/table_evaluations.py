@@ -37,7 +37,7 @@ from stream_dp.study.families import TABLE_FAMILIES, Registry
 from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ..intake.roster import Members
-from ..releaser.known_interactions import Answers, known_interactions, panels_of
+from ..releaser.people_jobs import Answers, known_interactions, panels_of
 
 
 def simulated_answers(

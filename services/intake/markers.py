@@ -16,9 +16,8 @@ from stream_dp.log.records import Records
 from stream_dp.study import Study
 from stream_dp.study.topics import CLOSES, REPORTS
 
-from ..storage.deployment import Deployment
+from ..storage.deployment import Deployment, bind
 from ..storage.journal import Entry, closes, open_gate
-from ..storage.study_binding import bind
 from .log_check import check_readable
 
 MARKER = "stream-dp-close"

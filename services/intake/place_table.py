@@ -52,10 +52,6 @@ class PlacesTable:
         fields = [self.columns, self.regions, self.keys, *packed]
         return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
 
-    @staticmethod
-    def is_declared(study: Study) -> bool:
-        return study.places is not None
-
     def message_parts(self) -> list[tuple[str, bytes]]:
         """Names and contents of the parts of the table's message."""
         paths = map(list, zip(*self.regions, strict=True))

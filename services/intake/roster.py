@@ -80,10 +80,6 @@ class Roster:
             fields.append(self.roles)
         return hashlib.sha256(msgspec.msgpack.encode(fields)).hexdigest()
 
-    @staticmethod
-    def is_declared(study: Study) -> bool:
-        return study.groups is not None
-
     def check(self, study: Study) -> None:
         """Raises UserError unless the table fits the study's declaration."""
         self.codes(study)

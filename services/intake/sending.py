@@ -31,8 +31,7 @@ from stream_dp.population.tables import (
 from stream_dp.study import Study
 from stream_dp.study.topics import REPORTS
 
-from ..storage.deployment import Deployment
-from ..storage.study_binding import bind
+from ..storage.deployment import Deployment, bind
 from .dead_letters import source_header
 from .log_check import check_readable
 from .table_topic import study_with_places

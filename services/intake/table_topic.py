@@ -21,9 +21,8 @@ from stream_dp.study import Study
 from stream_dp.study.topics import GROUPS
 
 from ..storage import journal
-from ..storage.deployment import Deployment
+from ..storage.deployment import Deployment, bind
 from ..storage.journal_heads import study_records
-from ..storage.study_binding import bind
 from .place_table import PlacesTable
 from .roster import Roster
 
@@ -42,9 +41,9 @@ _Table = TypeVar("_Table", Roster, PlacesTable)
 
 def bound_table(log: Log, study: Study, bound: str | None) -> Roster | PlacesTable | None:
     """The table of groups or of places; None for a study with neither. See `bound_table_of`."""
-    return bound_table_of(Roster, log, study, bound) or bound_table_of(
-        PlacesTable, log, study, bound
-    )
+    if study.places is not None:
+        return bound_table_of(PlacesTable, log, study, bound)
+    return bound_table_of(Roster, log, study, bound)
 
 
 def bound_table_of(kind: type[_Table], log: Log, study: Study, bound: str | None) -> _Table | None:
@@ -55,7 +54,7 @@ def bound_table_of(kind: type[_Table], log: Log, study: Study, bound: str | None
     Raises UserError if no table was sent or the table does not fit the study, Inconsistent if the
     table has another hash than the journal's.
     """
-    if not kind.is_declared(study):
+    if getattr(study, kind.name) is None:
         return None
     table = read_table(kind, log)
     if table is None and bound is None:

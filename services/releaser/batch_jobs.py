@@ -35,7 +35,7 @@ from .child_process import Child
 from .decision import ChainEnd
 from .job_board import JobBoard
 from .job_families import everybodys_tables
-from .known_interactions import known_records, panels_of
+from .people_jobs import known_records, panels_of
 from .releaser_facts import Context
 from .table_results import write_inputs
 

@@ -244,7 +244,8 @@ class Inputs:
         closed = self.population.close()
         self._context.at("closed")
         for reason, cells in closed.refused.items():
-            self.refuse(cells, reason)
+            if len(cells):
+                self.refuse(cells, reason)
         self._context.at("refused")
         snapshot = SnapshotFile(*self._snapshots.write(self.population))
         self._context.at("snapshot")

@@ -1,20 +1,32 @@
-"""Jobs of tables of people: present people by hash, and a table of synthetic people."""
+"""Jobs of tables of people: present people by hash, and a table of synthetic people.
+
+What panels have published of a job's people and columns costs its fit nothing. The releaser appends
+the interactions of panels' answers to the topic of jobs, before the job's record. So a worker that
+has seen a job has seen them. Repeated records are equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people.all_pairs import MOST_TRIPLE
 from stream_dp.batch.people.people_table import People, present_rows, study_people
-from stream_dp.batch.synthesizer import FitContext, chained_tables
+from stream_dp.batch.synthesizer import FitContext, Known, chained_tables
+from stream_dp.continual.mechanisms import mechanism, patterns_part
+from stream_dp.continual.window.interactions import period_interactions
 from stream_dp.errors import UserError
+from stream_dp.log.log import Record
+from stream_dp.log.message import canonical, parts_in_records
 from stream_dp.population.population import Population, slots_by_hash, symbols_of
+from stream_dp.release.arrow_parts import read_measurements
 from stream_dp.release.published_tables import (
     Provenance,
     Tables,
@@ -22,11 +34,20 @@ from stream_dp.release.published_tables import (
     column_values,
     with_derived,
 )
-from stream_dp.study import PeopleRelease, Study
+from stream_dp.study import DataSetRelease, JointRelease, PeopleRelease, Study, WindowRelease
+from stream_dp.study.table_releases import PastAnswer
+from stream_dp.study.topics import JOBS
 
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
+from ..storage.job_records import Job
+from ..storage.journal import Entry
+from .job_board import KNOWN
 from .table_results import GROUP_OF_ROWS, OTHER_RELEASE, codes_of, fitted_table_parts
+
+_MOST_COLUMNS = 3  # of an interaction that a fit can use
+Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order
+
 
 TABLES = ("people",)
 CORRELATED = "correlated with those of the data sets that it is fused with"
@@ -102,3 +123,66 @@ def fitted_parts(
     fused_with = tuple(due[table.number - 1] for table in chain)
     notes = {**provenance.notes, "errors": CORRELATED}
     return replace(provenance, notes=notes, fused_with=fused_with), parts
+
+
+def panels_of(study: Study, batch: DataSetRelease | None) -> list[WindowRelease | JointRelease]:
+    """The panels of a data set's columns and people."""
+    if batch is None or not batch.data_set.learns:
+        return []
+    if study_people(study, cast(PeopleRelease, batch)).size is None:
+        return []
+    attributes = {answer.attribute for answer in batch.answers}
+    return [
+        patterns
+        for release in study.releases
+        if (patterns := release.patterns) is not None
+        and release.attribute in attributes
+        and release.where is None
+        and study.attributes[str(release.attribute)].number is None
+    ]
+
+
+def known_interactions(
+    study: Study, release: DataSetRelease, period: int, answers: Answers
+) -> tuple[Known, ...]:
+    """The measured interactions of a data set's columns; none for data sets of groups or places.
+
+    period: the number of the data set's period.
+    answers: of the panels.
+    """
+    if not release.data_set.learns:
+        return ()
+    domain, known = study_people(study, cast(PeopleRelease, release)), list[Known]()
+    place = {answer: column for column, answer in enumerate(release.answers)}
+    for (name, number), values in sorted(answers.items()):
+        declared = study.release(name)
+        chosen, time = mechanism(study, declared), study.time(declared, number)
+        window = patterns_part(chosen)
+        if window is None or time is None:
+            continue
+        size = sum(count for _, count in window.demand(time))
+        for one in period_interactions(window, time, values[:size]):
+            asked = [PastAnswer(str(declared.attribute), a + period - number) for a in one.ago]
+            columns = tuple(place[a] for a in asked if a in place)
+            if len(columns) == len(asked) <= _MOST_COLUMNS and domain.cells(columns) <= MOST_TRIPLE:
+                known.append(Known(columns, one.values, one.variance))
+    return tuple(known)
+
+
+def known_records(study: Study, job: Job, closes: Sequence[Entry]) -> Iterator[Record]:
+    """The records for a job. closes: entry n closes period n, up to the job's."""
+    batch = study.batch(job.release)
+    panels = panels_of(study, batch)
+    assert batch is not None
+    answers = dict[tuple[str, int], NDArray[np.int64]]()
+    for entry in closes[max(1, job.period - batch.past) : job.period + 1] if panels else ():
+        records = entry.public_records()
+        for release in panels:
+            name = f"/{release.name}".encode()
+            parts = parts_in_records([r for r in records if (r.key or b"").endswith(name)])
+            if parts:
+                answers[release.name, entry.number] = read_measurements(parts)["value"].to_numpy()
+    for number, known in enumerate(known_interactions(study, batch, job.period, answers)):
+        fields = {"type": KNOWN, "id": job.id, "number": number, "columns": known.columns}
+        fields |= {"values": known.values.tolist(), "variance": known.variance}
+        yield Record(JOBS, canonical(fields), job.id.encode(), partition=0)

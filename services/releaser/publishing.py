@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stream_dp.log.log import Writer
 from stream_dp.log.message import Message
-from stream_dp.release.certified_ledger import CertifiedLedger
+from stream_dp.release.certificate import CertifiedLedger
 from stream_dp.study import Study
 
 from ..process.events import KEY_CHANGED, Event

@@ -36,13 +36,13 @@ from ..intake.roster import Members, Roster
 from ..intake.table_topic import bound_table
 from ..storage import journal
 from ..storage.close_orders import newest_files, read_population
+from ..storage.deployment import bind
 from ..storage.journal import DESIGN, Entry
 from ..storage.journal_checks import check_public, check_unpublished
 from ..storage.journal_heads import GenesisHead, ReportsTopic, entry_parts, study_records
 from ..storage.log_guard import Topics, check_logs, check_unread
 from ..storage.restored_logs import check_mark, log_identities
 from ..storage.snapshots import Snapshots
-from ..storage.study_binding import bind
 from .input_reading import Inputs
 from .releaser_facts import Context, Facts
 

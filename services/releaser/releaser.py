@@ -33,7 +33,7 @@ from stream_dp.log.signing import SigningKey
 from stream_dp.planning.plan import Plan
 from stream_dp.population.report_decoding import Decoder, DecoderMaker
 from stream_dp.privacy.noise import NoiseSource, SystemNoise
-from stream_dp.release.certified_ledger import CertifiedLedger
+from stream_dp.release.certificate import CertifiedLedger
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS, topics_of

@@ -18,7 +18,7 @@ from stream_dp.population.tables import TableLayout
 from stream_dp.population.tables.reading_facts import reading_lines
 from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
-from stream_dp.study.call_arguments import checked_study
+from stream_dp.study.study import checked_study
 from stream_dp.study.topics import CLOCK, REPORTS
 
 from ..intake.known_reports import KnownReports

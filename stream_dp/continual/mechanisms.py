@@ -10,8 +10,8 @@ from stream_dp.study import (
     Release,
     Study,
 )
-from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.families import PANEL_FAMILIES, Registry
+from stream_dp.study.study import checked_study
 
 from .cumulative.cumulative import Cumulative
 from .joint.joint import Joint

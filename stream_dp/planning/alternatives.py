@@ -28,10 +28,10 @@ from stream_dp.study import (
     Study,
     WindowRelease,
 )
-from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.periods import Periods
 from stream_dp.study.section_faults import contradictions
+from stream_dp.study.study import checked_study
 
 from .expected_errors import ExpectedError, expected_errors, parsed_query
 from .plan import plan_study

@@ -23,7 +23,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import Measurements
 from stream_dp.study import Release, Study
-from stream_dp.study.call_arguments import checked_study
+from stream_dp.study.study import checked_study
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ from stream_dp.study import (
     Strategy,
     Study,
 )
-from stream_dp.study.call_arguments import checked_study
 from stream_dp.study.data_set_faults import event_warnings
 from stream_dp.study.families import DATA_SET_FAMILIES, Registry
 from stream_dp.study.period_gate import GATE, gate_charges, period_gate
+from stream_dp.study.study import checked_study
 
 _WIDE = 10_000  # standard deviations from which a sum is an integral
 _REACH = 12  # standard deviations that a sum covers beyond its first term

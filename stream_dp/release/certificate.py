@@ -1,14 +1,18 @@
 """Certificates: the statement of a release about the study, the guarantee and the cost.
 
-A publication of any family, `Published`, is a certificate and its message.
+A publication of any family, `Published`, is a certificate and its message. The `CertifiedLedger`
+counts what is published, and everything that it descends from: a fused table learns from earlier
+tables of its release, its ancestors. An ancestor may never be published, as an operator abandoned
+its job or its result was refused. Its charge counts from the first publication that descends from
+it, once.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, TypedDict, Unpack
 
@@ -18,13 +22,17 @@ from stream_dp import __version__
 from stream_dp.errors import Inconsistent
 from stream_dp.log.message import Message
 from stream_dp.notebook_html import html_facts
+from stream_dp.privacy.ledger import Charge, Ledger
 from stream_dp.privacy.noise import draws_from_table
 from stream_dp.privacy.zcdp import best_guess, epsilon
 from stream_dp.study import DataSetRelease, Family, Release, Study
 from stream_dp.study.event_releases import EventsRelease
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import BatchRelease
-from stream_dp.study.period_gate import PeriodGate
+from stream_dp.study.period_gate import PeriodGate, gate_charges
+
+_DataSets = frozenset[tuple[str, int]]  # releases with the numbers of periods
+
 
 _GAUSSIAN = "exact discrete Gaussian from the operating system's entropy, drawn by "
 _OPENDP, _TABLE = "OpenDP's sampler", "the table sampler of stream-dp"
@@ -343,3 +351,57 @@ class Published:
     def refusal(self, why: str) -> Inconsistent:
         """The error for the refused release."""
         return refusal(self.message, f"{self.title}: {why}")
+
+
+@dataclass(frozen=True)
+class CertifiedLedger:
+    """The charges that a certificate counts.
+
+    ledger: all of these charges.
+    counted: the data sets among them.
+    unpublished: those of `counted` that are ancestors and not published.
+    """
+
+    study: Study
+    ledger: Ledger
+    counted: _DataSets = frozenset()
+    unpublished: _DataSets = frozenset()
+
+    @classmethod
+    def of(cls, study: Study) -> CertifiedLedger:
+        """The ledger before any publication."""
+        return cls(study, Ledger(study.rho, study.strata))
+
+    @property
+    def spent(self) -> Fraction:
+        return self.ledger.spent
+
+    def with_charges(
+        self, *charges: Charge, ancestors: Sequence[Charge] = (), gates: int = 0
+    ) -> CertifiedLedger:
+        """Adds the charges of publications.
+
+        ancestors: data sets that the publications descend from; those that count already are not
+            added again.
+        gates: the gates of all periods up to this one count, too.
+
+        Raises BudgetExceeded.
+        """
+        uncounted = [c for c in charges if _data_set(c) not in self.unpublished]
+        unpublished = [c for c in ancestors if _data_set(c) not in self.counted]
+        of_gates = gate_charges(self.study, self.ledger, gates)
+        ledger = self.ledger.charge(*of_gates, *uncounted, *unpublished)
+        published = {_data_set(c) for c in charges if self.study.batch(c.release) is not None}
+        new = {_data_set(c) for c in unpublished}
+        if not published | new:
+            return replace(self, ledger=ledger)
+        return replace(
+            self,
+            ledger=ledger,
+            counted=self.counted | published | new,
+            unpublished=(self.unpublished | new) - published,
+        )
+
+
+def _data_set(charge: Charge) -> tuple[str, int]:
+    return charge.release, charge.period

@@ -17,8 +17,7 @@ from stream_dp.privacy.ledger import BudgetExceeded, Charge
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.study import Study
 
-from .certificate import SEEDED_NOISE, Certificate, GateStatement, refusal
-from .certified_ledger import CertifiedLedger
+from .certificate import SEEDED_NOISE, Certificate, CertifiedLedger, GateStatement, refusal
 from .public_reader import AnyPublished
 from .signatures import Signatures
 from .study_plan import ReleasePlan, StudyPlan, checked_plan

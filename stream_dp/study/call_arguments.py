@@ -13,7 +13,6 @@ from stream_dp.errors import UserError
 
 from .families import RELATIONS, Neighbours
 from .field_types import Probability, Rho
-from .study import Study
 
 Number = Fraction | Decimal | int | float | str
 
@@ -43,16 +42,6 @@ def checked_relation(neighbours: str) -> Neighbours:
     raise UserError(
         f"neighbours: must be one of {listed}; it decides what is protected, so there is no default"
     )
-
-
-def checked_study(study: object) -> Study:
-    """The argument `study`. Raises UserError for another object, such as a path or a dict."""
-    if not isinstance(study, Study):
-        raise UserError(
-            "study: must be a Study, which load_study and parse_study return, not"
-            f" {type(study).__name__}"
-        )
-    return study
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:

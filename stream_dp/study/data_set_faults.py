@@ -6,7 +6,7 @@ In the order of the file: what holds for any data set, tables of people, groups,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -30,11 +30,10 @@ from .place_releases import (
 )
 from .structural_rules import rule_faults
 from .study import Sections, Study
-from .table_releases import DataSetRelease, PeopleRelease
+from .table_releases import DataSetRelease, PeopleRelease, size_faults
 from .thresholds import linear_faults
 
 MOST_COMPOSITE = 1 << 15  # values of a composite
-MOST_CELLS = 1 << 20  # of the marginal of a pair of columns
 _CONTENT = {*DataSetRelease.model_fields, "attribute", "attributes", "events"}  # no settings
 
 
@@ -173,17 +172,6 @@ def _column_faults(batch: PeopleRelease, sections: Sections) -> Iterator[str]:
     sizes = [(name, _value_count(a)) for name, a in columns if a is not None and not a.problems("")]
     if len({*batch.names}) == len(columns) == len(sizes) > 1:
         yield from (f": {fault}" for fault in size_faults(sizes))
-
-
-def size_faults(columns: Sequence[tuple[str, int]], most: int = MOST_CELLS) -> Iterator[str]:
-    """Faults of columns of people, each with its number of values.
-
-    most: cells of the two largest columns together, at most.
-    """
-    yield from (f"column '{name}': one value alone" for name, values in columns if values < 2)
-    cells = prod(sorted(values for _, values in columns)[-2:])
-    if len(columns) > 1 and cells > most:
-        yield f"people: the two largest columns have {cells:,} cells together; at most {most:,}"
 
 
 def _history_faults(batch: DataSetRelease, periods: Periods | None) -> Iterator[str]:

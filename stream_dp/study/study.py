@@ -284,6 +284,16 @@ class Study(StudyKeys):
         return Study.model_validate(declared | words)
 
 
+def checked_study(study: object) -> Study:
+    """The argument `study`. Raises UserError for another object, such as a path or a dict."""
+    if not isinstance(study, Study):
+        raise UserError(
+            "study: must be a Study, which load_study and parse_study return, not"
+            f" {type(study).__name__}"
+        )
+    return study
+
+
 @dataclass(frozen=True)
 class Sections:
     """The sections of a study; None for missing sections and sections with faults.

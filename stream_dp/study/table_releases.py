@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Discriminator, Field, Tag, field_validator
@@ -15,6 +16,7 @@ from .periods import Periods, period_text
 from .structural_rules import Rule
 from .thresholds import Linear
 
+MOST_CELLS = 1 << 20  # of the marginal of a pair of columns
 MOST_PAST = 64  # periods of a history
 FIRST = Fraction(1, 5)  # of the rho of all fused tables: the first table's
 # Of tables of people whose pairs are picked in rounds, whatever their kind.
@@ -257,3 +259,14 @@ class PeopleRelease(TableRelease):
         if not self.rounds:
             return None
         return self.rounds, self.per_round or max(1, len(self.names) // 4)
+
+
+def size_faults(columns: Sequence[tuple[str, int]], most: int = MOST_CELLS) -> Iterator[str]:
+    """Faults of columns of people, each with its number of values.
+
+    most: cells of the two largest columns together, at most.
+    """
+    yield from (f"column '{name}': one value alone" for name, values in columns if values < 2)
+    cells = prod(sorted(values for _, values in columns)[-2:])
+    if len(columns) > 1 and cells > most:
+        yield f"people: the two largest columns have {cells:,} cells together; at most {most:,}"

@@ -21,7 +21,7 @@ from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.certified_ledger import CertifiedLedger
+from stream_dp.release.certificate import CertifiedLedger
 from stream_dp.services.releaser.decision import ChainEnd, decide_gate
 from stream_dp.services.storage.journal import Entry
 from stream_dp.services.storage.journal_heads import PeriodInput

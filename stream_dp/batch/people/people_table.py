@@ -16,9 +16,9 @@ import numpy as np
 
 from stream_dp.errors import UserError
 from stream_dp.study import Attribute, PeopleRelease, Study
-from stream_dp.study.data_set_faults import MOST_CELLS, size_faults
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.scale import Numbers
+from stream_dp.study.table_releases import MOST_CELLS, size_faults
 
 from ..data.domain import Codes, Column, compact_codes
 

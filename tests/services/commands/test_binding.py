@@ -16,8 +16,7 @@ from kit.studies import MONTHS, attribute, study_toml, window
 from stream_dp.log.log import Record
 from stream_dp.services.commands.cli import main
 from stream_dp.services.intake.markers import close_marker
-from stream_dp.services.storage.deployment import Deployment
-from stream_dp.services.storage.study_binding import bound_to
+from stream_dp.services.storage.deployment import Deployment, bound_to
 from stream_dp.study.topics import JOBS, REPORTS, STUDY
 
 NEXT_YEAR = {**MONTHS, "first": "2022-01", "count": 12}
@@ -167,7 +166,7 @@ def test_of_two_first_writers_the_first_wins(
             before.pop()()
         return found
 
-    monkeypatch.setattr("stream_dp.services.storage.study_binding.bound_to", look)
+    monkeypatch.setattr("stream_dp.services.storage.deployment.bound_to", look)
     error = refusal(capsys, 4, "close", other, "2021-01", "--yes")
     assert "log: it belongs to the study 'year'" in error
     assert not before

@@ -19,7 +19,7 @@ from stream_dp.services.evaluate import table_report
 from stream_dp.services.evaluate.table_evaluations import simulated_answers
 from stream_dp.services.evaluate.table_judge import EDGES, OTHER_SUMS, SUMS, WITHIN, ThresholdJudge
 from stream_dp.services.evaluate.table_report import ClassErrors, Quality
-from stream_dp.services.releaser.known_interactions import known_interactions
+from stream_dp.services.releaser.people_jobs import known_interactions
 from stream_dp.study import PeopleRelease
 from stream_dp.studyfile import parse_study
 

@@ -23,7 +23,7 @@ from stream_dp.log.message import canonical
 from stream_dp.population.population import Population
 from stream_dp.population.report_decoding import Decoder
 from stream_dp.services.releaser.job_board import KNOWN, JobBoard
-from stream_dp.services.releaser.known_interactions import known_interactions, panels_of
+from stream_dp.services.releaser.people_jobs import known_interactions, panels_of
 from stream_dp.services.releaser.worker import known_to
 from stream_dp.services.storage.job_records import Job
 from stream_dp.study import PeopleRelease, Study
