@@ -107,7 +107,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
         PeopleRelease,
         "A synthetic table with a row for each person. Some periods have a new table.",
     ),
-    '`[[releases]]` with `kind = "match"`': (
+    '`[[releases]]` with `kind = "table"` or `"match"`': (
         MatchRelease,
         "A table of people that is measured in two phases. The keys of other tables of people"
         " apply.",

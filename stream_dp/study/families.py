@@ -300,6 +300,27 @@ class Kind(StrEnum):
             numbers=True,
         ),
     )
+    TABLE = (
+        "table",
+        replace(
+            _PEOPLE,
+            about="A table of people; single columns and all pairs, or pairs picked in rounds.",
+            mechanism=(
+                "single columns, then pairs of the values that stand out; a graphical model,"
+                " weighted to all pairs"
+            ),
+            declaration="match_releases:MatchRelease",
+            settings=(
+                *("one_ways", "threshold", "exempt", "composites", "coarser", "labels"),
+                *_OF_PEOPLE,
+            ),
+            measured=Measured.TWO_PHASES,
+            faults="group_faults:match_faults",
+            plan="people.planned_people:planned_table",
+            fit="people.match_synthesizer:fit_table",
+            numbers=True,
+        ),
+    )
     SIZES = (
         "sizes",
         DataSetKind(

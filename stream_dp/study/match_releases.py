@@ -42,7 +42,7 @@ ListedMarginal = Annotated[
 class MatchRelease(PeopleRelease):
     """A synthetic table of people, fitted in two phases, of listed values and of numbers."""
 
-    kind: Literal[Kind.MATCH]
+    kind: Literal[Kind.MATCH, Kind.TABLE]
     """The synthesizer."""
     one_ways: Probability = Fraction(1, 4)
     """The part of `rho` that measures single columns; the rest measures marginals of two and three

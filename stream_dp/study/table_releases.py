@@ -197,15 +197,16 @@ class PeopleRelease(TableRelease):
     """A synthetic table of people, drawn anew when declared periods close."""
 
     kind: PeopleKind
-    """The synthesizer: `mixture` of listed values, `rap` of numbers as well."""
+    """The synthesizer: `mixture` of listed values, `table` and `rap` of numbers as well."""
     attributes: Annotated[tuple[Answered, ...], Field(min_length=1, max_length=256)]
     """The columns: attributes of people, from their reports, or histories of one, such as `{ of =
     "poverty", last = 12 }`. A person without an answer gets the symbol of the attribute's `missing`
     rule. A person who is `absent` in every column does not appear in the table."""
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] | None = None
-    """Only for `rap`: columns of listed values that analysts want to predict from other columns.
-    Pairs with a label are measured more precisely than other pairs. Without declared `rounds` only
-    pairs with a label are selected. Later phases measure only sets of columns with a label."""
+    """Only for `table` and `rap`: columns of listed values that analysts want to predict from other
+    columns. Pairs with a label are measured more precisely than other pairs. For `rap` without
+    declared `rounds` only pairs with a label are selected, and later phases measure only sets of
+    columns with a label."""
     linear: Annotated[tuple[Linear, ...], Field(min_length=1, max_length=64)] | None = None
     """Only for `rap`: sums of numbers with whole weights, whose thresholds are measured, also
     within each of the `labels`: `{ weights = { income = 1, rent = -12 }, thresholds = [0] }`, or `{

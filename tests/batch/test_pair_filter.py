@@ -16,6 +16,7 @@ from stream_dp.batch.people.match_plan import MatchPlan
 from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.residual_counts import AgreementPatterns, all_residuals, largest_terms
+from stream_dp.batch.people.table_plan import TablePlan
 from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.batch.rounds.annealing import Annealed
 from stream_dp.privacy.zcdp import selection_rho
@@ -100,29 +101,43 @@ def test_noise_is_less_than_where_each_phase_is_charged_by_itself():
     assert ratios == pytest.approx([1, 0.737, 0.610], abs=1e-3)
 
 
+def again(second, seed):
+    """A last phase of `table` that measures drawn pairs once more, and how precisely."""
+    last = second.steps(MANY).last
+    if last is None:
+        return []
+    rng = np.random.default_rng(seed)
+    pairs = rng.permutation(last.residuals.candidates)[: 1 + seed % 6]
+    return [last.stated({int(i): int(rng.integers(1, 1 << 40)) for i in pairs})]
+
+
 @pytest.mark.parametrize("merged", [(), (1,), (0, 2)])
 @pytest.mark.parametrize("sizes", [(2,) * 14, (6, 5, 4, 3, 2)], ids=str)
-def test_a_match_costs_rho_over_all_pairs_of_people(sizes, merged):
-    """Also where values of columns are merged between the two phases."""
+@pytest.mark.parametrize("kind", [("match", MatchPlan), ("table", TablePlan)], ids=str)
+def test_two_phases_cost_rho_over_all_pairs_of_people(kind, sizes, merged):
+    """Also where values of columns are merged between the phases, whatever is measured again."""
+    name, plan_of = kind
     if merged and max(sizes) == 2:
         pytest.skip("columns of two values are not merged")
     release = MatchRelease(
-        name="p", kind="match", attributes=names(len(sizes)), rho=RHO, every=1, rounds=0
+        name="p", kind=name, attributes=names(len(sizes)), rho=RHO, every=1, rounds=0
     )
     people = domain(*sizes, **REPLACED, size=MANY)
-    plan = MatchPlan(Encoding.of(people, release), release)
+    plan = plan_of(Encoding.of(people, release), release)
     smaller = [n - 2 if c in merged else n for c, n in enumerate(sizes)]
     groups = [np.minimum(np.arange(n), m - 1) for n, m in zip(sizes, smaller, strict=True)]
     second = plan.second(domain(*smaller, **REPLACED, size=MANY), MANY)
     costs = []
-    for part in (plan.first, second):
+    for part, more in ((plan.first, []), (second, again(second, len(sizes) + len(merged)))):
         by_cell = []
-        for columns, variance in measured_by(part.phases(MANY), part.workload):
+        for columns, variance in measured_by([*part.phases(MANY), *more], part.workload):
             by_cell.append((columns, variance, part.workload.domain.sizes))
         costs.append(by_cell)
     others = np.array(list(product(*map(range, sizes))))
     # Everybody whom merging may treat in another way: each column has its first or last value.
     firsts = [(0,) * len(sizes)] if not merged else product(*((0, n - 1) for n in sizes))
+    if more:
+        assert more[0].charged.spent == RHO
     worst = 0.0
     for first in firsts:
         total = np.zeros(len(others))

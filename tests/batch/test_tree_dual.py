@@ -46,14 +46,12 @@ def joint(own, vector):
     return shares / shares.sum(), logits
 
 
-def test_the_gap_is_that_of_dual_and_primal_and_bounds_the_divergence_from_the_optimum(monkeypatch):
-    monkeypatch.setattr(tree_model, "_GAP", 1e-11)
+def test_the_gap_is_that_of_dual_and_primal_and_bounds_the_divergence_from_the_optimum():
     own, interactions = dual()
-    end, _ = joint(own, own.solved(np.zeros(len(own.values))).vector)
-    monkeypatch.setattr(tree_model, "_GAP", 0.3)
+    end, _ = joint(own, own.solved(np.zeros(len(own.values)), 1e-11).vector)
     for scale in (0.0, 0.1, 1.0):
         start = scale * np.random.default_rng(2).normal(0, 1, len(own.values))
-        solution = own.solved(start)
+        solution = own.solved(start, 0.3)
         shares, logits = joint(own, solution.vector)
         vector = solution.vector
         value = np.log(np.exp(logits).sum()) - vector @ own.values
@@ -88,3 +86,25 @@ def test_a_fit_ends_at_its_optimum_whatever_is_inverted_together(monkeypatch, mo
     steps.clear()
     assert own.solved(solution.vector).gap <= 1e-3
     assert len(steps) < 5
+
+
+def test_entropy_may_weigh_by_cell():
+    """No other centred variables have a smaller dual, and its gap bounds by how much."""
+    even, interactions = dual()
+    rng = np.random.default_rng(5)
+    weights = {a: rng.lognormal(2, 1, i.values.shape) for a, i in interactions.items()}
+    own = TreeDual.of(even.tree, interactions, weights)
+
+    def value(vector):
+        _, logits = joint(own, vector)
+        value = np.log(np.exp(logits).sum()) - vector @ own.values
+        return value + (own.entropy * vector) @ vector / 2
+
+    solution = own.solved(np.zeros(len(own.values)), 1e-11)
+    least = value(solution.vector)
+    for _ in range(50):
+        other = rng.normal(0, 0.01, len(own.values))
+        centre = np.concatenate([centred(t).reshape(-1) for t in own.split(other)])
+        assert value(solution.vector + centre) > least
+    loose = own.solved(np.zeros(len(own.values)), 0.1)
+    assert 0 <= value(loose.vector) - least <= loose.gap <= 0.1

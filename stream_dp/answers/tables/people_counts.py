@@ -1,10 +1,10 @@
 """Unbiased counts of people from the residuals that a table of people publishes.
 
-A table of two phases (the kind `match`): the first phase measures the residual of every measured
-column, in all of its values; so the count of any values of one column follows, and of two columns
-that were measured as one. The second phase measures residuals of columns whose rare values are one,
-and of coarser bins in place of a number's own; see below how a marginal is the sum of its
-residuals. With n_i groups of values in column i of A, of which a query allows the share s_i,
+A table of two phases (the kinds `table` and `match`): the first phase measures the residual of
+every measured column, in all of its values; so the count of any values of one column follows, and
+of two columns that were measured as one. The second phase measures residuals of columns whose rare
+values are one, and of coarser bins in place of a number's own; see below how a marginal is the sum
+of its residuals. With n_i groups of values in column i of A, of which a query allows the share s_i,
     count = prod s_i N
             + sum over columns c of (prod over the others s_i) (count of c alone - s_c N)
             + sum over larger sets B of (prod over A less B s_i) / (prod over B n_i)
@@ -180,15 +180,19 @@ def match_weights(query: Conjunction, published: PublishedTables) -> Weights | N
         terms.append((prod(s for i, s in enumerate(share) if i != position), single))
     for ways in range(2, len(axes) + 1):
         for columns in combinations(range(len(axes)), ways):
-            rows = _cells([axes[i] for i in columns], published)
-            if rows is None:
+            repeated = _cells([axes[i] for i in columns], published)
+            if not repeated:
                 return None
             entries = np.ones(1)
             for i in columns:
                 entries = np.multiply.outer(entries, allowed[i] - share[i]).ravel()
             factor = prod(share[i] for i in range(len(axes)) if i not in columns)
             scale = factor / prod(sizes[i] for i in columns)
-            terms.append((scale, Weights(np.array(rows), entries)))
+            precisions = [1 / published.variances[rows[0]] for rows in repeated]
+            terms += [
+                (scale * precision / sum(precisions), Weights(rows, entries))
+                for rows, precision in zip(repeated, precisions, strict=True)
+            ]
     return weighted_sum(terms)
 
 
@@ -231,14 +235,8 @@ def _single(axis: _Axis, published: PublishedTables) -> Weights | None:
     return weighted_sum([(1.0, residual), (share, people_weights(published))])
 
 
-def _cells(axes: Sequence[_Axis], published: PublishedTables) -> list[int] | None:
-    """The rows of a residual's cells in C order; None if a cell is not measured."""
-    names = [axis.name for axis in axes]
-    result = []
-    for cell in product(*(axis.group_texts for axis in axes)):
-        text = ", ".join(f"{n}={v}" for n, v in zip(names, cell, strict=True))
-        rows = published.rows_of.get(text)
-        if not rows:
-            return None
-        result.append(rows[0])
-    return result
+def _cells(axes: Sequence[_Axis], published: PublishedTables) -> list[Ints]:
+    """The rows of a residual's cells in C order, of every measurement."""
+    return rows_of_cells(
+        [axis.name for axis in axes], [axis.group_texts for axis in axes], published
+    )

@@ -46,10 +46,12 @@ class Choice:
     """The use of rho on the columns of `domain`.
 
     rho: the budget without what counts people.
+    precise: whether all pairs of many columns are measured at once only with little noise.
     """
 
     domain: PeopleDomain
     rho: Fraction
+    precise: bool = True
 
     def fewest_at_once(self, pairs: Sequence[Columns]) -> float:
         """The fewest people of whom all pairs are measured at once; 0 where pairs are large.
@@ -80,7 +82,7 @@ class Choice:
 
     @property
     def many(self) -> bool:
-        return len(self.domain.columns) >= MANY
+        return self.precise and len(self.domain.columns) >= MANY
 
     def singles_share(self, people: int, least: Fraction = LEAST_SINGLES) -> Fraction:
         """The share of rho for single columns where pairs are picked: `least` or more.
@@ -189,6 +191,10 @@ class AllPairs:
     @cached_property
     def _before_last(self) -> PrivacyFilter:
         return self.phases[1].charged
+
+    def last_phase(self, people: int, answers: NoisyAnswers) -> Everything:
+        """The last phase, as noisy answers say."""
+        return self.last(self.last_sets(people, answers))
 
     def last(self, sets: Sequence[Columns]) -> Everything:
         """The last phase, if `sets` are measured."""

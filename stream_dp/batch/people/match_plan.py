@@ -9,11 +9,12 @@ weights.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import ClassVar
 
 from stream_dp.study import MatchRelease
 from stream_dp.study.table_releases import PICKED_TITLE
@@ -42,10 +43,12 @@ class MatchPlan:
 
     encoding: the measured columns.
     release: its budget and its marginals.
+    repeats: whether all of `at_once_phases` are measured, one after the other.
     """
 
     encoding: Encoding
     release: MatchRelease
+    repeats: ClassVar[bool] = False
 
     @cached_property
     def weights(self) -> dict[Columns, Fraction]:
@@ -84,6 +87,10 @@ class MatchPlan:
 
         return PeoplePlan(singles, (), steps, domain.size, counting)
 
+    def choice(self, domain: PeopleDomain) -> Choice:
+        """What decides between all pairs at once and rounds that pick pairs."""
+        return Choice(domain, self.release.rho)
+
     def _after_first(self, residuals: Residuals, people: int) -> PrivacyFilter:
         """The filter after the first phase. residuals: of the compressed domain."""
         (phase,) = self.first.steps(people).phases
@@ -101,7 +108,7 @@ class MatchPlan:
         if self.listed or "one_ways" in release.model_fields_set:
             return release.one_ways
         people = max(1, people)  # both phases split rho alike, whatever noise says
-        choice = Choice(domain, release.rho)
+        choice = self.choice(domain)
         if people >= choice.fewest_at_once([*combinations(range(len(domain.columns)), 2)]):
             return release.one_ways
         return choice.singles_share(people, release.one_ways)
@@ -151,7 +158,7 @@ class MatchPlan:
         sets = [a for a in ranked_pairs(domain).sets if len(a) == 2]
         if self.listed or not sets:
             return 1
-        return max(1, math.ceil(Choice(domain, self.release.rho).fewest_at_once(sets)))
+        return max(1, math.ceil(self.choice(domain).fewest_at_once(sets)))
 
     def picked(
         self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
@@ -163,7 +170,7 @@ class MatchPlan:
         pairs, base = ranked_pairs(domain), known_sets(domain, known)
         sets = [a for a in pairs.sets if len(a) == 2]
         rho = (1 - self.one_ways(people)) * self.release.rho
-        picks = max(1, Choice(domain, self.release.rho).picks(sets, rho, people))
+        picks = max(1, self.choice(domain).picks(sets, rho, people))
         rounds, before = divided_picks(picks, len(domain.columns)), self._after_first(pairs, people)
         phase = picking_phase(pairs, rho, *rounds, base, before=before)
         tree = TreeModel(pairs, base, known, solver=OF_FEW_PAIRS)
@@ -180,6 +187,15 @@ class MatchPlan:
             if median_variation(residuals, noise, max(people, 1)) < NOISIEST:
                 return residuals, phase
         return self.pairs_and(domain, [], people)
+
+    def at_once_phases(
+        self, domain: PeopleDomain, people: int
+    ) -> Iterator[tuple[str, Residuals, Everything]]:
+        """The phases of pairs if none is picked, with titles: alternatives, unless `repeats`."""
+        yield "pairs of columns", *self.pairs_and(domain, [], people)
+        if triples := self.triples(domain):
+            title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
+            yield title, *self.pairs_and(domain, triples, people)
 
     def pairs_and(
         self, domain: PeopleDomain, triples: list[Columns], people: int

@@ -34,6 +34,7 @@ from .match_plan import MatchPlan
 from .people_synthesizer import Unlearnt, fit_plan, measured_month
 from .people_table import People
 from .residual_counts import Columns, Residuals
+from .table_plan import TablePlan
 from .target_shares import Month, Targets, past_months
 
 _COUNTED = ("rounds", "candidates", "measured")
@@ -122,10 +123,22 @@ class MatchFit:
 
 
 def fit_match(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
-    """Fits a table of people in two phases; see `synthesizer.Synthesizer`."""
+    """Fits the kind `match`; see `synthesizer.Synthesizer`."""
+    return _fitted(MatchPlan, people, release, context)
+
+
+def fit_table(people: People, release: MatchRelease, context: FitContext) -> MatchFit:
+    """Fits the kind `table`; see `synthesizer.Synthesizer`."""
+    return _fitted(TablePlan, people, release, context)
+
+
+def _fitted(
+    plan_of: type[MatchPlan], people: People, release: MatchRelease, context: FitContext
+) -> MatchFit:
     encoding = Encoding.of(people.domain, release)
-    plan, coded = MatchPlan(encoding, release), encoding.coded(people)
-    months = [_month(encoding, t) for t in chained_tables(context, begun_rounds(context))]
+    plan, coded = plan_of(encoding, release), encoding.coded(people)
+    tables = chained_tables(context, begun_rounds(context))
+    months = [_month(plan_of(encoding, table.release), table) for table in tables]
     first = fit_plan(coded, plan.first, _partly(context, after=1), lambda seed: Unlearnt())
     compression = plan.compression(first.answers)
     known = _known(compression, (*_unmerged(context.known, encoding, compression),))
@@ -145,12 +158,11 @@ def fit_match(people: People, release: MatchRelease, context: FitContext) -> Mat
     )
 
 
-def _month(encoding: Encoding, table: EarlierTable) -> Month:
+def _month(plan: MatchPlan, table: EarlierTable) -> Month:
     """The interactions that an earlier data set measured, of its compressed columns."""
-    plan = MatchPlan(encoding, table.release)
     answers, rounds = recorded_answers(plan.first.workload, plan.first.phase, table.rounds)
     compression = plan.compression(answers)
-    known = _known(compression, (*_unmerged(table.known, encoding, compression),))
+    known = _known(compression, (*_unmerged(table.known, plan.encoding, compression),))
     second = plan.second(compression.domain, compression.columns[0].noisy.people, known)
     later = (table.rounds[0], *table.rounds[1 + rounds :])
     answers, _ = recorded_answers(second.workload, second.phase, later)

@@ -24,6 +24,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations
 from math import prod
+from typing import Protocol
 
 from stream_dp.errors import UserError
 from stream_dp.study import PeopleRelease
@@ -56,9 +57,17 @@ from .picked_pairs import (
 from .projections import linear_residuals
 from .residual_counts import Columns, Residuals, all_residuals
 from .tree_model import OF_FEW_PAIRS, OF_ROUNDS, TreeModel
+from .weighted_tree import WeightedTree
 
 ONE_WAYS = Fraction(15, 100)  # of rho: single columns before declared rounds
 MANY_PEOPLE = 1 << 62  # more than there are: what is measured of them is the most
+
+
+class LastPhase(Protocol):
+    """Says what a last phase measures."""
+
+    def last_phase(self, people: int, answers: NoisyAnswers) -> Phase:
+        """The phase that follows all noisy answers. people: how many there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +82,8 @@ class Steps:
 
     title: str
     phases: tuple[Phase, ...]
-    last: AllPairs | None = None
-    tree: TreeModel | None = None
+    last: LastPhase | None = None
+    tree: TreeModel | WeightedTree | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +140,7 @@ class PeoplePlan:
         people = self.number(answers)
         phases, last = self.phases(people), self.steps(people).last
         if number == len(phases) and last is not None:
-            return last.last(last.last_sets(people, answers))
+            return last.last_phase(people, answers)
         return phases[number] if number < len(phases) else None
 
 

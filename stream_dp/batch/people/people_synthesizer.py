@@ -33,6 +33,7 @@ from .projections import declared_projections, widened
 from .residual_counts import Residuals, all_residuals
 from .target_shares import Month, Past, Targets, past_months
 from .tree_model import TreeModel
+from .weighted_tree import WeightedTree
 
 
 def fit_people(
@@ -105,7 +106,9 @@ def fit_plan(
         start=start,
     )
     fit = fit_adaptively(people, method, context)
-    remarks = {"duality_gap": fit.model.gap} if isinstance(fit.model, TreeModel) else {}
+    remarks = (
+        {"duality_gap": fit.model.gap} if isinstance(fit.model, TreeModel | WeightedTree) else {}
+    )
     return replace(fit, title=plan.steps(plan.number(fit.answers)).title, remarks=remarks)
 
 

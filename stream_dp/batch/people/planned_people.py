@@ -16,6 +16,7 @@ from .pair_filter import cell_deviation
 from .people_plan import MANY_PEOPLE, PeoplePlan, people_plan
 from .people_table import PeopleDomain, study_people
 from .residual_counts import Columns, Residuals
+from .table_plan import TablePlan
 
 Precisions = dict[Columns, float]  # by set, of an entry of its measured residual
 
@@ -62,7 +63,7 @@ def _steps(plan: PeoplePlan, people: int, sums: str, precisions: Precisions) -> 
                 title = f"from {plan.fewest:,} people on, all {title}"
         described, precisions = _described(title, plan.workload, phase, precisions)
         planned.append(described)
-    if steps.last is not None:
+    if isinstance(steps.last, AllPairs):
         planned += _last_phases(steps.last, precisions)
     return planned
 
@@ -87,10 +88,18 @@ def _last_phases(everything: AllPairs, precisions: Precisions) -> list[PlannedPh
 
 def planned_match(study: Study, release: MatchRelease) -> FitPlan:
     """The plan of the kind `match`: single columns, then marginals, as noisy answers choose."""
+    return _planned(MatchPlan, study, release)
 
+
+def planned_table(study: Study, release: MatchRelease) -> FitPlan:
+    """The plan of the kind `table`: single columns, then pairs, as noisy answers choose."""
+    return _planned(TablePlan, study, release)
+
+
+def _planned(plan_of: type[MatchPlan], study: Study, release: MatchRelease) -> FitPlan:
     def phases() -> list[PlannedPhase]:
         encoding = Encoding.of(study_people(study, release), release)
-        return match_phases(MatchPlan(encoding, release))
+        return match_phases(plan_of(encoding, release))
 
     return FitPlan(release.titles, phases)
 
@@ -122,10 +131,11 @@ def match_phases(plan: MatchPlan) -> list[PlannedPhase]:
     if fewer is None or size is None:
         if fewer is not None:
             merged += f"from {fewest:,} people on, "
-        add(f"{merged}pairs of columns", *plan.pairs_and(domain, [], people))
-        if triples := plan.triples(domain):
-            title = f"or pairs and triples, where the noise of triples is below {NOISIEST:g}"
-            add(title, *plan.pairs_and(domain, triples, people))
+        measured = precisions
+        for number, (title, residuals, phase) in enumerate(plan.at_once_phases(domain, people)):
+            after = add(f"{'' if number else merged}{title}", residuals, phase)
+            precisions = after if plan.repeats else measured
+        precisions = measured
         merged = f"or below {fewest:,} people, after more of rho for single columns, "
     if fewer is not None:
         (phase,) = fewer.phases(people)

@@ -267,26 +267,42 @@ class Targets:
         for columns, (values, variance) in self._apart():
             estimate = shrunk(values, variance)
             if self.of_pairs and signals[columns] > CLEAR:
-                free = math.prod(n - 1 for n in values.shape)
-                estimate = Shrunk(values, free * variance, estimate.freedom)
+                estimate = Shrunk(values, self.freedom(columns) * variance, estimate.freedom)
             result[columns] = estimate
         return result
 
     def _apart(self) -> Iterator[tuple[Columns, tuple[Table, float]]]:
         """By pair, its noisy difference from independence, and the variance of its cells."""
-        for columns, (values, variance) in self.interactions.items():
+        for columns, (_, variance) in self.interactions.items():
             if len(columns) == 2:
-                first, second = (self.interactions[(c,)].values for c in columns)
-                yield columns, (values - np.outer(first, second), variance)
+                yield columns, (self.apart(columns), variance)
+
+    @cached_property
+    def energies(self) -> dict[Columns, float]:
+        """By pair, the sum of squares of its dependence, unbiased: less that of noise alone."""
+        return {
+            columns: float(np.square(values).sum()) - self.freedom(columns) * variance
+            for columns, (values, variance) in self._apart()
+        }
 
     @cached_property
     def signals(self) -> dict[Columns, float]:
         """By pair, its sum of squares above that of noise alone, in standard deviations."""
-        result = {}
-        for columns, (values, variance) in self._apart():
-            free = math.prod(n - 1 for n in values.shape)
-            result[columns] = (np.square(values).sum() / variance - free) / math.sqrt(2 * free)
-        return result
+        return {
+            columns: energy
+            / self.interactions[columns].variance
+            / math.sqrt(2 * self.freedom(columns))
+            for columns, energy in self.energies.items()
+        }
+
+    def apart(self, columns: Columns) -> Table:
+        """A pair's noisy difference from independence."""
+        first, second = (self.interactions[(c,)].values for c in columns)
+        return self.interactions[columns].values - np.outer(first, second)
+
+    def freedom(self, columns: Columns) -> int:
+        """The degrees of freedom of an interaction."""
+        return math.prod(self.sizes[c] - 1 for c in columns)
 
     def pair(self, columns: Columns) -> Table:
         """The target shares of a pair of columns."""

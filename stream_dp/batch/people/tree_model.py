@@ -27,7 +27,7 @@ whose interactions lie in one clique, plus w s_A. Without this it needs ten time
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -49,7 +49,7 @@ from .target_shares import CLEAR, Interaction, Past, Targets, fused, reduced_chi
 _STAGE = 100  # steps of L-BFGS from one preconditioner
 _STAGES = 15
 _MOST_BLOCK = 1_000  # entries whose covariance is inverted together
-_GAP = 1e-3  # nats, at which a fit ends: shares are within 2.3 % of the optimum's
+GAP = 1e-3  # nats, at which a fit ends: shares are within 2.3 % of the optimum's
 _PEOPLE = 4_000  # up to this number entropy that grows has its least weight
 _SMALLEST = 1e-8  # share of people: covariances leave out smaller cells
 
@@ -117,19 +117,26 @@ class TreeDual:
 
     @staticmethod
     def of(
-        tree: JunctionTree, interactions: Mapping[Columns, Interaction], entropy: float
+        tree: JunctionTree,
+        interactions: Mapping[Columns, Interaction],
+        entropy: float | Mapping[Columns, Table],
     ) -> TreeDual:
-        """entropy: its weight."""
+        """entropy: its weight, or by set the weights of its cells."""
         tables = [interaction.values for interaction in interactions.values()]
         sizes = [table.size for table in tables]
         variances = np.repeat([i.variance for i in interactions.values()], sizes)
+        weights: Table | float
+        if isinstance(entropy, Mapping):
+            weights = np.concatenate([entropy[columns].reshape(-1) for columns in interactions])
+        else:
+            weights = entropy
         return TreeDual(
             tree=tree,
             sets=tuple(interactions),
             holders=tuple(tree.holder(columns) for columns in interactions),
             values=np.concatenate([table.reshape(-1) for table in tables]),
             variances=variances,
-            entropy=entropy * variances,
+            entropy=weights * variances,
             ends=tuple(np.cumsum(sizes).tolist()),
         )
 
@@ -154,17 +161,17 @@ class TreeDual:
         marginals = (self.tree.reduced(tables[holder], holder, a) for a, holder in pairs)
         return np.concatenate([centred(marginal).reshape(-1) for marginal in marginals])
 
-    def solved(self, start: Table) -> Solution:
-        """The minimum of the dual, up to its gap or the most steps."""
+    def solved(self, start: Table, gap: float = GAP) -> Solution:
+        """The minimum of the dual, up to a gap or the most steps."""
         best = Solution(self._centred(start), np.inf)
         for _ in range(_STAGES):
             reached = best.gap
-            best = self._stage(best)
-            if best.gap <= _GAP or best.gap > 0.9 * reached:
+            best = self._stage(best, gap)
+            if best.gap <= gap or best.gap > 0.9 * reached:
                 break
         return best
 
-    def _stage(self, start: Solution) -> Solution:
+    def _stage(self, start: Solution, least: float) -> Solution:
         """The solution after at most _STAGE steps of L-BFGS with one preconditioner.
 
         L-BFGS moves y, where t = L^-T y block by block; its gradient by y is L^-1 times that by t.
@@ -181,11 +188,11 @@ class TreeDual:
             tables, log_z = self.marginals(vector)
             entropy_pull = self.entropy * vector  # w s_A t_A
             value = log_z - float(vector @ self.values) + float(vector @ entropy_pull) / 2
-            gradient = self.interactions(tables) - self.values + entropy_pull
+            gradient = self._centred(self.interactions(tables) - self.values + entropy_pull)
             gap = float((np.square(gradient) / self.entropy).sum()) / 2
             if gap < best[0].gap:
                 best[0] = Solution(vector, gap)
-                if gap <= _GAP:
+                if gap <= least:
                     raise _Solved
             for block in blocks:
                 gradient[block.entries] = block.inward(gradient[block.entries])
@@ -345,14 +352,7 @@ class TreeModel:
         }
         dual = TreeDual.of(tree, interactions, self.solver.weight(targets.people))
 
-        def start(columns: Columns) -> Table:
-            if columns in self.logits:
-                return self.logits[columns]
-            if len(columns) == 1:
-                return _logits(targets.one_ways[columns[0]])
-            return np.zeros(interactions[columns].values.shape)
-
-        solution = dual.solved(np.concatenate([start(a).reshape(-1) for a in interactions]))
+        solution = dual.solved(starting_logits(targets, interactions, self.logits))
         tables = dual.marginals(solution.vector)[0]
         model = replace(
             self,
@@ -384,5 +384,16 @@ class TreeModel:
         return drawn_people(rng, self.residuals.domain, codes[rng.permutation(self.people)])
 
 
-def _logits(shares: Table) -> Table:
-    return centred(np.log(np.maximum(shares, 1e-6)))
+def starting_logits(
+    targets: Targets, sets: Iterable[Columns], logits: Mapping[Columns, Table]
+) -> Table:
+    """The dual's variables of some sets: those of an earlier solution, else of independence."""
+
+    def start(columns: Columns) -> Table:
+        if columns in logits:
+            return logits[columns]
+        if len(columns) == 1:
+            return centred(np.log(np.maximum(targets.one_ways[columns[0]], 1e-6)))
+        return np.zeros([targets.sizes[c] for c in columns])
+
+    return np.concatenate([start(columns).reshape(-1) for columns in sets])

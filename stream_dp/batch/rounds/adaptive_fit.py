@@ -41,7 +41,7 @@ from stream_dp.privacy.noise import Measurements, NoiseSource, exact_variance
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
 from .annealing import Annealed, NextPhase, Phase
-from .phases import CHARGES, Candidates, Everything, NoisyAnswers
+from .phases import CHARGES, Candidates, Everything, NoisyAnswers, Weighed
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)
@@ -259,7 +259,7 @@ class _Data:
     def measure(
         self, candidates: Sequence[int], variances: Mapping[int, Fraction], phase: Phase
     ) -> bytes:
-        """A round to record: the candidates, their noisy answers, and the level of noise.
+        """A round to record: candidates, noisy answers, and the level of noise or the precisions.
 
         Noise is drawn before the counts are read.
         """
@@ -267,14 +267,14 @@ class _Data:
         demand = [(variances[i], int(sizes[i])) for i in candidates]
         noise = np.concatenate(self.source.draw(demand).noise)
         values = self.counts(candidates) + noise
-        level = [phase.level] if isinstance(phase, Annealed) else []
-        return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes(), *level))
+        stated = [phase.stated] if isinstance(phase, Annealed | Weighed) else []
+        return msgspec.msgpack.encode((list(candidates), values.astype("<i8").tobytes(), *stated))
 
 
 def _decoded_round(
     data: bytes, workload: Candidates, phase: Phase, measured: Sequence[int]
 ) -> tuple[Phase, tuple[int, ...], Int64Array]:
-    """The phase of a recorded round with its level of noise, the candidates and their answers.
+    """The phase of a recorded round, as the round states it; the candidates and their answers.
 
     measured: the candidates of all earlier rounds.
     Raises UserError unless the phase allows the round.
@@ -282,11 +282,17 @@ def _decoded_round(
     shape: Any = tuple[list[int], bytes]
     if isinstance(phase, Annealed):
         shape = tuple[list[int], bytes, int]
+    elif isinstance(phase, Weighed):
+        shape = tuple[list[int], bytes, list[int]]
     try:
-        chosen, encoded, *level = msgspec.msgpack.decode(data, type=shape)
+        chosen, encoded, *stated = msgspec.msgpack.decode(data, type=shape)
         values = np.frombuffer(encoded, "<i8").astype(np.int64)
         if isinstance(phase, Annealed):
-            phase = phase.at(*level)
+            phase = phase.at(*stated)
+        elif isinstance(phase, Weighed):
+            if not {*chosen} <= {*range(workload.candidates)}:
+                raise ValueError("no such candidate")
+            phase = phase.at(chosen, *stated)
     except (msgspec.MsgspecError, ValueError):
         chosen, values = [], np.zeros(0, np.int64)
     if not phase.allows(chosen, measured) or len(values) != len(workload.rows(chosen)):

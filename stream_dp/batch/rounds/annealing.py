@@ -70,6 +70,11 @@ class Annealed(Picking):
             raise ValueError("there must be a pick, a candidate, and noise")
 
     @property
+    def stated(self) -> int:
+        """What a round states beside its answers."""
+        return self.level
+
+    @property
     def rounds(self) -> int:
         """The number of rounds if noise does not fall."""
         return max(1, int(self.rho / (self.first * self.picks)))

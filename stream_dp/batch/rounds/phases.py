@@ -240,6 +240,29 @@ class Everything:
         return workload.cost(picked, [variances[i] for i in picked])
 
 
+@dataclass(frozen=True)
+class Weighed(Everything):
+    """A phase whose candidates and precisions floats have computed from noisy answers.
+
+    Its round states them, so that a fit that goes on measures the same, and with the same noise.
+    Whatever the round says, the filter charges no more than rho. The weights are 1 / whole number.
+    """
+
+    @property
+    def stated(self) -> list[int]:
+        """By candidate, 1 / weight."""
+        return [weight.denominator for weight in self.weights]
+
+    def at(self, candidates: Sequence[int], stated: Sequence[int]) -> Weighed:
+        """The phase that a round states. Raises ValueError unless it is one."""
+        if len({*candidates}) != len(candidates) or len(stated) != len(candidates):
+            raise ValueError("a candidate stands there twice, or has no weight")
+        weights = tuple(Fraction(1, precision) for precision in stated if precision > 0)
+        if len(weights) < len(stated):
+            raise ValueError("a precision is not positive")
+        return replace(self, candidates=tuple(candidates), weights=weights)
+
+
 class Picking:
     """Rounds of picks; a pick and its measurement cost `self.each`.
 

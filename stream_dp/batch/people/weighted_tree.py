@@ -1,0 +1,274 @@
+"""A junction tree grown on noisy pairs, whose rows are weighted to all of them.
+
+All of it is post-processing. Source of the parts: MST and AIM (McKenna et al. 2021, 2022) pick the
+pairs of a tree by the exponential mechanism. Where all pairs are measured, noisy pairs pick them,
+at no cost and as many as there is room for.
+
+1. The tree. In each step up to a third as many pairs as columns join it: those with the largest
+   sum of |v_A - I_A(tree)| beyond that of noise, sqrt(2 / pi v_A d K), if their misfit is over
+   Z deviations of chi squared and there is room (`junction_tree.MOST_CELLS`). Then the dual is
+   solved again, from where it was.
+2. The weight of entropy. A log-linear parameter whose prior variance is t^2 p^(a-1) in a cell of
+   share p has the Gaussian MAP with the weight p^-a / t^2 there, and a dependence whose expected
+   sum of squares is t^2 sum p^(1+a). So an interaction with energy S has the weight
+   p^-a sum p^(1+a) / S, with the shares p of independence. Of the powers 0, 1/2 and 1 each
+   interaction has the likeliest, given its noisy cells: 0 where small cells depend as well as
+   large ones, 1 where columns have many rare values (empirical Bayes).
+3. The rows. More rows than people are drawn from the tree and weighted (`row_weights.py`): to the
+   tree's own marginals of the sets that it holds, with the variance w_A v_A, and to the noisy pairs
+   outside, with the weight that their misfit about the tree has, half their own and half the
+   mean of all.
+4. The draw, with the roundings that keep single columns (`row_weights.balanced_rows`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.domain import Int64Array
+from ..rounds.phases import NoisyAnswers
+from ..synthesizer import Known
+from .junction_tree import MOST_CELLS, JunctionTree, Table, grown_tree
+from .people_draw import draw_clique, drawn_people
+from .people_table import People
+from .residual_counts import Columns, Residuals, centred
+from .row_weights import Wanted, balanced_rows, row_weights
+from .target_shares import Past, Targets, fused, reduced_chi_squared
+from .tree_model import GAP, TreeDual, starting_logits
+
+Z = 3.0  # deviations of chi squared: the misfit of a pair that joins the tree
+_STEPS = 14  # in which the tree grows
+_GROWING_GAP = 0.03  # nats, to which the tree is fitted while it grows
+_OVER, _MOST_ROWS = 3, 60_000  # times the people, and rows: how many are weighted
+_FINEST = 1e-9  # the least sum of squares of an interaction
+_SMALLEST = 1e-6  # share of people in a cell of independence, at least
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What the model has learnt.
+
+    targets: noisy shares.
+    tree, marginals: by clique.
+    held: the sets of columns that the tree holds.
+    pairs: by pair of columns, the tree's shares.
+    gap: the duality gap.
+    """
+
+    targets: Targets
+    tree: JunctionTree
+    marginals: tuple[Table, ...]
+    held: frozenset[Columns]
+    pairs: Mapping[Columns, Table]
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTree:
+    """See `adaptive_fit.Model`.
+
+    residuals: the measured interactions.
+    base: sets of columns that the tree holds from the beginning.
+    known: interactions that others have published.
+    past: what earlier tables say.
+    fitted: None before anything is learnt.
+    """
+
+    residuals: Residuals
+    base: tuple[Columns, ...] = ()
+    known: tuple[Known, ...] = ()
+    past: Past | None = None
+    fitted: Fitted | None = None
+
+    @property
+    def gap(self) -> float:
+        """The duality gap of the tree, in nats; see `tree_model.TreeDual`."""
+        return math.inf if self.fitted is None else self.fitted.gap
+
+    def answers(self, rows: Int64Array) -> NDArray[np.float64]:
+        raise NotImplementedError("no phase of all pairs picks")
+
+    def learn(self, measured: NoisyAnswers) -> tuple[WeightedTree, float]:
+        targets = fused(Targets.of(self.residuals, measured, self.known), self.past)
+        weights = {a: _entropy(targets, a) for a in targets.interactions}
+        logits, pairs, gap = dict[Columns, Table](), tuple[Columns, ...](), _GROWING_GAP
+        for step in range(_STEPS + 1):
+            tree = grown_tree(targets.sizes, self.base, pairs)
+            held = {
+                a: interaction
+                for a, interaction in targets.interactions.items()
+                if any({*a} <= {*clique} for clique in tree.cliques)
+            }
+            dual = TreeDual.of(tree, held, weights)
+            solution = dual.solved(starting_logits(targets, held, logits), gap)
+            logits = dict(zip(held, dual.split(solution.vector), strict=True))
+            tables = tuple(dual.marginals(solution.vector)[0])
+            shares: dict[Columns, Table] = {
+                (first, second): joint
+                for first, joints in tree.pairs(tables)
+                for second, joint in joints.items()
+                if first < second
+            }
+            model = replace(
+                self,
+                fitted=Fitted(targets, tree, tables, frozenset(held), shares, solution.gap),
+            )
+            if gap == GAP:
+                break
+            joining = model._joining(pairs)
+            pairs = (*pairs, *joining)
+            if not joining or step == _STEPS - 1:
+                gap = GAP
+        return model, model._misfit()
+
+    def _joining(self, pairs: tuple[Columns, ...]) -> list[Columns]:
+        """The pairs that join the tree next."""
+        fitted = self._learnt
+        targets, gains = fitted.targets, dict[Columns, float]()
+        for columns, shares in fitted.pairs.items():
+            if columns in fitted.held or columns not in targets.interactions:
+                continue
+            values, variance = targets.interactions[columns]
+            free, apart = targets.freedom(columns), values - centred(shares)
+            noise = math.sqrt(2 / math.pi * variance * free * values.size)
+            gain = float(np.abs(apart).sum()) - noise
+            misfit = float(np.square(apart).sum()) / variance - free
+            if gain > 0 and misfit >= Z * math.sqrt(2 * free):
+                gains[columns] = gain
+        joining, most = list[Columns](), max(2, len(targets.sizes) // 3)
+        for columns in sorted(gains, key=lambda a: (-gains[a], a)):
+            grown = grown_tree(targets.sizes, self.base, (*pairs, *joining, columns))
+            if grown.cells <= MOST_CELLS:
+                joining.append(columns)
+            if len(joining) == most:
+                break
+        return joining
+
+    @property
+    def _learnt(self) -> Fitted:
+        assert self.fitted is not None
+        return self.fitted
+
+    def _misfit(self) -> float:
+        """Chi squared of all measured pairs about the tree, over its degrees of freedom."""
+        targets, squares, freedom = self._learnt.targets, 0.0, 0
+        for columns, shares in self._learnt.pairs.items():
+            if columns in targets.interactions:
+                values, variance = targets.interactions[columns]
+                squares += float(np.square(values - centred(shares)).sum()) / variance
+                freedom += targets.freedom(columns)
+        return reduced_chi_squared(squares, freedom)
+
+    def sample(self, seed: int) -> People:
+        rng, fitted = np.random.default_rng(seed), self._learnt
+        people = fitted.targets.people
+        wanted = self._outside()
+        if not wanted:
+            codes = self._rows(rng, people)
+            return drawn_people(rng, self.residuals.domain, codes[rng.permutation(people)])
+        rows = max(people, min(_OVER * people, _MOST_ROWS))
+        codes = self._rows(rng, rows)
+        marginals = [_wanted(codes, a, *t) for a, t in {**self._inside(), **wanted}.items()]
+        weights = row_weights(rows, marginals)
+        chosen = balanced_rows(rng, weights, people, codes, marginals)
+        return drawn_people(rng, self.residuals.domain, codes[chosen])
+
+    def _rows(self, rng: np.random.Generator, rows: int) -> NDArray[np.unsignedinteger]:
+        """(rows, columns) codes drawn from the tree."""
+        fitted = self._learnt
+        sizes = fitted.tree.sizes
+        codes = np.empty((rows, len(sizes)), np.min_scalar_type(max(sizes)))
+        for clique, table in enumerate(fitted.marginals):
+            separator = fitted.tree.separators[clique]
+            draw_clique(rng, fitted.tree.cliques[clique], separator, table, codes)
+        return codes
+
+    def _inside(self) -> dict[Columns, tuple[Table, Table]]:
+        """By set that the tree holds, its marginal and what it leaves."""
+        fitted, result = self._learnt, dict[Columns, tuple[Table, Table]]()
+        for columns in sorted(fitted.held, key=lambda a: (len(a), a)):
+            clique = fitted.tree.holder(columns)
+            target = fitted.tree.reduced(fitted.marginals[clique], clique, columns)
+            variance = fitted.targets.interactions[columns].variance
+            result[columns] = target, _entropy(fitted.targets, columns) * variance
+        return result
+
+    def _outside(self) -> dict[Columns, tuple[Table, Table]]:
+        """By measured pair that the tree does not hold, noisy shares and what they leave."""
+        fitted = self._learnt
+        targets, apart = fitted.targets, dict[Columns, Apart]()
+        for columns, shares in fitted.pairs.items():
+            if columns in targets.interactions and columns not in fitted.held:
+                values, variance = targets.interactions[columns]
+                free = targets.freedom(columns)
+                apart[columns] = Apart(values - centred(shares), shares, variance, free)
+        mean = max(sum(a.energy for a in apart.values()), 1e-12) / max(len(apart), 1)
+        return {
+            columns: (
+                targets.marginal(columns),
+                a.entropy((max(a.energy, 0) + mean) / 2) * a.variance,
+            )
+            for columns, a in sorted(apart.items())
+        }
+
+
+_POWERS = (0.0, 0.5, 1.0)
+_FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)  # of the energy, for each power the best
+
+
+class Apart(NamedTuple):
+    """A noisy interaction apart from that of a simpler distribution.
+
+    values: the difference.
+    shares: of the simpler distribution.
+    variance: of the noise in a cell.
+    freedom: the degrees of freedom.
+    """
+
+    values: Table
+    shares: Table
+    variance: float
+    freedom: int
+
+    @property
+    def energy(self) -> float:
+        """The unbiased sum of squares of the difference without noise."""
+        return float(np.square(self.values).sum()) - self.freedom * self.variance
+
+    def entropy(self, energy: float) -> Table:
+        """The weight of entropy in each cell, for a difference with this sum of squares."""
+        p = np.maximum(self.shares, _SMALLEST)
+
+        def likelihood(power: float) -> float:
+            scale, squares = np.power(p, 1 + power), np.square(self.values)
+            totals = (self.variance + f * energy / scale.sum() * scale for f in _FACTORS)
+            return max(-float((np.log(total) + squares / total).sum()) for total in totals)
+
+        power = max(_POWERS, key=likelihood)
+        weight: Table = np.power(p, 1 + power).sum() / (np.power(p, power) * energy)
+        return weight
+
+
+def _entropy(targets: Targets, columns: Columns) -> Table:
+    """The weight of entropy in each cell of an interaction."""
+    values, variance = targets.interactions[columns]
+    shares = np.full(values.shape, 1 / values.size)
+    if len(columns) == 2:
+        values = targets.apart(columns)
+        shares = np.outer(*(targets.one_ways[c] for c in columns))
+    apart = Apart(values, shares, variance, targets.freedom(columns))
+    return apart.entropy(max(apart.energy, variance * math.sqrt(2 * apart.freedom), _FINEST))
+
+
+def _wanted(
+    codes: NDArray[np.unsignedinteger], columns: Columns, target: Table, slack: Table
+) -> Wanted:
+    by_column = [codes[:, c].astype(np.int32) for c in columns]
+    cells = np.ravel_multi_index(tuple(by_column), target.shape).astype(np.int32)
+    return Wanted(cells, target.reshape(-1), slack.reshape(-1))
