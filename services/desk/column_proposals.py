@@ -145,6 +145,7 @@ _GROUP = re.compile(r"(household|hh|family|hogar)_?(id|key|nr|no|num)?")
 _MEMBER = re.compile(r"(p|per|pers|person|member|line)_?(nr|no|num|number)|member")
 PAIR = "+"  # between the columns of a group's key and a member's number
 _PERIOD = ("period", "month", "quarter", "year", "week", "date", "day", "wave", "time")
+_WITHIN = ("month", "quarter", "week", "day")
 _PAIR = (_GROUP, _MEMBER)
 _LENGTHS = {
     "day": ("date", "day"),
@@ -175,7 +176,9 @@ class TableHeader:
     def period(self) -> str:
         """The column that looks like periods; empty if none does."""
         folded = {name.casefold(): name for name in self.names}
-        return next((folded[word] for word in _PERIOD if word in folded), "")
+        # Beside a year, a month or a quarter is only its number within the year.
+        words = _PERIOD if "year" not in folded else [w for w in _PERIOD if w not in _WITHIN]
+        return next((folded[word] for word in words if word in folded), "")
 
     @property
     def wide(self) -> str:

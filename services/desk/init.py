@@ -25,11 +25,18 @@ from stream_dp.population.tables.table_files import (
     has_rows_above_a_header,
     header_names,
     is_text,
+    separator_of,
 )
-from stream_dp.population.tables.text_files import is_decodable
+from stream_dp.population.tables.text_files import (
+    first_lines,
+    is_decodable,
+    likely_separator,
+    line_cells,
+)
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words
 from stream_dp.study import Study
+from stream_dp.study.number_texts import SPACE
 from stream_dp.study.study_text import study_text
 
 from ..intake.options import file_form, file_form_options
@@ -65,6 +72,33 @@ def asked_form(questions: Questions, path: Path, form: FileForm) -> FileForm:
         if doubtful and (likely := _likely_row(path, form)) is not None:
             row = questions.whole("Row of the header", 1, SHEET_ROWS, str(likely))
             form = replace(form, header_row=row)
+    return _asked_cells(questions, path, form) if is_text(path) else form
+
+
+def _asked_cells(questions: Questions, path: Path, form: FileForm) -> FileForm:
+    """Asks for blanks as separators, and for names of rows, by the cells in the first two lines.
+
+    Only the number of cells counts.
+    """
+    lines = first_lines(path, form.encoding, 2) if form.header_row is None else []
+    if len(lines) < 2:
+        return form
+    separator = form.separator or likely_separator(lines[0])
+    header, row = (len(line_cells(line, separator)) for line in lines)
+    names, cells = (len(line_cells(line, " ")) for line in lines)
+    if form.separator is None and header == row == 1 < names <= cells <= names + 1:
+        form = questions.ask(
+            "Separator of the cells", lambda s: replace(form, separator=separator_of(s)), SPACE
+        )
+        separator = form.separator or separator
+        header, row = (len(line_cells(line, separator)) for line in lines)
+    # A line that ends in a separator has no name in front.
+    ends = lines[1].endswith(separator)
+    if not form.row_names and header > 1 and row == header + 1 and not ends:
+        named = questions.choose(
+            "Do rows begin with a name that the header leaves out", ("yes", "no"), "yes"
+        )
+        form = replace(form, row_names=named == "yes")
     return form
 
 
@@ -172,6 +206,8 @@ def _interviewed(options: argparse.Namespace, questions: Questions) -> Output:
         f"{out} written",
         *promise,
         f"to judge the table: {sent} --check",
+        f"to try it in memory: {shlex.join(['stream-dp', 'rehearse', *words])} --out"
+        f" {study.name}-rehearsal",
         f"to send it: {sent}",
         f"then, for a page with its figures: stream-dp close {name} PERIOD, stream-dp run"
         f" {name} --until-idle, stream-dp page {name} {study.name}.html",

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.population.tables.text_files import PACKED
 from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study import Study
 from stream_dp.study.field_types import ABSENT
@@ -86,7 +87,7 @@ def interview(
     sources: by column, the hash of the public table that its proposed values are from.
     labels: by column, the labels of the file by code.
     """
-    draft = _Draft(questions.ask("Name of the study", _sound_name, study_name(file.stem)))
+    draft = _Draft(questions.ask("Name of the study", _sound_name, _file_name(file)))
     attributes, period = _columns(questions, header, draft)
     periods = _periods(questions, draft, header, period)
     people = _people(questions)
@@ -199,13 +200,17 @@ def _periods(questions: Questions, draft: _Draft, header: TableHeader, period: s
     columns = header.matching(wide) if wide else []
 
     def read(answer: str) -> Periods:
-        count = whole_number(answer, 1, _MOST_PERIODS)
+        texts = listed(answer) if length == "step" and not wide and "," in answer else []
+        count = len(texts) or whole_number(answer, 1, _MOST_PERIODS)
         periods = Periods.model_validate({"every": length, "first": first, "count": count})
         if wide:
             draft.columns |= header.period_columns(wide, periods)
+        if texts:
+            draft.options += ["--map", _meanings(texts, periods)]
         return periods
 
-    declared = questions.ask("Number of periods", read, str(len(columns) or 12))
+    named = ", or their texts in order, such as 0,6,12" if length == "step" and not wide else ""
+    declared = questions.ask(f"Number of periods{named}", read, str(len(columns) or 12))
     count = declared.count
     if period == ONE:
         chosen = questions.ask(
@@ -213,6 +218,14 @@ def _periods(questions: Questions, draft: _Draft, header: TableHeader, period: s
         )
         draft.options += ["--period", chosen]
     return {"every": length, "first": first, "count": count, "close": "marker"}
+
+
+def _meanings(texts: Sequence[str], periods: Periods) -> str:
+    """The `--map` of `send` for the texts of all periods, in order. Raises UserError."""
+    if fault := next((text for text in texts if set(text) & set('=:{}"')), ""):
+        raise UserError(f"'{fault}' cannot be a text of a period; write, for example, 0,6,12")
+    pairs = zip(texts, periods.labels, strict=True)
+    return "period:" + ",".join(f"{text}={label}" for text, label in pairs)
 
 
 def _people(questions: Questions) -> Json:
@@ -294,6 +307,11 @@ def _range(answer: str) -> list[str]:
     if not 0 < int(high) - int(low) < 10_000:
         raise UserError("a range goes up, by less than 10,000")
     return [str(value) for value in range(int(low), int(high) + 1)]
+
+
+def _file_name(file: Path) -> str:
+    """A name of a study after a file, packed or not."""
+    return study_name(Path(file.stem).stem if file.suffix.lower() in PACKED else file.stem)
 
 
 def _sound_name(answer: str) -> str:

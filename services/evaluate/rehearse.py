@@ -47,7 +47,7 @@ from ..intake.rejections import (
 )
 from ..intake.roster_files import RosterTables, read_roster
 from ..intake.sending import encoded_reports, require_plain_reports
-from ..intake.table_judging import judge_tables, strange_ids
+from ..intake.table_judging import fault_advice, judge_tables, table_notices
 from ..intake.table_topic import commit_table
 from ..monitor.study_page import study_page
 from ..process.command_output import Output
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> Output:
     if options.seed < 0:
         raise UserError("--seed: write a whole number, 0 or more")
     rehearsal = _rehearse(deployment, options)
-    text = _text(rehearsal)
+    text = _text(rehearsal, deployment.study)
     if options.out is not None:
         _write(rehearsal, text, options.out)
         text += f"\nwritten to {options.out}"
@@ -240,7 +240,7 @@ def _held(public: PublicLog) -> list[str]:
     return list(dict.fromkeys(held))
 
 
-def _text(rehearsal: _Rehearsal) -> str:
+def _text(rehearsal: _Rehearsal, study: Study) -> str:
     """The outcome for the operator: faults of the files, rejections, estimates, and times."""
     public = rehearsal.public
     lines = [_WARNING]
@@ -250,7 +250,8 @@ def _text(rehearsal: _Rehearsal) -> str:
             f"  column {column}: {fault.cells} cells, {reason}, first in row {fault.first_row}"
             for (column, reason), fault in judgement.faults.items()
         ]
-        lines += [f"  {line}" for line in strange_ids(judgement)]
+        lines += [f"  {line}" for line in fault_advice(judgement, study)]
+        lines += [f"  {line}" for line in table_notices(path.name, judgement, study)]
     lines += rejections_text(rehearsal.rejected) or ["nothing would be rejected"]
     for name in _panels(public):
         last = public.releases_of(name)[-1].certificate

@@ -145,7 +145,9 @@ def reading_options(parser: argparse.ArgumentParser) -> None:
 
 
 def file_form_options(parser: argparse.ArgumentParser) -> None:
-    help_text = "between the cells of a text file, 'tab' too; by default read from its header"
+    help_text = (
+        "between the cells of a text file, 'tab' or 'space' too; by default as in the header"
+    )
     parser.add_argument("--separator", metavar="CHARACTER", help=help_text)
     help_text = "of a text file, such as cp1252; by default UTF-8, or that of its first bytes"
     parser.add_argument("--encoding", metavar="NAME", help=help_text)

@@ -73,11 +73,13 @@ class PeriodTexts:
     zone: the time zone whose days count for times with a distance from UTC; by default the zone of
         the study's schedule. Without one the day counts that is written.
     meanings: the label by text. `{}` in a text stands for any text, which `{}` in the label
-        repeats.
+        repeats. If every step of a study has a text, no other text names a step.
     months: the numbers of months by their names in small letters.
 
     `label(text)` is the label of the period with this text, else the text. `number(value)` is the
     number of the period that a text or whole number names, and 0 for no period.
+
+    Two digits name the only year of the study that ends with them, if no format is declared.
 
     Raises UserError for a format or a meaning that names no period of the study.
 
@@ -103,15 +105,22 @@ class PeriodTexts:
         spellings = (_ISO_DATE, *_SPELLINGS.get(periods.every, ()), *_DATES)
         self._patterns = tuple(_pattern(spelling, months) for spelling in spellings)
         self._iso_beside = True
+        self._short_years: dict[str, str] = {}
+        if periods.every == "year" and periods.count <= 100 and dates is None:
+            ends = {label[2:]: label for label in periods.labels}
+            self._short_years = ends | {f"{end}.0": label for end, label in ends.items()}
         if dates is not None:
             self._declared = date_reader(dates, periods.every, months)
             self._iso_beside = _SWAPPED.match(dates) is None
         self.label: Callable[[str], str] = lru_cache(1 << 16)(self._label)
         self.number: Callable[[object], int] = lru_cache(1 << 16, typed=True)(self._number)
+        self._all_declared = False
         self._meanings: dict[str, str] = {}
         self._templates: list[tuple[re.Pattern[str], str]] = []
         for text, meant in (meanings or {}).items():
             self._declare(text, meant)
+        if periods.every == "step" and periods.count > 1:
+            self._all_declared = {*self._meanings.values()} == {*periods.labels}
 
     def is_period(self, text: str) -> bool:
         """Tells whether a text names a period of this length, of the study or not."""
@@ -136,7 +145,7 @@ class PeriodTexts:
             pattern = re.compile(f"{re.escape(before)}(.*){re.escape(after)}", re.DOTALL)
             self._templates.append((pattern, meant))
             return
-        label = self._label(meant)
+        label = meant if meant in self._periods.numbers else self._read(meant)
         if label not in self._periods.numbers:
             raise UserError(f"map: 'period:{text}={meant}': {_no_period(self._periods, meant)}")
         self._meanings[text] = label
@@ -151,6 +160,9 @@ class PeriodTexts:
         """Returns the label of the study's period with this text, else the text."""
         if (meant := self._meanings.get(text) or self._meanings.get(text.strip())) is not None:
             return meant
+        if self._all_declared:
+            other = f"no period: {text}" if text in self._periods.numbers else text
+            return self._meanings.get(self.named(text) or "", other)
         if self._declared is None and not self._templates and text in self._periods.numbers:
             return text
         for pattern, meant in self._templates:
@@ -158,7 +170,11 @@ class PeriodTexts:
                 named = meant.replace(ANY, match[1])
                 label = self.named(named)
                 return label if label in self._periods.numbers else text
-        label = self.named(text)
+        return self._read(text)
+
+    def _read(self, text: str) -> str:
+        """Returns the label of the study's period that a text without a meaning names."""
+        label = self.named(text) or self._short_years.get(text.strip())
         return label if label in self._periods.numbers else text
 
     def named(self, text: str) -> str | None:

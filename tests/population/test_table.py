@@ -72,12 +72,20 @@ def test_long_columns_under_other_names(read):
 
 
 def test_text_stays_as_it_is(read):
-    text = 'person,period,work\n007,2021-01," half day"\n1e3,2021-01,NA\nnull,2021-01,"a,b ""c"""\n'
+    text = 'person,period,work\n007,2021-01,half  day\n1e3,2021-01,NA\nnull,2021-01,"a,b ""c"""\n'
     assert read(text) == [
-        ("007", "2021-01", {"work": " half day"}),
+        ("007", "2021-01", {"work": "half  day"}),
         ("1e3", "2021-01", {"work": "NA"}),
         ("null", "2021-01", {"work": 'a,b "c"'}),
     ]
+
+
+def test_blanks_at_the_ends_of_an_answer(read):
+    """As databases and SAS pad their columns."""
+    rows = ["ann,2021-01, 1,half day  ", "bob,2021-02,0 ,   ", "cy,2021-03,,no"]
+    text = "\n".join(["person,period,poverty,work", *rows, ""])
+    assert read(text) == LONG
+    assert read(text, values={"work": {"half day  ": "no"}})[0][2]["work"] == "no"
 
 
 def test_blank_cells_are_no_values_and_rows_without_any_are_no_reports(read):

@@ -154,6 +154,30 @@ def test_meanings_of_texts():
         PeriodTexts(STEPS, meanings={"x": "9"})
 
 
+def test_a_label_names_no_period_where_each_has_a_text():
+    texts = PeriodTexts(STEPS, meanings={"0": "1", "6": "2", "12": "3", "18": "4", "24": "5"})
+    found = [texts.label(t) for t in ("0", "06", "12.0", "24", "18 ")]
+    assert found == ["1", "2", "3", "5", "4"]
+    assert not {texts.label(t) for t in ("1", "2", "7", "x")} & STEPS.numbers.keys()
+    odd = PeriodTexts(STEPS, meanings={"1": "1", "3": "2", "5": "3", "7": "4", "9": "5"})
+    assert [odd.label(t) for t in ("1", "3", "5", "7", "9")] == [*"12345"]
+    assert odd.label("4") not in STEPS.numbers
+
+
+def test_two_digits_name_the_year_of_the_study_that_ends_with_them():
+    years = Periods(every="year", first="1998", count=4)
+    assert [PeriodTexts(years).label(t) for t in ("98", "00", "1.0", "01.0", " 99")] == [
+        "1998",
+        "2000",
+        "1.0",
+        "2001",
+        "1999",
+    ]
+    century = Periods(every="year", first="1950", count=101)
+    assert PeriodTexts(century).label("50") == "50"
+    assert PeriodTexts(years, "%Y").label("98") == "98"
+
+
 def test_days_of_a_zone():
     berlin = PeriodTexts(MONTHS, zone="Europe/Berlin")
     assert berlin.label("2021-01-31T23:00:00Z") == "2021-02"

@@ -136,6 +136,7 @@ def read_header(
     problems += [
         f"{path}: no column '{name}'; name the ids with {option}: there are {_several(names)}"
         + _alike(name, names, "--person" if layout.member is None else "")
+        + _blanks(names)
         for name in layout.ids
         if name not in names
     ]
@@ -229,6 +230,12 @@ def _alike(name: str, names: Sequence[str], option: str) -> str:
     """The option for a column whose name has other letters' size, blanks or quotes."""
     alike = [other for other in names if _plain(other) == _plain(name)]
     return f"; if it is '{alike[0]}': {option} {shlex.quote(alike[0])}" if alike and option else ""
+
+
+def _blanks(names: Sequence[str]) -> str:
+    """The option for a header whose only cell has blanks."""
+    one = len(names) == 1 and len(names[0].split()) > 1
+    return "; if blanks separate the cells: --separator space" if one else ""
 
 
 def _plain(name: str) -> str:

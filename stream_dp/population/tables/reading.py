@@ -202,9 +202,21 @@ class Reading:
         if event is not None:
             column = pc.if_else(pc.equal(events, event), column, pa.scalar(None, pa.string()))
         texts = self.values[name]
+        column = self._without_blanks(column, name)
         if (numbers := self.numbers[name]) is not None:
             column = _plain_numbers(column, numbers)
         return rewritten(column, texts.value) if texts.meanings else column
+
+    def _without_blanks(self, column: pa.Array, name: str) -> pa.Array:
+        """Removes blanks at the ends of texts that are no values as they stand."""
+        if column.equals(pc.utf8_trim_whitespace(column)):
+            return column
+        meanings = self.values[name].meanings
+        is_value = _values_of(self.study.attributes[self.header.sources[name][1]])
+        return rewritten(
+            column,
+            lambda text: text if text in meanings or is_value(text) else text.strip() or None,
+        )
 
     def _periods(self, batch: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array | None]:
         """The labels of the rows' periods, and the rows that lack a zone, see `ReportColumns`.

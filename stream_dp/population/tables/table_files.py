@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from stream_dp.errors import UserError
+from stream_dp.study.number_texts import SPACE
 
 from ..arrow_tables import TableSource
 from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, readable
@@ -20,7 +21,7 @@ from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
 from .spreadsheets import SHEET_ROWS
-from .text_files import PACKED, SEPARATORS, text_batches
+from .text_files import PACKED, text_batches
 from .workbooks import workbook_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
@@ -71,7 +72,9 @@ class FileForm:
         if self.separator is not None and (
             len(self.separator) != 1 or not self.separator.isascii() or self.separator in '"\r\n\0'
         ):
-            raise UserError("--separator: write one character, such as ';' or '|', or 'tab'")
+            raise UserError(
+                "--separator: write one character, such as ';' or '|', or 'tab' or 'space'"
+            )
         if self.encoding is not None:
             try:
                 if codecs.lookup(self.encoding).encode("a")[1] != 1:
@@ -218,5 +221,5 @@ def _check_buffers(column: pa.Array) -> None:
 
 
 def separator_of(option: str | None) -> str | None:
-    """Returns the separator of an option: a character, or 'tab'."""
-    return SEPARATORS[2] if option in ("tab", "\\t") else option
+    """Returns the separator of an option: a character, or 'tab' or 'space'."""
+    return {"tab": "\t", "\\t": "\t", SPACE: " "}.get(option or "", option)

@@ -131,7 +131,7 @@ def _rows(
         above, first = _header_line(path, file, header_row)
         line_count += 1 + above
     _check_header(path, first, encoding)
-    separator = separator or _separator(first, keys)
+    separator = separator or likely_separator(first, keys)
     records = TextRecords(file, separator, line_count)
     # An empty cell stands for the name of the column of names.
     header = records.first_record(row_names * separator + first + "\n")
@@ -228,14 +228,28 @@ def _check_header(path: Path, header: str, encoding: str) -> None:
         raise UserError(f"{path}: cannot be read as a table: it has no header")
 
 
-def _separator(header: str, keys: Collection[str]) -> str:
+def likely_separator(header: str, keys: Collection[str] = ()) -> str:
     """Finds the separator with most of the given keys in the header, then with most columns."""
 
     def rank(separator: str) -> tuple[int, int]:
-        try:
-            names = next(csv.reader([header], delimiter=separator), [])
-        except csv.Error:  # a cell is too long
-            names = []
+        names = line_cells(header, separator)
         return sum(key in names for key in keys), len(names)
 
     return max(SEPARATORS, key=rank)
+
+
+def line_cells(line: str, separator: str) -> list[str]:
+    """Returns the cells of a line; none if a cell is too long."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def first_lines(path: Path, encoding: str | None, count: int) -> list[str]:
+    """Returns the first lines of a text file that are not blank. Raises UserError."""
+    encoding = encoding or _marked_encoding(path)
+    with readable(path), opened(path) as file:
+        text = io.TextIOWrapper(file, encoding, _HANDLER, newline=None)
+        lines = (_header_line(path, text, None)[1].rstrip() for _ in range(count))
+        return [line for line in lines if line]

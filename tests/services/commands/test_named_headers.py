@@ -89,6 +89,14 @@ def test_names_of_rows_that_the_header_leaves_out(study, command, separator, quo
     assert sent(study) == len(PEOPLE)
 
 
+def test_blanks_between_the_cells(study, command):
+    path = write(study.parent / "t.txt", TABLE.replace("half day", "no").replace(",", " "))
+    code, _, refusal = command("send", study, path)
+    assert (code, any("--separator space" in line for line in refusal)) == (2, True)
+    assert command("send", study, path, "--separator", "space")[0] == 0
+    assert sent(study) == len(PEOPLE)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("t.dat", "cells of fixed width are"), ("t.rds", "readRDS"), ("t", "the name says no kind")],

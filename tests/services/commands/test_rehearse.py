@@ -46,6 +46,8 @@ def test_what_would_be_rejected_and_how_the_panel_would_look(tmp_path, capsys, r
     assert "column period: 1 cells, period, first in row 121" in text
     assert "column work: 1 cells, value, first in row 122" in text
     assert "1 cells  value:" in text
+    assert "period: the period is not one of the study's: they name others than 2021-01" in text
+    assert "say which text of the file is which: --map 'work:TEXT=no,TEXT=yes'" in text
     assert "now at 2021-03: 40 synthetic rows; estimates:" in text
     assert "s  closing, deciding and publishing every period" in text
     assert sorted(tmp_path.iterdir()) == sorted([*before, out])

@@ -47,6 +47,26 @@ def test_a_title_above_the_header(content: bytes, tmp_path: Path) -> None:
     assert form_options(form) == ["--header-row", "3"]
 
 
+@pytest.mark.parametrize(
+    ("content", "questions", "options"),
+    [
+        (b'"a" "b"\n"1" 2 3\n', ["Separator", "Do rows"], ["--separator", " ", "--row-names"]),
+        (b"a b c\n1 2 3\n", ["Separator"], ["--separator", " "]),
+        (b'"a","b"\n"1",2,3\n', ["Do rows"], ["--row-names"]),
+        (b"a\tb\n1\t2\t3\n", ["Do rows"], ["--row-names"]),
+        (b"a;b\n1;2;\n", [], []),
+        (b"a of b\n1\n", [], []),
+    ],
+)
+def test_blanks_between_cells_and_names_of_rows(content, questions, options, tmp_path) -> None:
+    """As `write.table` of R writes a table; a line that ends in a separator has no name."""
+    form, shown = asked(tmp_path / "t.txt", content, "", "")
+    assert [text.split()[: len(q.split())] for text, q in zip(shown, questions, strict=True)] == [
+        q.split() for q in questions
+    ]
+    assert form_options(form) == options
+
+
 def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
     form, questions = asked(tmp_path / "t.csv", "id,a\n1,é\n".encode("latin-1"), "latin-1")
     assert questions == ["The file is not UTF-8; its encoding [cp1252]: "]
@@ -71,6 +91,20 @@ def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
 )
 def test_columns_of_ids(names: str, ids: str) -> None:
     assert TableHeader(tuple(names.split(","))).person == ids
+
+
+@pytest.mark.parametrize(
+    ("names", "period"),
+    [
+        ("YEAR,SERIAL,MONTH,PERNUM", "YEAR"),
+        ("id,month,day", "month"),
+        ("id,wave,year", "year"),
+        ("id,period,year", "period"),
+        ("id,age", ""),
+    ],
+)
+def test_the_column_of_periods(names: str, period: str) -> None:
+    assert TableHeader(tuple(names.split(","))).period == period
 
 
 def test_labels_are_proposed_where_a_list_can_have_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import shlex
@@ -50,19 +51,30 @@ def sent_command(printed: str) -> list[str]:
     return shlex.split(sent.removeprefix("to send it: stream-dp "))
 
 
-@pytest.mark.parametrize("table", [semicolons, parquet, spreadsheet])
+def packed(path: Path) -> tuple[Path, list[str]]:
+    """As `write.table` of R writes a table, packed."""
+    rows = ['"id" "month" "Out of Work"', *(f'"{i}" "a{i}" 2025-01 "yes"' for i in range(9))]
+    with gzip.open(path / "t.txt.gz", "wt") as file:
+        file.write("\n".join([*rows, ""]))
+    return path / "t.txt.gz", []
+
+
+@pytest.mark.parametrize("table", [semicolons, parquet, spreadsheet, packed])
 def test_the_printed_command_sends_every_cell(table, tmp_path, stream_dp, monkeypatch):
     file, options = table(tmp_path)
     monkeypatch.chdir(tmp_path)
     answers = ANSWERS if table is not parquet else ANSWERS.replace("\n\n2025", "\nmonth\n2025")
-    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n" * (table is packed) + answers))
     printed = stream_dp("init", file, "--out", tmp_path / "made.toml", *options)
     assert "within 5 percentage points" in printed
     study, _ = load_study(tmp_path / "made.toml")
+    assert study.name == file.name.partition(".")[0]
     assert [(r.name, r.kind) for r in study.releases] == [
         ("out-of-work-patterns", "window"),
         ("out-of-work-totals", "cumulative"),
     ]
+    (line,) = [line for line in printed.splitlines() if line.startswith("to try it in memory: ")]
+    assert "nothing would be rejected" in stream_dp(*shlex.split(line)[6:], *options)
     command = sent_command(printed)
     assert "would not count" not in stream_dp(*command, *options)
 
@@ -115,6 +127,19 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     assert [release.rows for release in study.releases] == [50, 50]
     command = sent_command(printed)
     assert "would not count" not in stream_dp(*command)
+
+
+def test_waves_with_gaps_in_one_column(tmp_path, stream_dp, monkeypatch):
+    rows = [f"{i},{wave},{i % 2}" for i in range(9) for wave in (1, 3, 6, 2)]
+    (tmp_path / "waves.csv").write_text("\n".join(["id,wave,poor", *rows, ""]))
+    monkeypatch.chdir(tmp_path)
+    lines = ["", "", "", "", "", "1", "1, 3, 6", "", "yes", "9", "0,1", "0", "", "-", "10", ""]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    command = sent_command(stream_dp("init", "waves.csv"))
+    assert command[-2:] == ["--map", "period:1=1,3=2,6=3"]
+    assert "9 of 36 cells would not count" in stream_dp(*command)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines[:6], "1,a=3", ""])))
+    assert cli.main(["init", "waves.csv"]) == 2
 
 
 @pytest.mark.parametrize(("length", "first", "count"), [("step", "1", "3"), ("year", "1970", "6")])
