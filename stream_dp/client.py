@@ -411,6 +411,13 @@ class PublicLog:
         """The periods of the publications of a release, in order."""
         return [r.certificate.period for r in self.published if r.certificate.release == name]
 
+    def periods_with(self, name: str, query: str | None = None) -> list[str]:
+        """The periods at which a query, or any, to a release has an answer so far, in order.
+
+        The first window of a panel answers for the periods before its own, too. Raises UserError.
+        """
+        return self._answering(name).periods(name, query)
+
     def published_tables(self, name: str, period: str | None = None) -> PublishedTables:
         """The tables of a data set for answers, by default the latest. Raises UserError."""
         return published_tables(self.study, self.data_set(name, period))

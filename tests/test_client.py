@@ -21,7 +21,7 @@ from stream_dp.release.published_panels import STUDY_TYPE
     ("name", "query", "period", "message"),
     [
         ("none", "pattern full", None, "release 'none': the study has no such release; it has"),
-        ("pairs", "pattern full", "2021-Q1", "none at period '2021-Q1'; it has 2021-Q2 to 2021-Q4"),
+        ("pairs", "pattern full full", "2021-Q1", "at 2021-Q1 there are 1 so far"),
         ("pairs", "pattern full", "May", "none at period 'May'"),
         ("pairs", "pattern full full full", None, "looks at 3 periods and the release at 2"),
         ("pairs", "total at-least 1", None, "ask a window release for a pattern instead"),

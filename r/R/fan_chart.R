@@ -13,6 +13,8 @@ fan <- function(x, query, measure = c("share", "count")) {
   if (!is_text(query)) refuse("fan: name one query")
   points <- as.data.frame(estimates(x, query, measure))
   if (nrow(points) < 2) refuse("fan: '", query, "' is of one period; see estimates()")
+  people <- unique(points$people)
+  whom <- if (measure == "share" && length(people) == 1) paste("of", people)
   percent <- function(values) paste(format(100 * values, trim = TRUE), "%")
   ggplot2::ggplot(points, ggplot2::aes(period, value)) +
     ggplot2::geom_ribbon(
@@ -24,7 +26,10 @@ fan <- function(x, query, measure = c("share", "count")) {
     ggplot2::scale_fill_manual("interval", values = COLOURS) +
     ggplot2::scale_x_discrete(guide = ggplot2::guide_axis(check.overlap = TRUE)) +
     ggplot2::scale_y_continuous(labels = if (measure == "share") percent else ggplot2::waiver()) +
-    ggplot2::labs(x = NULL, y = measure, title = query, caption = noise_words(x))
+    ggplot2::labs(
+      x = NULL, y = paste(c(measure, whom), collapse = " "), title = query,
+      caption = noise_words(x)
+    )
 }
 
 # The interval of 95 %, shrunk towards the value in the ratio of the normal quantiles: exact for

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 
 from stream_dp.answers.joint_answers import JointAnswers
+from stream_dp.answers.query import of_people
 from stream_dp.answers.weighted import cell_queries
 from stream_dp.client import LEVEL, PublicLog
 from stream_dp.errors import UserError
@@ -59,9 +60,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Output:
     if options.of is not None and options.query is not None:
-        options.query = f"{options.query} among {options.of}"
+        options.query = of_people(options.query, options.of)
         options.also = options.also and [
-            (name, f"{query} among {options.of}", at) for name, query, at in options.also
+            (name, of_people(query, options.of), at) for name, query, at in options.also
         ]
     several = options.each_period or options.also is not None
     difference = options.minus is not None or options.minus_region is not None
@@ -196,9 +197,10 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
             raise UserError(f"{option}: goes with one answer alone")
     queries = [ReleaseQuery(options.release, options.query, options.period)]
     if options.each_period:
-        name = cell_queries(public.study, queries[0]).queries[0].release
-        public.queries(name)  # refuses a release that nothing is published of
-        queries = [queries[0]._replace(period=p) for p in public.periods_of(name)]
+        first = cell_queries(public.study, queries[0]).queries[0]
+        public.queries(first.release)  # refuses a release that nothing is published of
+        periods = public.periods_with(first.release, first.query)
+        queries = [queries[0]._replace(period=period) for period in periods]
     queries += [ReleaseQuery(*fields) for fields in options.also or ()]
     joint = public.answers(queries, count=bool(options.count) or None)
     low, high = joint.band()
@@ -214,15 +216,17 @@ def _together(public: PublicLog, options: argparse.Namespace) -> Output:
                 "release": answer.release,
                 "query": query.query,
                 "period": answer.period,
+                **({"people": answer.base} if measure == "share" else {}),
                 "value": answer.value,
                 "standard_error": answer.standard_error,
                 "band": band,
             }
         )
+        base = f", of {answer.base}" if measure == "share" else ""
         text.append(
             f"  {shown(answer.value)}  +- {shown(answer.standard_error)}"
             f"  {shown(band[0])} to {shown(band[1])}"
-            f"  {answer.release}, {query.query} at {answer.period}"
+            f"  {answer.release}, {query.query} at {answer.period}{base}"
         )
     data: dict[str, object] = {
         "measure": measure,

@@ -25,9 +25,10 @@ from .query_forms import (
     builder,
     comparable,
     figure_citation,
+    other_base,
     siblings,
 )
-from .release_figures import about_release, side_by_side
+from .release_figures import about_release, response_figure, side_by_side
 from .views import rendered
 
 _WIDE, _NARROW = 780.0, 340.0
@@ -49,6 +50,7 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
         panel=page_query.panel,
     )
     answer = for_people(last, study.size)
+    response = None if page_query.count else response_figure(public, name, page_query.query)
     links = FigureLinks("release", name, page_query.fields())
     return rendered(
         state,
@@ -58,7 +60,9 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
         about=about_release(public, declared),
         page_query=page_query,
         figures=figures,
+        response=response,
         answer=answer,
+        other=other_base(public, last, page_query.query),
         reading=reading(title, answer),
         links=links,
         citation=figure_citation(state, title, links.page),
@@ -72,7 +76,7 @@ def answer_page(state: State, name: str, page_query: PageQuery) -> bytes:
 
 def _trend(state: State, name: str, page_query: PageQuery) -> Comparison | None:
     """The change from the first period to the last; None where there is none."""
-    first, *later = state.public.periods_of(name)
+    first, *later = state.public.periods_with(name, page_query.query)
     if not later:
         return None
     queries = [ReleaseQuery(name, page_query.query, period) for period in (later[-1], first)]
@@ -112,7 +116,7 @@ class CompareForm:
         declared = next((r for r in public.study.releases if r.name == name), None)
         names = [name] if declared is None else [name, *siblings(public.study, declared)]
         names = [one for one in names if public.periods_of(one)]
-        published = {period for one in names for period in public.periods_of(one)}
+        published = {period for one in names for period in public.periods_with(one)}
         periods = [label for label in public.study.periods.labels if label in published]
         other = query if len(periods) > 1 else _other_query(state, name, query)
         fields = {

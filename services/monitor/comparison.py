@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from stream_dp.answers.query import EVERYBODY, query_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import (
@@ -74,9 +75,10 @@ class Comparison:
         """The comparison as plain data, with unbiased numbers."""
         keys = ("value", "standard_error", "interval")
         difference, ratio = self.difference.as_dict(), self.ratio and self.ratio.as_dict()
+        stated = [*keys, *(["people"] if "people" in difference else [])]
         return {
             "answers": [answer.as_dict() for answer in self.answers],
-            "difference": {key: difference[key] for key in keys},
+            "difference": {key: difference[key] for key in stated},
             "ratio": ratio and {key: ratio[key] for key in keys},
             "noise_alone": self.chance,
             "verdict": self.verdict,
@@ -118,8 +120,8 @@ def compared(
     titles = [", ".join(itertools.compress(fact, differs)) for fact in facts]
     only_period_differs = differs == [False, False, False, True]
     words_of_difference = verdict(for_people(difference, size), over_time=only_period_differs)
-    if only_period_differs and difference.people == f"among {RESPONDENTS}":
-        words_of_difference += _response_verdict(public, first, second)
+    if only_period_differs:
+        words_of_difference = _among_respondents(public, pair, difference, words_of_difference)
     readings = [reading(w, for_people(a, size)) for w, a in zip(words, joint.answers, strict=True)]
     return Comparison(
         common=common,
@@ -133,15 +135,52 @@ def compared(
     )
 
 
-def _response_verdict(public: PublicLog, first: ReleaseQuery, second: ReleaseQuery) -> str:
+def _among_respondents(
+    public: PublicLog, pair: tuple[ReleaseQuery, ReleaseQuery], change: Answer, said: str
+) -> str:
+    """The verdict on a change over time, which has to hold among those who answered.
+
+    change: between the periods. said: the verdict on it alone.
+    """
+    if change.people == f"among {RESPONDENTS}":
+        return said + _response_verdict(public, pair)
+    asked = query_words(pair[0].query)
+    if asked.weighted or asked.among not in (None, EVERYBODY) or not _is_sure(change):
+        return said
+    queries = [query._replace(query=asked.query) for query in pair]
+    try:
+        shares = public.answers(queries, count=False).difference(0, 1)
+    except UserError:
+        return said
+    alike = (shares.value < 0) == (change.value < 0)
+    if shares.people != f"among {RESPONDENTS}" or (_is_sure(shares) and alike):
+        return said
+    size = difference_words(abs(shares.value), shares.measure, shares.unit)
+    verb = "fell" if shares.value < 0 else "rose"
+    whole = "number" if change.measure == "count" else f"share of {change.base}"
+    all_verb = "fell" if change.value < 0 else "rose"
+    by = difference_words(abs(change.value), change.measure, change.unit)
+    return (
+        f"Among {RESPONDENTS} the change does not hold: their share {verb} by {size}, which"
+        f" {'stands out of' if _is_sure(shares) else 'cannot be told from'} the noise. The {whole}"
+        f" {all_verb} by {by}.{_response_verdict(public, pair)}"
+    )
+
+
+def _is_sure(difference: Answer) -> bool:
+    """Whether a difference stands out of the noise."""
+    chance = noise_alone(difference)
+    return chance is not None and chance < SURE
+
+
+def _response_verdict(public: PublicLog, pair: tuple[ReleaseQuery, ReleaseQuery]) -> str:
     """A sentence on the change of the response, if it stands out of the noise."""
-    queries = [query._replace(query=RESPONDENTS) for query in (first, second)]
+    queries = [query._replace(query=RESPONDENTS) for query in pair]
     try:
         difference = public.answers(queries, count=False).difference(0, 1)
     except UserError:  # how many people there are is not known
         return ""
-    chance = noise_alone(difference)
-    if chance is None or chance >= SURE:
+    if not _is_sure(difference):
         return ""
     verb = "fell" if difference.value < 0 else "rose"
     size = difference_words(abs(difference.value), difference.measure, difference.unit)
@@ -164,6 +203,9 @@ def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
     rows.append(("difference", compared.difference))
     if compared.ratio is not None:
         rows.append(("ratio", compared.ratio))
+    bases = {answer.base for answer in compared.answers if answer.measure == "share"}
+    if len(bases) > 1:
+        rows[:2] = [(f"{name}, of {answer.base}", answer) for name, answer in rows[:2]]
     texts = []
     for name, unbiased in rows:
         answer = for_people(unbiased, size)
@@ -177,7 +219,8 @@ def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
             )
         )
     columns = ("answer", "estimate", "95% interval", "standard error")
-    return Numbers("Both answers and how they differ", columns, tuple(texts))
+    of_whom = f", in shares of {bases.pop()}" if len(bases) == 1 else ""
+    return Numbers(f"Both answers and how they differ{of_whom}", columns, tuple(texts))
 
 
 def comparison_chart(compared: Comparison, size: int | None, width: float) -> Chart:

@@ -269,9 +269,14 @@ def _broken(name: str) -> tuple[str, ...]:
 
 def _title(point: Point, look: Look) -> str:
     value, low, high = (figure(number, look) for number in (point.answer.value, *point.answer.ends))
-    title = f"{point.label}: {value}, 95% interval {low} to {high}"
+    title = f"{point.label}: {value}{_of_whom(point)}, 95% interval {low} to {high}"
     panel = point.answer.synthetic if look.panel else None
     return title if panel is None else f"{title}; panel {figure(panel, look)}"
+
+
+def _of_whom(point: Point) -> str:
+    """' of respondents', of a share; empty for other measures."""
+    return f" of {point.answer.base}" if point.answer.measure == "share" else ""
 
 
 def figure(number: float, look: Look) -> str:
@@ -292,5 +297,8 @@ def _description(lines: Sequence[Line], look: Look) -> str:
             last = line.points[-1]
             low, high = (figure(end, look) for end in last.answer.ends)
             value = figure(last.answer.value, look)
-            ends.append(f"{line.title}: {value}, interval {low} to {high}, at {last.label}")
+            of_whom = _of_whom(last)
+            ends.append(
+                f"{line.title}: {value}{of_whom}, interval {low} to {high}, at {last.label}"
+            )
     return "; ".join(ends) + "." if ends else "No answers yet."

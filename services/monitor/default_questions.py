@@ -5,7 +5,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from stream_dp.answers.query import event_words, known_values, value_of_interest, value_title
+from stream_dp.answers.query import (
+    event_words,
+    known_values,
+    query_words,
+    value_of_interest,
+    value_title,
+)
 from stream_dp.release import answer
 from stream_dp.study import Release, Study
 
@@ -17,7 +23,11 @@ def query_title(study: Study, declared: Release, query: str) -> str:
 
     The query has been understood: this function judges nothing.
     """
-    return heading(_words(study, declared, shlex.split(query)) or query)
+    asked = query_words(query)
+    title = _words(study, declared, shlex.split(asked.query))
+    if not title or asked.weighted:
+        return heading(query)
+    return heading(title if asked.among is None else f"{title}, among {asked.among}")
 
 
 def heading(text: str) -> str:
@@ -136,11 +146,17 @@ def _windows(study: Study, declared: Release) -> list[Question]:
     if width > 2:
         in_last = f"{title} at least twice in a row in the last {last}"
         windows.append(Question(in_last, f"consecutive 2 of last {width} {event}"))
+    response = response_question(study, declared)
+    return [*windows, *([] if response is None else [response])]
+
+
+def response_question(study: Study, declared: Release) -> Question | None:
+    """The question about the share of all people who answer; None where it says nothing."""
     # Where the number of people is private, only those who answer are counted: 100 %.
     is_of_all = study.size is not None and declared.where is None
-    if is_of_all and study.alphabet(declared).absent is not None:
-        windows.append(Question(f"answered in the {study.periods.every}", answer.RESPONDENTS))
-    return windows
+    if not is_of_all or study.alphabet(declared).absent is None:
+        return None
+    return Question(f"answered in the {study.periods.every}", answer.RESPONDENTS)
 
 
 def totals(study: Study, declared: Release) -> list[Question]:

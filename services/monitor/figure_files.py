@@ -165,6 +165,7 @@ def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
                 "release": answer.release,
                 "query": answer.query,
                 "measure": answer.measure,
+                "people": _people(answer),
                 "period": answer.period,
                 "value": answer.value,
                 "standard_error": answer.standard_error,
@@ -175,6 +176,11 @@ def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
             row["band"] = "simultaneous" if line.simultaneous else "pointwise"
             rows.append({**row, "panel": answer.synthetic, "head": state.head})
     return pa.Table.from_pylist(rows)
+
+
+def _people(answer: Answer) -> str | None:
+    """Of whom a share is; None for other measures."""
+    return answer.base if answer.measure == "share" else None
 
 
 def _compare(state: State, name: str, fields: Fields) -> FigureFile:
@@ -195,6 +201,7 @@ def _compare(state: State, name: str, fields: Fields) -> FigureFile:
             "query": answer.query,
             "period": answer.period,
             "measure": answer.measure,
+            "people": _people(answer),
             "value": answer.value,
             "standard_error": answer.standard_error,
             "low_95": None if answer.interval is None else answer.interval[0],
@@ -222,7 +229,7 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
             {
                 table.down: value,
                 table.across: other,
-                **_share(cell.unbiased, cell.share),
+                **_share(cell.unbiased, cell.share, table.table),
                 "beyond_noise": {MORE: "more", FEWER: "fewer"}.get(cell.mark),
                 "head": state.head,
             }
@@ -237,7 +244,11 @@ def _data(state: State, name: str, fields: Fields) -> FigureFile:
     if marginal is None:
         raise UserError(f"release '{name}': has no column '{fields.get('column')}'")
     rows = [
-        {"value": bar.name, **_share(bar.unbiased, bar.share), "head": state.head}
+        {
+            "value": bar.name,
+            **_share(bar.unbiased, bar.share, marginal.table),
+            "head": state.head,
+        }
         for bar in marginal.bars
     ]
     title = f"{name}: {marginal.title}"
@@ -279,13 +290,19 @@ def _map(state: State, name: str, fields: Fields) -> FigureFile:
     return FigureFile(shown.title, shown.reading, shown.drawn, pa.Table.from_pylist(rows))
 
 
-def _share(unbiased: Answer | None, published: float) -> dict[str, object]:
-    """A share with its unbiased estimate, if it was measured. published: of the synthetic rows."""
+def _share(unbiased: Answer | None, published: float, rows: str) -> dict[str, object]:
+    """A share with its unbiased estimate, if it was measured.
+
+    published: of the synthetic rows. rows: their name.
+    """
     if unbiased is None or unbiased.interval is None:
-        return {"share": published, "standard_error": None, "low_95": None, "high_95": None}
-    low, high = unbiased.interval
-    error = unbiased.standard_error
-    return {"share": unbiased.value, "standard_error": error, "low_95": low, "high_95": high}
+        people, value, error = f"synthetic {rows}", published, None
+        low, high = None, None
+    else:
+        people, value, error = unbiased.base, unbiased.value, unbiased.standard_error
+        low, high = unbiased.interval
+    stated = {"share": value, "people": people, "standard_error": error}
+    return {**stated, "low_95": low, "high_95": high}
 
 
 def embed_page(state: State, figure: FigureFile, links: FigureLinks) -> bytes:

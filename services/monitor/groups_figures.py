@@ -153,7 +153,7 @@ class Marginal:
             + ("" if bar.high is None else f" ({bar.low:.1%} to {bar.high:.1%})")
             for bar in self.bars
         )
-        return f"{self.title}: {shares}."
+        return f"{self.title}, {self.unit.partition(',')[0]}: {shares}."
 
     @property
     def chart(self) -> Chart:

@@ -92,7 +92,7 @@ class MarginalSeries:
             f" ({' to '.join(f'{end:.1%}' for end in line.points[-1].answer.ends)})"
             for line in self.shown
         )
-        return f"{self.title}; the last estimates are {values}."
+        return f"{self.title}, {self.unit}; the last estimates are {values}."
 
     def drawn(self, size: tuple[float, float]) -> Chart:
         """All values in one chart."""

@@ -10,6 +10,7 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from stream_dp.answers.query import of_people
 from stream_dp.client import PublicLog
 from stream_dp.json_object import Json
 from stream_dp.planning.group_errors import group_table
@@ -123,11 +124,15 @@ class CurveAnswer(_Typed):
 
 
 class ComparedFields(_Typed):
-    """A difference or a ratio of two answers, with its interval of 95 %."""
+    """A difference or a ratio of two answers, with its interval of 95 %.
+
+    people: of whom both shares of a difference are, if of the same.
+    """
 
     value: float
     standard_error: float | None
     interval: list[float] | None
+    people: str | None = None
 
 
 class CompareAnswer(_Typed):
@@ -312,13 +317,17 @@ def add_api(application: FastAPI, state: State) -> None:
         period: Optional = None,
         measure: Measure | None = None,
         region: Text | None = None,
+        of: Text | None = None,
     ) -> Response:
         """An answer with standard error and interval, equal to the result of `stream-dp estimate`.
 
         region: for sizes of places, the path of a region such as north/0101; by default all regions
+
+        of: whom a share is of: everybody, respondents or another query; the answer names them as
+        `people`
         """
-        path = region_path(region)
-        answer = public.answer(release, query, period, count=is_count(measure), region=path)
+        path, asked = region_path(region), of_people(query, of)
+        answer = public.answer(release, asked, period, count=is_count(measure), region=path)
         return answered({**answer.as_dict(), "head": state.head})
 
     @typed("/api/v1/curve", CurveAnswer)
@@ -328,12 +337,15 @@ def add_api(application: FastAPI, state: State) -> None:
         query: Text,
         measure: Measure = "share",
         band: Band = "pointwise",
+        of: Text | None = None,
     ) -> Response:
         """The answers to a query at every period, with intervals of 50, 80 and 95 %.
 
+        of: whom shares are of: everybody, respondents or another query.
         band: `simultaneous` for intervals that contain all true answers together
         """
-        question = Question(query, query, count=measure == "count")
+        asked = of_people(query, of)
+        question = Question(asked, asked, count=measure == "count")
         line = line_of(public, release, question, together=band == "simultaneous")
         points = [point.answer.as_dict() for point in line.points]
         fan = [list(point.fan) or None for point in line.points]
@@ -352,15 +364,20 @@ def add_api(application: FastAPI, state: State) -> None:
         measure: Measure | None = None,
         region: Text | None = None,
         other_region: Text | None = None,
+        of: Text | None = None,
     ) -> Response:
         """The difference and the ratio of two answers, with the joint error of both.
 
+        `of` names whom both shares are of: everybody, respondents or another query.
         `other_release` and `other_query` are by default those of the first answer. `noise_alone` is
         the chance that noise alone gives a difference at least this large.
         """
-        first = ReleaseQuery(release, query, period, region_path(region))
+        first = ReleaseQuery(release, of_people(query, of), period, region_path(region))
         second = ReleaseQuery(
-            other_release or release, other_query or query, other_period, region_path(other_region)
+            other_release or release,
+            of_people(other_query or query, of),
+            other_period,
+            region_path(other_region),
         )
         comparison = compared(public, first, second, count=is_count(measure))
         return answered({**comparison.as_dict(), "head": state.head})

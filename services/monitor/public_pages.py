@@ -21,6 +21,7 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from stream_dp import __version__
+from stream_dp.answers.query import of_people
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import Log, LogError
 
@@ -118,16 +119,19 @@ def _pages(application: FastAPI, state: State) -> None:
         beside: Annotated[list[str], Query(max_length=8)] = [],  # noqa: B006
         band: Band = "pointwise",
         panel: bool = False,
+        of: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Response:
         if q is None:
             prepared = state.pages.get(request.url.path)
             return _page(state, prepared or views.release_page(state, name))
-        query, together = within_length(q), band == "simultaneous"
-        page_query = PageQuery(query, measure == "count", tuple(beside), together, panel)
+        count, together = measure == "count", band == "simultaneous"
         try:
+            query = within_length(of_people(q, of))
+            page_query = PageQuery(query, count, tuple(beside), together, panel)
             return _page(state, answer_views.answer_page(state, name, page_query))
         except UserError as error:
-            return _page(state, views.release_page(state, name, query, error.lines), 400)
+            words = q[:LONGEST_QUERY]
+            return _page(state, views.release_page(state, name, words, error.lines), 400)
 
     @page("/compare/{name}")
     def compare(request: Request, name: str) -> Response:
@@ -160,9 +164,10 @@ def _pages(application: FastAPI, state: State) -> None:
         region: Optional = None,
         form: Annotated[str | None, Query(pattern="^(at-least|size)$")] = None,
         n: Annotated[int | None, Query(ge=0)] = None,
+        of: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Response:
         asked = f"{form} {n}" if q is None and form and n is not None else q
-        query = None if asked is None else within_length(asked)
+        query = None if asked is None else within_length(of_people(asked, of))
         count, path = is_count(measure), region_path(region)
         body, sound = views.data_set_page(
             state, name, period, pair, query, column=column, count=count, region=path

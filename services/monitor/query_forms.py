@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from stream_dp.answers.query import known_values, value_of_interest
+from stream_dp.answers.query import (
+    EVERYBODY,
+    known_values,
+    of_people,
+    query_words,
+    value_of_interest,
+)
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
+from stream_dp.release.answer import RESPONDENTS, Answer
 from stream_dp.study import Release, Study
 
 from ..portals.description import citation
@@ -119,9 +127,12 @@ class PageQuery:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> PageQuery:
-        """The question of the fields of an address; `beside` is a list. Raises UserError."""
+        """The question of the fields of an address; `beside` is a list. Raises UserError.
+
+        of: whom a share is of, if the question does not say so.
+        """
         return cls(
-            within_length(fields.get("q", "")),
+            within_length(of_people(fields.get("q", ""), fields.get("of") or None)),
             fields.get("measure") == "count",
             tuple(fields.get("beside", ())[:8]),
             fields.get("band") == "simultaneous",
@@ -180,3 +191,19 @@ def builder(study: Study, declared: Release) -> dict[str, object]:
         "most": last - first + 1,
         "siblings": siblings(study, declared),
     }
+
+
+def other_base(public: PublicLog, answer: Answer, query: str) -> tuple[str, str] | None:
+    """The other people of whom a share can be, in words, and its query; None if there are none.
+
+    answer: to the query.
+    """
+    asked = query_words(query)
+    if answer.measure != "share" or asked.weighted:
+        return None
+    if asked.among is None:
+        of_respondents = answer.base.startswith(RESPONDENTS)
+        other = f"all {answer.unit}", of_people(query, EVERYBODY)
+        return other if of_respondents else None
+    usual = public.answer(answer.release, asked.query, answer.period, count=False)
+    return None if usual.base == answer.base else (usual.base, asked.query)

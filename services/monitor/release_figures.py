@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from stream_dp.answers.panel_answer import share_query
 from stream_dp.answers.query import event_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
-from stream_dp.release.answer import ReleaseQuery
+from stream_dp.release.answer import RESPONDENTS, ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
 from stream_dp.study import Release
 
 from .charts import wide_and_narrow
 from .curves import Line, Look, Point, curves, extent, figure
-from .default_questions import Question, heading, questions, totals
+from .default_questions import Question, heading, questions, response_question, totals
 from .feasible_intervals import pointwise, simultaneous
 
 SMALL = (360.0, 236.0)
@@ -114,10 +115,9 @@ def answers(
     """
     labels = shown_periods(public, name)
     points, refused = list[Point](), None
-    early = question.query.startswith("total")
-    published = {r.certificate.period for r in public.releases_of(name)}
+    asked = public.periods_with(name, question.query)
     for index, label in enumerate(labels):
-        if label not in published and not early:
+        if label not in asked:
             continue
         try:
             answer = public.answer(name, question.query, label, count=question.count)
@@ -176,6 +176,17 @@ def asked_figure(public: PublicLog, name: str, question: Question) -> Figure | N
         title = heading(question.title)
         return Figure(title, attempt.query, (chart,), (table,), count=attempt.count)
     return None
+
+
+def response_figure(public: PublicLog, name: str, query: str) -> Figure | None:
+    """The figure of the response below a query's shares of respondents; else None."""
+    study = public.study
+    declared = study.release(name)
+    asked, base = share_query(study, declared, query, count=False)
+    response = response_question(study, declared)
+    if base is None or base.text != RESPONDENTS or response is None or asked.text == RESPONDENTS:
+        return None
+    return asked_figure(public, name, response)
 
 
 def look_of(public: PublicLog, lines: Sequence[Line], *, count: bool) -> Look:
@@ -283,4 +294,5 @@ def numbers_of(line: Line, look: Look) -> Numbers:
         if point.truth is not None:
             texts.append(figure(point.truth, look))
         rows.append((point.label, *texts))
-    return Numbers(line.title, (*columns, "truth") if has_truth else columns, tuple(rows))
+    title = f"{line.title} ({look.unit})"
+    return Numbers(title, (*columns, "truth") if has_truth else columns, tuple(rows))

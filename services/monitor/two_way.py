@@ -56,12 +56,14 @@ class Cell:
 class TwoWay:
     """The rows of a table by two of its columns, as shares.
 
+    whom: of whom the shares are.
     caption: what the shares are.
     columns: the values of `across`.
     rows: a value of `down` and its cells.
     """
 
     table: str
+    whom: str
     caption: str
     across: str
     down: str
@@ -71,7 +73,7 @@ class TwoWay:
     @property
     def title(self) -> str:
         """Which columns these are."""
-        return f"{self.down} by {self.across} ({self.table})"
+        return f"{self.down} by {self.across} ({self.table}), % of {self.whom}"
 
     @property
     def reading(self) -> str:
@@ -138,7 +140,8 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         raise UserError(f"{names[0]} by {names[1]}: has too many cells for a page; download it")
     shape = len(down), len(across)
     joint = estimated_shares(published, which, names)
-    caption = f"shares of the synthetic {which}"
+    whom = f"all {which}" if joint is not None else f"the synthetic {which}"
+    caption = f"shares of {whom}"
     intervals: list[Interval | None]
     if joint is None:
         shares = _synthetic(published, which, names, shape)
@@ -150,8 +153,9 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         intervals = [answer.interval for answer in answers]
         marks, estimates = beyond_independence(joint, shape), joint.answers
         caption = (
-            f"estimated shares of {which} with {LEVEL:.0%} intervals; {MORE} more and {FEWER} fewer"
-            " than independent columns would have, beyond the noise of all cells together"
+            f"estimated shares of {whom} with {LEVEL:.0%} intervals; {MORE} more and"
+            f" {FEWER} fewer than independent columns would have, beyond the noise of all cells"
+            " together"
         )
     largest = max(float(shares.max(initial=0.0)), 1e-12)
     cells = [
@@ -163,7 +167,7 @@ def _crossed(published: PublishedTables, which: str, names: tuple[str, str]) -> 
         for i, value in enumerate(down)
     )
     columns = tuple(map(str, across))
-    return TwoWay(which, caption, across=names[1], down=names[0], columns=columns, rows=rows)
+    return TwoWay(which, whom, caption, across=names[1], down=names[0], columns=columns, rows=rows)
 
 
 def _synthetic(

@@ -22,7 +22,7 @@ from .groups_figures import Marginal
 from .marginal_series import series_of_columns
 from .public_api import releases_data
 from .public_state import State
-from .query_forms import FigureLinks, PageQuery, address, builder, figure_citation
+from .query_forms import FigureLinks, PageQuery, address, builder, figure_citation, other_base
 from .record_rows import HASHES, budget_charts, budget_table, certificate_rows, facts
 from .region_map import QUERY, region_map
 from .release_figures import ReleaseFigures
@@ -150,11 +150,13 @@ def data_set_page(
         return FigureLinks("series", name, urlencode({**series_fields, "value": value}))
 
     answer: Answer | None = None
+    other: tuple[str, str] | None = None
     faults: Sequence[str] = ()
     if query is not None:
         try:
             unbiased = state.public.answer(name, query, period, count=count, region=region)
             answer = for_people(unbiased)
+            other = other_base(state.public, unbiased, query)
         except UserError as error:
             faults = error.lines
     asked = QUERY if query is None or faults else query
@@ -180,6 +182,7 @@ def data_set_page(
         map_links=map_links,
         map_citation=figure_citation(state, on_map.title if on_map else "", map_links.page),
         answer=answer,
+        other=other,
         query=query or "",
         faults=faults,
         examples=state.public.queries(name),

@@ -33,7 +33,7 @@ from .least_error_answers import LeastErrorAnswers
 from .linear_system import FactorCache
 from .measured_rows import PeriodMeasurements, ReleaseMeasurements, releases_of_stream
 from .panel_answer import PanelQuery, answer_query, joint_panel_answers, share_query
-from .query import EVERYBODY, TotalQuery, example_queries, query_words, survey_examples
+from .query import EVERYBODY, WindowQuery, example_queries, query_words, survey_examples
 from .tables.conjunction import example_conjunctions, survey_conjunctions
 from .tables.fused_answer import FusedTables, MeasuredTable
 from .tables.regression import Regression, regress
@@ -134,6 +134,10 @@ class Answering(ABC):
         """A region of each level, for examples of queries. Empty for releases without sizes."""
         return []
 
+    def periods(self, name: str, query: str | None) -> list[str]:
+        """The periods at which a query, or any, has an answer so far, in order."""
+        return self._log.periods_of(name)
+
     @abstractmethod
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         """The answer to a query.
@@ -172,6 +176,17 @@ class PanelAnswers(Answering):
         study, declared = self._log.study, self._log.study.release(name)
         examples = example_queries(study, declared) + survey_examples(study, declared)
         return list(dict.fromkeys(examples))
+
+    def periods(self, name: str, query: str | None) -> list[str]:
+        """All periods of the panel with as many periods before as the query looks at."""
+        study = self._log.study
+        columns = (r.certificate.columns for r in self._log.releases_of(name))
+        labels = [label for of_release in columns for label in of_release]
+        if query is None:
+            return labels
+        asked = share_query(study, study.release(name), query, count=False)
+        widths = [part.width for part in asked if isinstance(part, WindowQuery)]
+        return labels[max(widths, default=1) - 1 :]
 
     def answer(self, query: ReleaseQuery, *, count: bool | None) -> Answer:
         parsed = self._parsed(query, count=bool(count))
@@ -217,21 +232,24 @@ class PanelAnswers(Answering):
         _refuse_region(query)
         study, declared = self._log.study, self._log.study.release(query.release)
         parsed, among = share_query(study, declared, query.query, count=count)
-        period = self._period(query, early=isinstance(parsed, TotalQuery))
+        period = self._period(query)
         best = StreamEstimator(*self.measured(query.release))
         return PanelQuery(best, parsed, study.periods.numbers[period], among)
 
-    def _period(self, query: ReleaseQuery, *, early: bool) -> str:
+    def _period(self, query: ReleaseQuery) -> str:
         """The period of a query, by default the last release's. Raises UserError.
 
-        early: any period of which the panel has a column, although it has no release
+        A period before the first release has answers if the panel has a column for it.
         """
-        if early and query.period is not None:
-            query = query._replace(period=period_label(self._log.study.periods, query.period))
-            for release in self._log.releases_of(query.release):
-                if query.period in release.certificate.columns:
-                    return query.period
-        return self._log.release_at(query.release, query.period).certificate.period
+        if query.period is None:
+            return self._log.release_at(query.release, None).certificate.period
+        period = period_label(self._log.study.periods, query.period)
+        if period not in (labels := self.periods(query.release, None)):
+            raise UserError(
+                f"release '{query.release}': none at period '{period}'; it has {labels[0]} to"
+                f" {labels[-1]}"
+            )
+        return period
 
     def measured(self, name: str) -> tuple[StreamMeasurements, ReleaseMeasurements]:
         """The published measurements of a release and of its stream."""

@@ -148,7 +148,18 @@ class StreamEstimator:
         return None if question is None else self.stream.answers([question])
 
     def pattern_question(self, number: int, weights: Floats) -> Question | None:
-        """The question of `patterns`."""
+        """The question of `patterns`.
+
+        The first window answers for the periods before its own, with any later symbols.
+        """
+        start = self.release.messages[0].number
+        question = self._measured(number, weights)
+        if question is None and number < start:
+            any_later = self.stream.windows.q ** (start - number)
+            return self._measured(start, np.repeat(weights, any_later))
+        return question
+
+    def _measured(self, number: int, weights: Floats) -> Question | None:
         on_windows = self.stream.windows.question(number, weights)
         columns, coefficients = on_unknowns(self.stream.windows, on_windows)
         measured = self.stream.system.measured[columns].all()
@@ -181,6 +192,8 @@ class StreamEstimator:
         if open_:
             assert stream.absent is not None
             weights[stream.absent] = 0
+        else:
+            number = max(number, self.release.messages[0].number)
         counted = self.pattern_question(number, weights)
         who = "present at" if open_ else "counted at"
         return None if counted is None else (counted, f"{who} {label[number - 1]}")

@@ -91,7 +91,7 @@ def _flat(study: Study, answer: Answer, message: str, simulated: bool) -> FlatAn
         query=answer.query,
         measure=answer.measure,
         unit=answer.unit,
-        people=answer.people if answer.measure == "share" else None,
+        people=answer.base if answer.measure == "share" else None,
         value=_rounded(answer.value),
         error=None if answer.standard_error is None else _rounded(answer.standard_error),
         lower=None if low is None else _rounded(low),

@@ -284,7 +284,9 @@ class JointAnswers:
             interval=None,
             synthetic=synthetic,
             padding=None,
-            people=minuend.people if minuend.people == subtrahend.people else None,
+            people=minuend.people
+            if minuend.people == subtrahend.people
+            else f"of {minuend.base} and of {subtrahend.base}",
             sampled=None,
             method=f"{minuend.method}; {TOGETHER if shared else INDEPENDENT}",
             minus=ReleaseQuery(

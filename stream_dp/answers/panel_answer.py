@@ -69,6 +69,11 @@ class PanelQuery:
         if isinstance(query, TotalQuery):
             return self.best.total_question(query.threshold, self.number)
         weights = query_weights(query, self.release)
+        if query.width > (so_far := self.release.time(self.number)):
+            raise UserError(
+                f"query '{query.text}': looks at {query.width} periods, and at {self.period} there"
+                f" are {so_far} so far"
+            )
         question = self.best.pattern_question(self.number, weights)
         if question is None:
             location = f"public log: {self.release.declared.name} at {self.period}"

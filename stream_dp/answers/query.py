@@ -157,6 +157,19 @@ def query_words(text: str) -> QueryWords:
     return QueryWords(match[1], match[2], weighted)
 
 
+def of_people(query: str, people: str | None) -> str:
+    """The query for a share of these people; the query itself for None. Raises UserError.
+
+    >>> of_people("poverty=1", "everybody")
+    'poverty=1 among everybody'
+    """
+    if people is None:
+        return query
+    if (named := query_words(query).among) is not None:
+        raise UserError(f"query '{query}': is among '{named}' already; leave '{people}' out")
+    return f"{query} among {people}"
+
+
 @dataclass(frozen=True, eq=False)
 class WindowQuery:
     """A predicate on the last `width` periods."""

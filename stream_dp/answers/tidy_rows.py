@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stream_dp.release.answer import DECLARED, QUANTILE
+from stream_dp.continual.window.measurement_strategy import pattern_words
+from stream_dp.release.answer import DECLARED, QUANTILE, base_words
 from stream_dp.study import Study
 from stream_dp.study.field_types import ABSENT
 
@@ -92,9 +93,11 @@ def every_answer(
     rows: list[Row] = []
     best = StreamEstimator(stream, release)
     if release.window is not None:
-        queries = _window_queries(release)
-        for message in release.messages:
-            rows += _window_rows(best, message.number, queries, z)
+        widths = range(1, release.window.width + 1)
+        queries = [_window_queries(release, width) for width in widths]
+        for number in range(release.first, release.last + 1):
+            so_far = min(release.time(number), release.window.width)
+            rows += _window_rows(best, number, queries[so_far - 1], z)
     if release.totals is not None:
         numbers = range(release.first, release.last + 1)
         people = _everybody(best, numbers, totals=True)
@@ -104,14 +107,15 @@ def every_answer(
     return iter(sorted(rows, key=lambda row: row.number))
 
 
-def _window_queries(release: ReleaseMeasurements) -> list[WindowQuery]:
-    """The queries about the last periods that a release answers at each of its periods."""
+def _window_queries(release: ReleaseMeasurements, width: int) -> list[WindowQuery]:
+    """The queries about the last `width` periods that a release answers."""
     window, alphabet = release.window, release.study.alphabet(release.declared)
     assert window is not None
-    names, width = [str(value) for value in alphabet.values], window.width
+    names = [str(value) for value in alphabet.values]
     texts = [f"pattern {shlex.quote(name)}" for name in names if width > 1]
-    if window.bins <= MOST_PATTERNS:
-        texts += window.bin_words
+    if window.q**width <= MOST_PATTERNS:
+        codes = np.arange(window.q**width)
+        texts += pattern_words(codes, window.q, width, [shlex.quote(name) for name in names])
     reported = [v for v in names if ABSENT not in v.replace("=", "&").split("&")]
     single = len(alphabet.symbols) == 1
     for value in reported:
@@ -181,12 +185,13 @@ class _People(NamedTuple):
 
 def _everybody(best: StreamEstimator, numbers: Sequence[int], *, totals: bool = False) -> _People:
     """The people of the declared number, or those present or, for totals, entered by then."""
+    unit = f"{best.release.study.unit}s"
     if (size := best.stream.size) is not None:
-        return _People(size, {}, None, dict.fromkeys(numbers, DECLARED))
+        return _People(size, {}, None, dict.fromkeys(numbers, base_words(DECLARED, unit)))
     measured = {n: best.people_question(n, totals=totals) for n in numbers}
     questions = {number: asked for number, asked in measured.items() if asked is not None}
     positions = {number: position for position, number in enumerate(questions)}
-    words = {number: people for number, (_, people) in questions.items()}
+    words = {number: base_words(people, unit) for number, (_, people) in questions.items()}
     asked = [question for question, _ in questions.values()]
     return _People(None, positions, best.stream.answers(asked) if asked else None, words)
 
@@ -196,7 +201,7 @@ def _base(best: StreamEstimator, number: int, base: WindowQuery) -> _People:
     question = best.pattern_question(number, base.mask.astype(float))
     if question is None:
         return _People(None, {}, None, {})
-    words = {number: f"among {base.text}"}
+    words = {number: base_words(f"among {base.text}", f"{best.release.study.unit}s")}
     return _People(None, {number: 0}, best.stream.answers([question]), words)
 
 

@@ -111,8 +111,8 @@ def expected_errors(
         raise UserError("--people: write a whole number from 1 on")
     parsed = parsed_query(study, name, query)
     start, (first, last) = first_publication(study, declared), study.span(declared)
-    begin = first + parsed.threshold - 1 if isinstance(parsed, TotalQuery) else start
-    numbers = range(begin, last + 1)
+    needed = parsed.threshold if isinstance(parsed, TotalQuery) else parsed.width
+    numbers = range(first + needed - 1, last + 1)
     whole = planned_stream(study, declared.stream, study.periods.count)
     final = list(_errors(whole, declared, parsed, numbers, people))
     rows = []

@@ -101,6 +101,26 @@ class Sampled:
 LEAST_ERROR = "least error"  # `Answer.method`
 
 
+def base_words(people: str | None, unit: str) -> str:
+    """Of whom a share is, in words, from `Answer.people` and the unit.
+
+    >>> base_words("among respondents", "persons"), base_words("declared", "persons")
+    ('respondents', 'all persons')
+    >>> base_words("among age=30", "persons"), base_words("present at 2021-05", "persons")
+    ('persons with age=30', 'persons present at 2021-05')
+    """
+    if people is None:
+        return unit
+    if people in (DECLARED, unit):
+        return f"all {unit}"
+    word, _, rest = people.partition(" ")
+    if word == "of":
+        return rest
+    if word == "among":
+        return rest if rest.startswith(RESPONDENTS) else f"{unit} with {rest}"
+    return f"{unit} {people}"
+
+
 @dataclass(frozen=True)
 class Answer:
     """An answer to a query, its error, and what the published synthetic data say themselves.
@@ -172,16 +192,13 @@ class Answer:
     @property
     def base(self) -> str:
         """Of whom a share is, in words: 'respondents', 'all persons'. Else what is counted."""
-        if self.measure != "share" or self.people is None:
-            return self.unit
-        if self.people in (DECLARED, self.unit):
-            return f"all {self.unit}"
-        word, _, rest = self.people.partition(" ")
-        if word == "of":
-            return rest
-        if word == "among":
-            return rest if rest.startswith(RESPONDENTS) else f"{self.unit} with {rest}"
-        return f"{self.unit} {self.people}"
+        return base_words(self.people, self.unit) if self.measure == "share" else self.unit
+
+    @property
+    def _people_stated(self) -> str | None:
+        if self.measure == "share" and self.people is not None:
+            return self.base
+        return self.people if self.weighted_by else None
 
     def _repr_html_(self) -> str:
         low, high = self.ends
@@ -233,7 +250,7 @@ class Answer:
         optional: Json = {
             "padding": self.padding,
             "panel_bias": self.bias,
-            "people": self.people,
+            "people": self._people_stated,
             "sources": list(self.sources) or None,
             "through": self.through,
             "region": None if self.region is None else list(self.region),

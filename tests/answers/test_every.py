@@ -57,7 +57,7 @@ def test_every_row_is_what_the_question_alone_is_answered(name):
         wanted = [one.value, one.standard_error, *one.interval]
         stated = [row[c] for c in ("value", "standard_error", "low", "high")]
         assert stated == pytest.approx(wanted, rel=1e-7, abs=1e-7), row
-        assert row["people"] == (None if count else one.people)
+        assert row["people"] == (None if count else one.base)
     totals = [r for r in rows if r["query"].startswith("total") and r["measure"] == "count"]
     if totals:
         assert len(totals) == COUNT * (COUNT + 1) / 2

@@ -93,11 +93,11 @@ def test_a_stated_share_has_the_base_and_the_error_of_an_answer_to_the_same_meas
     first = log.releases_of("pairs")[0]
     stated = {(a.query, a.measure): a for a in flat_answers(log.study, first)}
     shares = [a for a in stated.values() if a.measure == "share"]
-    assert {a.people for a in shares} == {"among respondents", "declared"}
+    assert {a.people for a in shares} == {"respondents", "all persons"}
     alone = log_of(SeededNoise(4), releases=RELEASES[:1])
     for share in shares:
         answer = alone.answer("pairs", share.query, share.period)
-        assert share.people == answer.people
+        assert share.people == answer.base
         # The answer has later windows, too, so it is at most as uncertain.
         assert answer.standard_error <= 1.01 * share.error
         assert abs(answer.value - share.value) < 4 * share.error

@@ -362,7 +362,7 @@ def table_answers(published: PublishedTables, head: str) -> pa.Table:
             number,
             a.query,
             a.measure,
-            a.people if a.measure == "share" else None,
+            a.base if a.measure == "share" else None,
             a.value,
             a.standard_error,
             *(a.interval or (None, None)),

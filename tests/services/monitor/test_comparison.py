@@ -150,9 +150,14 @@ def test_attrition_is_told_as_a_change_of_the_response_and_not_of_the_share() ->
     assert shown.verdict.endswith("Beside it the response fell by 25.00 percentage points.")
     assert "25.00% of respondents" in shown.readings[0]
     everybody = [query._replace(query="work=1 among everybody") for query in ends]
-    fell = compared(log, *everybody, count=False)
-    assert "It fell by 6.25 percentage points of all persons" in fell.verdict
-    assert "Beside it" not in fell.verdict
+    for queries, count, said in (
+        (everybody, False, "The share of all persons fell by 6.25 percentage points."),
+        (ends, True, "The number fell by 25 persons."),
+    ):
+        fell = compared(log, *queries, count=count)
+        assert fell.verdict.startswith("Among respondents the change does not hold")
+        assert said in fell.verdict
+        assert fell.verdict.endswith("Beside it the response fell by 25.00 percentage points.")
 
 
 @pytest.mark.parametrize(("size", "drawn"), [(400, True), (None, False)])

@@ -225,7 +225,7 @@ def test_estimate_lists_what_can_be_asked(source, stream_dp, as_json):
         (["pairs", "total at-least 1"], "ask a window release for a pattern"),
         (["months", "pattern 1"], "total at-least"),
         (["months", "total at-least 4"], "ask for 1 to 3 periods"),
-        (["pairs", "pattern 1", "--period", "2021-01"], "none at period '2021-01'"),
+        (["pairs", "pattern 1 1", "--period", "2021-01"], "and at 2021-01 there are 1 so far"),
     ],
 )
 def test_what_cannot_be_estimated(source, stream_dp, words, message):
