@@ -91,12 +91,16 @@ class LeastErrorAnswers:
 
     def _term(self, query: PanelQuery, asked: Query) -> Term:
         """The answer to a part of a query, as a term."""
-        release = query.release
+        release, time = query.release, query.release.time(query.number)
         if isinstance(asked, TotalQuery):
             key: tuple[object, ...] = (asked.threshold,)
         else:
-            assert release.window is not None
-            mask = asked.over(release.window.bins)
+            window = release.window
+            assert window is not None
+            mask = asked.over(window.bins)
+            if time < window.width:  # the first window, with any later symbols
+                later = window.q ** (window.width - time)
+                mask, time = np.repeat(mask[: window.bins // later], later), window.width
             key = (mask.tobytes(),)
         if key not in self._corrections:
             if len(self._corrections) >= _KEPT:
@@ -107,7 +111,7 @@ class LeastErrorAnswers:
                 else self.series.pattern(mask)
             )
             self._corrections[key] = Correction(series, self.weights)
-        return Term(1.0, self._corrections[key], release.time(query.number))
+        return Term(1.0, self._corrections[key], time)
 
     def _everybody(self, query: PanelQuery) -> WindowQuery | None:
         """All who are counted or present at the period, whose number is noisy.

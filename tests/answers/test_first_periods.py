@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from kit.public_logs import Silent, public
+from kit.public_logs import Silent, log_in_memory, public, published, with_weights
 from kit.studies import attribute, small_study
 
+from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import LEAST_ERROR
 
 PEOPLE, COUNT, WIDTH, ABSENT = 300, 5, 3, 2
 LABELS = [f"2021-0{i}" for i in range(1, COUNT + 1)]
@@ -74,6 +76,20 @@ def test_an_early_answer_is_the_same_question_to_the_first_window():
     assert (early.value, *early.interval) == pytest.approx((wide.value, *wide.interval))
     rows = {r["query"] for r in log.answer_table("poor").to_pylist() if r["period"] == LABELS[1]}
     assert {"pattern 1", "pattern absent 1", "at-least 1 of last 2 poor=1"} <= rows
+
+
+def test_early_answers_of_least_error_are_those_of_the_first_window():
+    declared, symbols = log_of("absence")
+    messages = published(declared.study, {"poor": symbols}, SeededNoise(3))
+    log = PublicLog(log_in_memory(with_weights(messages)))
+    early = log.answer("poor", "poor=1", LABELS[0], count=True)
+    wide = log.answer("poor", "pattern 1 ? ?", LABELS[WIDTH - 1], count=True)
+    assert early.method == wide.method == LEAST_ERROR
+    assert (early.value, *early.interval) == pytest.approx((wide.value, *wide.interval))
+    share = log.answer("poor", "pattern 1 0", LABELS[1])
+    assert share.base == "respondents"
+    true = ((symbols[:, 0] == 1) & (symbols[:, 1] == 0)).sum() / (symbols[:, 1] != ABSENT).sum()
+    assert share.value == pytest.approx(true, abs=1e-3)
 
 
 def test_a_query_that_looks_back_too_far_is_refused_in_words():
