@@ -35,7 +35,7 @@ COUNTED, COLUMNS, VALUES = 1_000_000, 12, 8
 OTHERS = (
     ["axes.py"],
     ["long_horizons.py"],
-    ["distance.py", "0.01", "--codecs", "lz4"],
+    ["distance.py", "0.01", "--codecs", "producer,lz4"],
     ["ingest.py", "--people", "1000000"],
     ["spark.py"],
 )
@@ -108,7 +108,7 @@ def rows() -> dict[str, Row]:
         recorded("spark", f"1,000,000, {name}", "wall s")
         for name in ("spark, 2 tasks", "2 processes")
     ]
-    rate = recorded("distance", "10 ms, lz4", "reports per second")
+    rate = recorded("distance", "10 ms, lz4, 100", "reports per second")
     of_bare = [recorded(ingest, row, "bare / compiled") for row in (many, several)]
     grows = {
         column: recorded(horizons, "grows as", column)

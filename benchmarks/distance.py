@@ -1,17 +1,19 @@
-"""Reports per second from a broker at a distance, by round trip and by the topic's codec.
+"""Reports per second from a broker at a distance, by round trip, batch and the topic's codec.
 
-    python benchmarks/distance.py [--reports N] [--people N] [--codecs CODEC,...] [SECONDS ...]
+    python benchmarks/distance.py [--reports N] [--people N] [--codecs CODEC,...]
+        [--batches N,...] [SECONDS ...]
 
 A broker is started for this. A proxy on this machine delays every byte between the broker and its
-clients by half of the round trip. The reports are sent uncompressed, in batches of 100, to topics
-of 8 partitions. `producer` is a topic without a codec of its own, with an eighth of the reports:
-each fetch has at most 16 KB. The broker compresses all batches of the other topics. The reader is
-the one of `ingest.py`, compiled if the compiled reader is installed.
+clients by half of the round trip. The reports are sent uncompressed to topics of 8 partitions.
+`producer` is a topic without a codec of its own; the broker compresses all batches of the other
+topics. The readers are those of `ingest.py`: in Python, compiled, and a bare consumer with its own
+settings, which counts messages.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -23,11 +25,11 @@ from kafka import PARTITIONS, REPORTS, log_at
 from result_file import record
 
 ROUND_TRIPS = (0.0, 0.001, 0.01, 0.05)
-BATCH = 100
+READERS = ("bare", "Python", "compiled")
 
 
-def fill(address: str, prefix: str, codec: str, people: int, reports: int) -> None:
-    """Sends all reports in small batches, then the markers."""
+def fill(address: str, prefix: str, codec: str, batch: int, people: int, reports: int) -> None:
+    """Sends all reports in batches of so many, then the markers."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
     from ingest import months, texts
@@ -38,7 +40,7 @@ def fill(address: str, prefix: str, codec: str, people: int, reports: int) -> No
     config = {"compression.type": codec, "message.timestamp.type": "LogAppendTime"}
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])[topic].result(30)
-    settings = {"batch.num.messages": BATCH, "linger.ms": 100}
+    settings = {"batch.num.messages": batch, "linger.ms": 100}
     producer = Producer({"bootstrap.servers": address, **settings})
     for person, text in texts(people, 1, reports):
         producer.produce(topic, text, b"%d" % person)
@@ -50,11 +52,11 @@ def fill(address: str, prefix: str, codec: str, people: int, reports: int) -> No
     log.close()
 
 
-def read(address: str, prefix: str, people: int, reports: int) -> dict[str, float]:
-    """Wall and CPU seconds of ingest in a process of its own."""
+def read(reader: str, address: str, prefix: str, people: int, reports: int) -> dict[str, float]:
+    """Wall and CPU seconds of a reader in a process of its own."""
     script = Path(__file__).with_name("ingest.py")
     numbers = map(str, (people, 1, reports))
-    command = [sys.executable, "-W", "ignore", str(script), "--contender", "compiled"]
+    command = [sys.executable, "-W", "ignore", str(script), "--contender", reader]
     done = subprocess.run(
         [*command, address, prefix, *numbers], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -64,27 +66,32 @@ def read(address: str, prefix: str, people: int, reports: int) -> dict[str, floa
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("round_trips", nargs="*", type=float, metavar="SECONDS")
-    parser.add_argument("--reports", type=int, default=400_000)
-    parser.add_argument("--people", type=int, default=50_000)
+    parser.add_argument("--reports", type=int, default=100_000)
+    parser.add_argument("--people", type=int, default=12_500)
     parser.add_argument("--codecs", default="producer,zstd,lz4")
+    parser.add_argument("--batches", default="100,1")
     options = parser.parse_args()
     root = Path(__file__).resolve().parents[1]
     sys.path[:0] = [str(root / "tests"), str(root / "deploy" / "kafka")]
-    from kit.distance import distant_broker
+    from distant_broker import distant_broker
 
-    print(f"{'round trip':<12}{'codec':<14}{'reports/s':>10}{'CPU us':>8}")
+    cases = list(itertools.product(options.codecs.split(","), map(int, options.batches.split(","))))
+    people, reports = options.people, options.reports
+    print(f"{'':<26}{'reports/s':>11}{'CPU us':>8}{'of bare':>9}{'in Python':>11}")
     for seconds in options.round_trips or ROUND_TRIPS:
         with tempfile.TemporaryDirectory() as folder:
             with distant_broker(Path(folder), seconds) as (near, far):
-                for codec in options.codecs.split(","):
+                for codec, batch in cases:
                     prefix = f"bench-{uuid.uuid4().hex[:8]}"
-                    reports = options.reports // (8 if codec == "producer" else 1)
-                    fill(near, prefix, codec, options.people, reports)
-                    used = read(far, prefix, options.people, reports)
-                    rate, cpu = reports / used["wall"], 1e6 * used["cpu"] / reports
-                    trip = f"{1000 * seconds:g} ms"
-                    record("distance", f"{trip}, {codec}", rate, cpu)
-                    print(f"{trip:<12}{codec:<14}{rate:>10,.0f}{cpu:>8.2f}", flush=True)
+                    fill(near, prefix, codec, batch, people, reports)
+                    used = {r: read(r, far, prefix, people, reports) for r in READERS}
+                    rates = {reader: reports / how["wall"] for reader, how in used.items()}
+                    rate, cpu = rates["compiled"], 1e6 * used["compiled"]["cpu"] / reports
+                    ratios = [rates[reader] / rates["bare"] for reader in ("compiled", "Python")]
+                    case = f"{1000 * seconds:g} ms, {codec}, {batch}"
+                    record("distance", case, rate, cpu, *ratios)
+                    figures = "".join(f"{ratio:>10.2f}" for ratio in ratios)
+                    print(f"{case:<26}{rate:>11,.0f}{cpu:>8.2f}{figures}", flush=True)
 
 
 if __name__ == "__main__":

@@ -105,9 +105,9 @@ def fill(address: str, prefix: str, people: int) -> None:
 
 def reader_settings() -> dict[str, object]:
     """Our reader's settings, without the ends of partitions, which would come among messages."""
-    from stream_dp.log.kafka_reader import READING, SMALL_FETCH, fetch_settings
+    from stream_dp.log.kafka_reader import QUICK, READING
 
-    return {**READING, **fetch_settings(SMALL_FETCH), "enable.partition.eof": False}
+    return {**READING, **QUICK.settings, "enable.partition.eof": False}
 
 
 def remove(address: str, topic: str) -> None:

@@ -7,8 +7,11 @@ health and cached pages at once, under any load.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Sequence
+from operator import itemgetter
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,6 +37,14 @@ from .live_updates import Live
 from .render import ASSETS, resource
 
 READY = "stream_dp_monitor_ready"  # the metric of /metrics: whether there is something to show
+# The fields of addresses. A link of a newsletter has others, on which no answer depends.
+_FIELDS = {
+    *("q", "query", "release", "period", "measure", "region", "of", "band", "panel", "beside"),
+    *("q2", "period2", "region2", "with"),  # the second answer of a page
+    *("other_query", "other_release", "other_period", "other_region"),  # and of the API
+    *("form", "n", "need", "width", "value", "words", "pair", "column"),
+}
+_PATTERN_FIELD = re.compile("p[0-9]{1,3}")
 _CHUNK_SIZE = 1 << 18  # bytes of a file that are sent at once
 _CHUNK_TIMEOUT = 60.0  # seconds that a client may take over them
 
@@ -56,6 +67,16 @@ def public_monitor(
         framed=("/embed/",),
         pictures=("/figure/",),
     )
+
+
+def known_query(query: str) -> str:
+    """The known fields of an address, in alphabetical order; values of one name in their order."""
+    fields = [
+        (name, value)
+        for name, value in parse_qsl(query, keep_blank_values=True)
+        if name in _FIELDS or _PATTERN_FIELD.fullmatch(name)
+    ]
+    return urlencode(sorted(fields, key=itemgetter(0)))
 
 
 class _Shared:
@@ -122,7 +143,8 @@ class _Front:
     async def _state_response(self, scope: Message, receive: Receive) -> Response:
         """The response of the served state. Raises Full, Failed, Gone."""
         request = Request(scope, receive)
-        data = {"method": scope["method"], "path": scope["path"], "query": request.url.query}
+        query = known_query(request.url.query)
+        data = {"method": scope["method"], "path": scope["path"], "query": query}
         question = Work(data, await request.body())
         answer = await _while_connected(receive, self._answer(question))
         etag = dict(answer.data["headers"]).get("etag")

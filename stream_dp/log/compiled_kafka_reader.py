@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from stream_dp.compiled import compiled_reader
 
 from .kafka_clients import new_client
-from .kafka_reader import CHUNK, Event, KafkaReader
+from .kafka_reader import CHUNK, Event, Fetch, KafkaReader
 from .kafka_topics import Topics
 from .log import MAX_BATCH, Headers, Positions
 from .records import Records
@@ -92,10 +92,10 @@ class CompiledKafkaReader(KafkaReader):
     """A reader whose messages stay in columns. reader: the module of the compiled reader."""
 
     def __init__(
-        self, reader: Any, topics: Topics, settings: Mapping[str, str], group: str, fetched: int
+        self, reader: Any, topics: Topics, settings: Mapping[str, str], group: str, fetch: Fetch
     ) -> None:
         self._compiled = reader
-        super().__init__(topics, settings, group, fetched)
+        super().__init__(topics, settings, group, fetch)
 
     def _new_consumer(self, settings: Mapping[str, object]) -> Any:
         return new_client(lambda texts: CompiledConsumer(self._compiled, texts), settings)
@@ -138,15 +138,14 @@ def _texts(count: int, buffers: tuple[bytes | None, bytes, bytes]) -> pa.Array:
 
 
 def open_reader(
-    topics: Topics, settings: Mapping[str, str], group: str, fetched: int
+    topics: Topics, settings: Mapping[str, str], group: str, fetch: Fetch
 ) -> KafkaReader:
     """Opens a reader of a cluster's topics, the compiled reader if installed.
 
     settings: librdkafka's connection settings.
     group: the consumer's group.id.
-    fetched: the most bytes of a fetch.
     """
     reader = compiled_reader()
     if reader is None:
-        return KafkaReader(topics, settings, group, fetched)
-    return CompiledKafkaReader(reader, topics, settings, group, fetched)
+        return KafkaReader(topics, settings, group, fetch)
+    return CompiledKafkaReader(reader, topics, settings, group, fetch)

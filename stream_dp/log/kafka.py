@@ -2,6 +2,9 @@
 
 `kafka_reader.py` reads, or `compiled_kafka_reader.py` where the compiled reader is installed.
 `kafka_writer.py` writes and owns roles.
+
+A topic without a codec of its own is read in quick fetches of small batches. Where a batch is
+large, it and more and more reads behind it take small fetches, which hold a whole batch each.
 """
 
 from __future__ import annotations
@@ -10,10 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from .compiled_kafka_reader import open_reader
-from .kafka_reader import SMALL_FETCH, KafkaReader, fetch_size
+from .kafka_reader import SMALL, Fetch, KafkaReader, LargeBatch, fetch_of
 from .kafka_topics import Topics
 from .kafka_writer import KafkaOwner, KafkaWriter
 from .log import Batch, Positions, Record, TopicInfo
+
+_SMALL_READS = 1023  # at most, after a large batch
 
 
 class KafkaLog:
@@ -38,9 +43,10 @@ class KafkaLog:
     ) -> None:
         self._topics = Topics(prefix, settings, replication, timed, latest, kept)
         self._settings, self._group = settings, f"{prefix}.reader"
-        self._reader = open_reader(self._topics, settings, self._group, SMALL_FETCH)
-        self._readers = {SMALL_FETCH: self._reader}  # by the size of a fetch
-        self._fetch_sizes: dict[str, int] = {}  # by topic
+        self._readers = {SMALL: open_reader(self._topics, settings, self._group, SMALL)}
+        self._fetches: dict[str, Fetch] = {}  # by topic
+        # By topic, the reads until the next quick one, and how many there were at the last time.
+        self._small_reads: dict[str, tuple[int, int]] = {}
         self._writer = KafkaWriter(self._topics, settings)
 
     def close(self) -> None:
@@ -85,16 +91,21 @@ class KafkaLog:
         return self._writer.broker_time(topic)
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
-        return self._reader_of(topic).read(topic, positions, limit, timeout)
+        if topic not in self._fetches:
+            self._fetches[topic] = fetch_of(self._topics.codec(topic))
+        fetch, (small, last) = self._fetches[topic], self._small_reads.get(topic, (0, 0))
+        if not small:
+            try:
+                return self._reader(fetch).read(topic, positions, limit, timeout)
+            except LargeBatch:
+                small = last = min(2 * last + 1, _SMALL_READS)
+        self._small_reads[topic] = (small - 1, last)
+        return self._reader(SMALL).read(topic, positions, limit, timeout)
 
-    def _reader_of(self, topic: str) -> KafkaReader:
-        """Returns the reader for a topic's codec, which it looks up at the first call."""
-        if topic not in self._fetch_sizes:
-            self._fetch_sizes[topic] = fetch_size(self._topics.codec(topic))
-        size = self._fetch_sizes[topic]
-        if size not in self._readers:
-            self._readers[size] = open_reader(self._topics, self._settings, self._group, size)
-        return self._readers[size]
+    def _reader(self, fetch: Fetch) -> KafkaReader:
+        if fetch not in self._readers:
+            self._readers[fetch] = open_reader(self._topics, self._settings, self._group, fetch)
+        return self._readers[fetch]
 
     def append(self, records: Iterable[Record]) -> None:
         self._writer.append(records)

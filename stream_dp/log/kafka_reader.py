@@ -107,7 +107,8 @@ _PACKED = 100
 _FIRST_BULK, _BULK_BYTES = 8, 4_000_000  # smaller calls while sizes are unknown or large
 # A batch that expands to more than _EXPANDED cannot be read, and is passed by.
 _QUEUED, _EXPANDED = 16_000_000, 64_000_000
-SMALL_FETCH, _LARGE_FETCH = 16_384, 1 << 20
+_LARGE_FETCH = 1 << 20
+_QUIET = 0.3  # seconds without an answer after which a batch may be too large for the reader
 # By the topic's codec, the most bytes that a compressed byte expands to. A byte of zstd expands to
 # 32,768 bytes. A topic without a codec of its own may hold batches of every codec.
 _EXPANSION = {"uncompressed": 1, "snappy": 22, "lz4": 255, "gzip": 1032}
@@ -120,9 +121,10 @@ READING: dict[str, object] = {  # librdkafka's settings of a reader
     "fetch.queue.backoff.ms": 20,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": _QUEUED // 1000,
-    "receive.message.max.bytes": _EXPANDED,
 }
 _TIME = itemgetter(1)  # of a message's timestamp and its kind
+# Of a batch that expands too far, and of an answer that is too long.
+_LARGE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
 _UNREADABLE = object()  # headers of a message
 _RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
@@ -137,24 +139,50 @@ class Event(NamedTuple):
     reason: str
 
 
-def fetch_size(codec: str) -> int:
-    """Returns the most bytes of a fetch from a topic.
+class Fetch(NamedTuple):
+    """How much a reader fetches at once.
+
+    size: the most bytes of a fetch. A single batch may be larger.
+    expanded: the most bytes that a batch expands to, and the most of the broker's answer.
+    """
+
+    size: int
+    expanded: int
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """librdkafka's settings."""
+        names = ("message.max.bytes", "fetch.message.max.bytes", "fetch.max.bytes")
+        return {**dict.fromkeys(names, self.size), "receive.message.max.bytes": self.expanded}
+
+
+# A topic without a codec of its own may hold batches of zstd. A batch has 61 bytes of its own, and
+# 4 bytes of zstd expand to 131,072. The batches of a small fetch expand to 540 MB at most, and
+# those of a quick fetch, of at least 75 bytes each, to 400 MB. A quick answer has room for the
+# heads of some 1,500 partitions beside its batches.
+SMALL = Fetch(16_384, _EXPANDED)
+QUICK = Fetch(131_072, 229_376)
+
+
+class LargeBatch(Exception):
+    """A batch is too large for a quick fetch."""
+
+
+def fetch_of(codec: str | None) -> Fetch:
+    """Returns the fetches from a topic.
 
     The broker bounds a fetch in compressed bytes, and the client expands all of its batches at
     once. A fetch from a topic whose codec the broker enforces expands to at most _EXPANDED bytes;
-    only a single batch may be larger than a fetch. A fetch from any other topic is small.
+    only a single batch may be larger than a fetch. Fetches from other topics of strangers are
+    quick; the service itself writes large batches.
 
-    codec: the topic's `compression.type`.
+    codec: the `compression.type` of a topic to which strangers write.
     """
+    if codec is None:
+        return SMALL
     if (expansion := _EXPANSION.get(codec)) is None:
-        return SMALL_FETCH
-    return min(_LARGE_FETCH, _EXPANDED // expansion)
-
-
-def fetch_settings(size: int) -> dict[str, object]:
-    """Returns librdkafka's settings of a reader's fetches. size: the most bytes of a fetch."""
-    names = ("message.max.bytes", "fetch.message.max.bytes", "fetch.max.bytes")
-    return dict.fromkeys(names, size)
+        return QUICK
+    return Fetch(min(_LARGE_FETCH, _EXPANDED // expansion), _EXPANDED)
 
 
 class KafkaReader:
@@ -163,13 +191,13 @@ class KafkaReader:
     topics: names and partitions of the log's topics.
     settings: librdkafka's connection settings.
     group: the consumer's group.id; no offset is ever committed to it.
-    fetched: the most bytes of a fetch.
     """
 
     def __init__(
-        self, topics: Topics, settings: Mapping[str, str], group: str, fetched: int = SMALL_FETCH
+        self, topics: Topics, settings: Mapping[str, str], group: str, fetch: Fetch = SMALL
     ) -> None:
-        reading = {**settings, **READING, **fetch_settings(fetched), "group.id": group}
+        reading = {**settings, **READING, **fetch.settings, "group.id": group}
+        self._quick, self._met_large = fetch == QUICK, False
         self._topics, self._group = topics, group
         self._consumer: Any = self._new_consumer(reading)
         self._unreadable = Unreadable(reading)
@@ -188,6 +216,7 @@ class KafkaReader:
             self._consumer.close()
 
     def read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
+        """Reads as `Log.read` does. Raises LargeBatch if quick, and the first batch is large."""
         try:
             return self._read(topic, positions, limit, timeout)
         except BaseException as error:
@@ -200,12 +229,13 @@ class KafkaReader:
     def _read(self, topic: str, positions: Positions, limit: int, timeout: float) -> Batch:
         """Reads until the batch is full, or all partitions have ended and `timeout` is over."""
         self._call += 1
-        self._bytes, self._blocked = 0, {}
+        self._bytes, self._blocked, self._met_large = 0, {}, False
         if (topic, positions) != self._at:
             self._assign(topic, positions)
         next_offsets, records = dict(positions), Records()
         deadline = clock_module.monotonic() + timeout
         silence = clock_module.monotonic() + max(TIMEOUT, timeout)
+        seen, quiet = (0, 0), clock_module.monotonic() + _QUIET
         while len(records) < limit and self._bytes < MAX_BATCH:
             ended = self._ended.keys() >= positions.keys()
             if ended and not self._at_end():
@@ -225,6 +255,16 @@ class KafkaReader:
                 self._fill(limit, next_offsets, records)
             if self._blocked:
                 self._skip_blocked(topic, limit, next_offsets, records)
+            if seen != (seen := (len(records), len(self._ended))):
+                quiet = clock_module.monotonic() + _QUIET
+            elif self._quick and not ended and clock_module.monotonic() > quiet:
+                self._met_large = True
+            if self._met_large:
+                self._consumer.unassign()
+                self._at = ("", {})
+                if not records:
+                    raise LargeBatch
+                return Batch(records, next_offsets, False)
         at_end = self._at_end()
         if at_end:
             # The next read assigns anew, and would wait for a fetch that is still under way.
@@ -352,6 +392,8 @@ class KafkaReader:
             if offset >= next_offsets[partition]:
                 next_offsets[partition] = offset
                 self._ended[partition] = self._call
+        elif self._quick and code in _LARGE:
+            self._met_large = True
         elif code == KafkaError._BAD_COMPRESSION:
             self._blocked[partition] = offset
         elif code in _RANGE:

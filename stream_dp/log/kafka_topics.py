@@ -159,16 +159,16 @@ class Topics:
             )
         return problems
 
-    def codec(self, topic: str) -> str:
+    def codec(self, topic: str) -> str | None:
         """Returns the codec that the broker enforces in a timed topic, to which strangers write.
 
-        Returns "producer" if every batch keeps the codec of its sender, if this user may not see
-        the topic's settings, and for all other topics.
+        Returns "producer" if every batch keeps the codec of its sender, and if this user may not
+        see the topic's settings. Returns None for all other topics.
 
         Raises Missing or Unavailable.
         """
         if topic not in self._timed:
-            return "producer"
+            return None
         self.partitions(topic)
         try:
             return self._settings_of([topic])[topic].get("compression.type") or "producer"

@@ -10,6 +10,7 @@ from wire import CODECS, Raw
 
 from stream_dp.compiled import compiled_reader
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.kafka_reader import SMALL
 from stream_dp.study.topics import REPORTS
 
 pytestmark = pytest.mark.skipif(
@@ -51,7 +52,7 @@ def assert_same(place, monkeypatch, seed):
     read = {}
     for reader in ("python", "compiled"):
         log = opened(place, reader, monkeypatch)
-        assert type(log._reader).__name__.startswith("Compiled") == (reader == "compiled")
+        assert type(log._reader(SMALL)).__name__.startswith("Compiled") == (reader == "compiled")
         read[reader] = contents(log, random.Random(seed))
         log.close()
     assert read["python"] == read["compiled"]

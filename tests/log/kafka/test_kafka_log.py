@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from contents import by_partition, drain, sent, values
 from contract import LogContract
 
 from stream_dp.log.following import stop_following
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.kafka_reader import SMALL
 from stream_dp.log.log import MAX_RECORD, LogError, Record, Unavailable
 from stream_dp.log.message import START, build_message, message_records, read_messages, split_part
 
@@ -52,7 +53,7 @@ def test_after_a_fault_amid_a_read_nothing_is_missed(reader, log, prefix, call, 
     for part in (0, 1):
         log.append(sent("two", b"a", b"b", b"c", partition=part))
     first = log.read("two", {0: 0}, 1, 0)
-    fetched = log._reader._consumer
+    fetched = log._reader(SMALL)._consumer
 
     class Torn:
         """Does what it is asked, and then fails."""
@@ -71,12 +72,12 @@ def test_after_a_fault_amid_a_read_nothing_is_missed(reader, log, prefix, call, 
         log.read("two", {0: 3, 1: 3}, 10, 1)
         log.read("two", {0: 0}, 10, 1)
 
-    log._reader._consumer = Torn()
+    log._reader(SMALL)._consumer = Torn()
     with pytest.raises(raised) as error:
         reads()
     if raised is Unavailable:
         assert str(error.value) == f"kafka: {prefix}.two cannot be read: torn"
-    log._reader._consumer = fetched
+    log._reader(SMALL)._consumer = fetched
     records, _ = drain(log, "two", {**first.next, 1: 0})
     assert by_partition(records) == {0: [b"b", b"c"], 1: [b"a", b"b", b"c"]}
 
@@ -124,9 +125,9 @@ def test_nothing_is_fetched_for_who_stops(reader, log):
     log.create({"reports": 1})
     log.append([Record("reports", value, partition=0) for value in (b"a", b"b")])
     batch = log.read("reports", {0: 0}, 1, 0)
-    assert log._reader._consumer.assignment()
+    assert log._reader(SMALL)._consumer.assignment()
     stop_following(log, "reports")
-    assert log._reader._consumer.assignment() == []
+    assert log._reader(SMALL)._consumer.assignment() == []
     assert [r.value for r in log.read("reports", batch.next, 10, 30).records] == [b"b"]
 
 
@@ -137,10 +138,10 @@ def test_nothing_is_fetched_behind_the_end(reader, log):
     log.append([Record("reports", b"a", partition=p) for p in (0, 0, 1)])
     batch = log.read("reports", {0: 0, 1: 0}, 1, 0)
     assert not batch.at_end
-    assert log._reader._consumer.assignment()
+    assert log._reader(SMALL)._consumer.assignment()
     while not batch.at_end:
         batch = log.read("reports", batch.next, 10, 0)
-    assert log._reader._consumer.assignment() == []
+    assert log._reader(SMALL)._consumer.assignment() == []
     assert log.read("reports", batch.next, 10, 0).at_end
     log.append([Record("reports", b"b", partition=1)])
     assert [r.value for r in log.read("reports", batch.next, 1, 30).records] == [b"b"]
@@ -168,3 +169,29 @@ def test_a_closed_log_has_no_open_files(reader, kafka, prefix):
         assert len(list(FILES.iterdir())) < before + 4
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("reader", ["python", "compiled"], indirect=True)
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_large_batches_among_small_ones(reader, opened, prefix, kafka, codec):
+    """A quick fetch refuses an answer that is too long, and a batch that expands too far."""
+    log = opened(prefix, timed=("t",))
+    log.create({"t": 1})
+    small = [b"%d" % n for n in range(500)]
+    settings = {"bootstrap.servers": kafka, "compression.type": codec, "linger.ms": 0}
+    producer, sent = Producer(settings), []
+    for large in (b"x" * 900_000, b"y" * 300_000, b""):
+        sent += [*small, large] if large else small
+        for value in (*small, large) if large else small:
+            producer.produce(f"{prefix}.t", value)
+            if value == small[-1]:
+                assert producer.flush(300) == 0
+        assert producer.flush(300) == 0
+    log.append([Record("t", bytes(900_000))] * 3)
+    sent += [bytes(900_000)] * 3
+    values, positions = [], {0: 0}
+    while len(values) < len(sent):
+        batch = log.read("t", positions, 400, 30)
+        values += [record.value for record in batch.records]
+        positions = batch.next
+    assert values == sent

@@ -12,6 +12,7 @@ from kit.monitors import wait_until
 
 from stream_dp.log.chain import read_chain, read_parts
 from stream_dp.log.kafka import KafkaLog
+from stream_dp.log.kafka_reader import SMALL
 from stream_dp.log.log import Fenced, LogError, UnknownCommit
 from stream_dp.log.message import START, build_message, message_records, split_part
 
@@ -92,14 +93,14 @@ def test_a_chain_is_read_from_its_end_whatever_was_aborted(reader, log, stranger
                 message_records(message, "t", kind="k", source="s", content="c", time=None)
             )
     stranger(b"gone").abort_transaction(300)
-    read, sizes = log._reader.read, []
+    read, sizes = log._reader(SMALL).read, []
 
     def noted(*asked):
         batch = read(*asked)
         sizes.append(sum(len(record.value or b"") for record in batch.records))
         return batch
 
-    monkeypatch.setattr(log._reader, "read", noted)
+    monkeypatch.setattr(log._reader(SMALL), "read", noted)
     monkeypatch.setattr("stream_dp.log.chain._AT_ONCE", 1_000_000)
     monkeypatch.setattr("stream_dp.log.chain._FIRST", 2)
     chain = read_chain(log, "t", "journal")
