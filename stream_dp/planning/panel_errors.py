@@ -22,7 +22,7 @@ because the last digits of floats differ between machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,12 +66,42 @@ def panel_errors(plan: Plan) -> dict[str, tuple[PanelError, ...]]:
     """
     if plan.stored is not None:
         return {name: design.panel for name, design in plan.stored.items()}
-    return {
-        planned.release.name: simulated_errors(
-            plan.study, planned.release, planned.mechanism, work=_WORK // len(plan.panels)
+    study, work = plan.study, _WORK // max(1, len(plan.panels))
+    errors: dict[str, tuple[PanelError, ...]] = {}
+    simulated: dict[Hashable, tuple[PanelError, ...]] = {}
+    for planned in plan.panels:
+        release, mechanism = planned.release, planned.mechanism
+        case = _case(study, release, mechanism)
+        if case not in simulated:
+            simulated[case] = simulated_errors(study, release, mechanism, work=work)
+        queries = _queries(study, release, mechanism)
+        errors[release.name] = tuple(
+            PanelError(query.text, error.error, error.bias)
+            for query, error in zip(queries, simulated[case], strict=False)
         )
-        for planned in plan.panels
-    }
+    return errors
+
+
+def _case(study: Study, release: Release, mechanism: AnyMechanism) -> Hashable:
+    """All that a simulation depends on: equal releases, strata and waves have one."""
+    questions = [
+        q.threshold if isinstance(q, TotalQuery) else (q.width, q.mask.tobytes())
+        for q in _queries(study, release, mechanism)
+    ]
+    events = _events(study, release), tuple(panel_events(study, release))
+    return mechanism, study.alphabet(release).absent, _sizes(study, release), events, *questions
+
+
+def _events(study: Study, release: Release) -> tuple[int, ...]:
+    return () if release.totals is None else tuple(study.event_codes(release.totals))
+
+
+def _queries(study: Study, release: Release, mechanism: AnyMechanism) -> list[Query]:
+    """The example queries that are simulated."""
+    alphabet, texts = study.alphabet(release), example_queries(study, release)
+    queries = [parse_query(text, alphabet.name, alphabet.values) for text in texts]
+    most = min(mechanism.horizon, _MOST_PERIODS)
+    return [q for q in queries if not isinstance(q, TotalQuery) or q.threshold <= most]
 
 
 def simulated_errors(
@@ -99,12 +129,7 @@ def _prior_errors(
     people, rows = _sizes(study, release)
     periods = min(mechanism.horizon, _MOST_PERIODS)
     alphabet = study.alphabet(release)
-    queries = [
-        parse_query(text, alphabet.name, alphabet.values)
-        for text in example_queries(study, release)
-    ]
-    queries = [q for q in queries if not isinstance(q, TotalQuery) or q.threshold <= periods]
-    events = () if release.totals is None else study.event_codes(release.totals)
+    queries, events = _queries(study, release, mechanism), _events(study, release)
     repetitions = work // (periods * (people + _BIN_WORK * bins))
     repetitions = min(max(repetitions, _LEAST_REPETITIONS), _MOST_REPETITIONS)
     truth = prior_people(

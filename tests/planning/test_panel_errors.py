@@ -39,9 +39,8 @@ def study(releases=RELEASES, missing=0, count=PERIODS, size=PEOPLE, **changes):
         rho=1,
         periods={"first": 1, "every": "step", "count": count},
         size=size,
-        attributes={"x": attribute([0, 1], missing=missing)},
         releases=releases,
-        **changes,
+        **{"attributes": {"x": attribute([0, 1], missing=missing)}, **changes},
     )
 
 
@@ -151,3 +150,22 @@ def test_certificates_repeat_what_the_first_entry_stores(tmp_path, monkeypatch):
         stated = [(e.query, e.error, e.bias) for e in certificate.panel_errors]
         assert stated == [(e.query, e.error, e.bias) for e in expected[certificate.release]]
         assert stated
+
+
+def test_equal_releases_are_simulated_once(monkeypatch):
+    attributes = {name: attribute([0, 1], missing=0) for name in ("x", "y", "z")}
+    releases = [window(f"w-{name}", name, width=2, rho="1/100") for name in attributes]
+    releases += [window("other", "x", width=3, rho="1/100")]
+    plan = plan_study(study(releases, attributes=attributes))
+    simulated = []
+
+    def noted(study, release, mechanism, **how):
+        simulated.append(release.name)
+        return SIMULATED(study, release, mechanism, **how)
+
+    monkeypatch.setattr("stream_dp.planning.panel_errors.simulated_errors", noted)
+    errors = panel_errors(plan)
+    assert simulated == ["w-x", "other"]
+    figures = {n: [(e.error, e.bias) for e in errors[n]] for n in ("w-x", "w-y", "w-z")}
+    assert figures["w-x"] == figures["w-y"] == figures["w-z"]
+    assert {e.query for e in errors["w-z"]} == {e.query.replace("x=", "z=") for e in errors["w-x"]}
