@@ -6,10 +6,10 @@ from matrix_report import RANDOM, STEPS
 
 
 def test_kills_at_every_step_and_at_random_moments(own_broker):
-    report = run_on(own_broker, len(STEPS) + 2, 30, broker_kills=1, second=1, pauses=2)
+    report = run_on(own_broker, len(STEPS) + 2, 34, broker_kills=1, second=1, pauses=2)
     assert report.sound, report.table()
     assert all(report.kills[step] for step in (*STEPS, RANDOM)), report.table()
-    assert report.periods == 30
+    assert report.periods == 34
     assert report.aborted_decisions > 0
 
 

@@ -84,6 +84,7 @@ def test_tables_of_another_kind_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     chain, one = drafts_and(SENT, name)
+    first = [*ARROW].index(how)
     for place, (part, data) in enumerate(one.parts):
         table = pa.ipc.open_stream(data).read_all()
         if table.num_columns == 1 and how in {"order", "one name"}:
@@ -98,7 +99,7 @@ def test_tables_of_another_kind_are_refused(
         chain[chain.index(one)] = one = Draft(one.head, parts)
         source = in_memory_source(sealed(chain))
         every = list(commands(source, tmp_path))
-        for words in every[place % 2 :: 2]:  # the other half reads the next part
+        for words in every[(place + first) % 4 :: 4]:  # the others read the other parts and kinds
             assert judged(words, capsys) == 4, (part, words)
         one.parts[place] = (part, data)
 
@@ -178,7 +179,7 @@ def test_nothing_that_is_declared_reaches_a_page_as_it_is() -> None:
     assert "&lt;b&gt;\\x9b31m\\u202e" in text
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-300, 1e-9, 1e6, 9e14])
+@pytest.mark.parametrize("value", [0.0, 1e-300, 9e14])
 def test_errors_of_any_size_give_an_answer_or_a_line(
     value: float,
     in_memory_source: Callable[[list[Record]], str],

@@ -45,9 +45,8 @@ def case(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("open")
     with (PANELS / request.param).open(newline="") as file:
         count = len(next(csv.reader(file))) - 1
-    rows = 6000 if "union" in request.param else 10_000
-    case = PanelStudy(folder, request.param, open_study(count, rows))
-    case.truth = case.truth[:8000]  # all women, and a third of the students
+    case = PanelStudy(folder, request.param, open_study(count, rows := 2500))
+    case.truth = case.truth[:2000]
     gone = (case.truth == "") | (case.truth == "2")
     case.codes = np.where(gone, ABSENT, case.truth == "1").astype(int)
     case.rows, case.labels = rows, [str(t) for t in range(1, count + 1)]
