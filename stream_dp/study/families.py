@@ -315,7 +315,7 @@ class Kind(StrEnum):
                 *_OF_PEOPLE,
             ),
             measured=Measured.TWO_PHASES,
-            faults="group_faults:match_faults",
+            faults="data_set_faults:match_faults",
             plan="people.planned_people:planned_table",
             fit="people.match_synthesizer:fit_table",
             numbers=True,
