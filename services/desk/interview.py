@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from stream_dp.errors import UserError
 from stream_dp.json_object import Json
+from stream_dp.population.tables.column_layout import EACH_ROW
 from stream_dp.population.tables.text_files import PACKED
 from stream_dp.population.tables.value_texts import Coding
 from stream_dp.study import Study
@@ -39,6 +40,10 @@ _EXAMPLES = {
     "year": "2026",
     "step": "1",
 }
+_ONCE = (
+    "each row is a person of its own: the guarantee does not cover a person who has several rows,"
+    " or rows in several files"
+)
 _MOST_PERIODS, _MOST_PEOPLE = 600, 10**9
 _BUDGET = Fraction(1, 100)  # that each release has until the precision is known
 
@@ -138,7 +143,8 @@ def _columns(
     wide table, and `ONE` if all rows are of one period.
     """
     ids = questions.ask(
-        f"Column that identifies a person; HOUSEHOLD{PAIR}NUMBER for two",
+        f"Column that identifies a person; HOUSEHOLD{PAIR}NUMBER for two,"
+        f" {EACH_ROW} if each row is one of its own",
         lambda answer: _identifying(answer, header.names),
         header.person,
     )
@@ -147,6 +153,8 @@ def _columns(
     elif ids != ["person"]:
         draft.options += ["--person", *ids]
     names = [name for name in header.names if name not in ids]
+    if ids == [EACH_ROW]:
+        questions.show(_ONCE)
     period = questions.choose(
         f"Column of the period; {NONE} if each period has a column, {ONE} if all rows are of one",
         [*names, NONE, ONE],
@@ -181,8 +189,11 @@ def _identifying(answer: str, names: Sequence[str]) -> list[str]:
     pair = answer.split(PAIR)
     if answer not in names and len(pair) == 2 and set(pair) <= {*names}:
         return pair
-    if answer not in names:
-        raise UserError(f"write one of {', '.join(names)}, or two with {PAIR} between them")
+    if answer not in names and answer != EACH_ROW:
+        raise UserError(
+            f"write one of {', '.join(names)}, two with {PAIR} between them, or {EACH_ROW} if no"
+            " column identifies persons"
+        )
     return [answer]
 
 

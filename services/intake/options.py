@@ -60,7 +60,8 @@ def roster_tables(options: argparse.Namespace) -> RosterTables:
 
 
 def table_columns(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--person", default="person", metavar="COL", help="column of ids")
+    help_text = "column of ids; - if each row is a person of its own"
+    parser.add_argument("--person", default="person", metavar="COL", help=help_text)
     group_columns(parser)
     help_text = "column of periods (long), or the period of all rows"
     parser.add_argument("--period", default="period", metavar="COL", help=help_text)

@@ -80,6 +80,21 @@ def test_text_stays_as_it_is(read):
     ]
 
 
+def test_each_row_is_a_person(read):
+    ids = [f"table.csv/{n}" for n in (1, 2, 3)]
+    text = "period,poverty\n2021-01,1\n2021-01,0\n2021-02,1\n"
+    reports = read(text, person="-")
+    assert [person for person, _, _ in reports] == ids
+    assert [period for _, period, _ in reports] == ["2021-01", "2021-01", "2021-02"]
+    text = "2021-01,2021-02\n1,0\n0,\n"
+    assert sorted(read(text, person="-", attribute="poverty")) == [
+        (ids[0], "2021-01", {"poverty": "1"}),
+        (ids[0], "2021-02", {"poverty": "0"}),
+        (ids[1], "2021-01", {"poverty": "0"}),
+    ]
+    assert read("-,period,poverty\na,2021-01,1\n", person="-")[0][0] == ids[0]
+
+
 def test_blanks_at_the_ends_of_an_answer(read):
     """As databases and SAS pad their columns."""
     rows = ["ann,2021-01, 1,half day  ", "bob,2021-02,0 ,   ", "cy,2021-03,,no"]

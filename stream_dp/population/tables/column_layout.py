@@ -23,6 +23,7 @@ from .period_columns import PERIOD
 from .table_files import FileForm
 from .value_texts import Codings
 
+EACH_ROW = "-"  # in place of a column of ids: each row is a person of its own
 IN_ORDER = "..."  # in the target of a pattern: the study's periods, in order
 _ANY = "{}"
 _MOST_NAMES = 12  # in an error
@@ -37,7 +38,7 @@ class TableLayout:
 
     A long table has a column for each attribute, a wide table a column for each period.
 
-    person: the column of ids.
+    person: the column of ids; or `EACH_ROW`: the ids are the name of the file and the row's number.
     group: the column of groups' keys, where `member` is given.
     member: the column of members' numbers within their group; with it ids are GROUP/NUMBER, and
         `person` has no meaning.
@@ -81,7 +82,11 @@ class TableLayout:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The column of ids, or the columns of groups' keys and members' numbers."""
+        """The column of ids, or the columns of groups' keys and members' numbers; none for
+        `EACH_ROW`.
+        """
+        if self.member is None and self.person == EACH_ROW:
+            return ()
         return (self.person,) if self.member is None else (self.group, self.member)
 
     @property
@@ -136,11 +141,14 @@ def read_header(
     problems += [
         f"{path}: no column '{name}'; name the ids with {option}: there are {_several(names)}"
         + _alike(name, names, "--person" if layout.member is None else "")
+        + "; if each row is a person of its own: --person -" * (layout.member is None)
         + _blanks(names)
         for name in layout.ids
         if name not in names
     ]
     all_rows, slots = "", dict[str, tuple[str, int]]()
+    if layout.event is not None and not layout.ids:
+        problems.append("--event: needs a column of ids; name it with --person")
     unknown = [name for name in layout.values if name not in (*study.attributes, PERIOD)]
     problems += [f"--map: attribute '{name}' is not declared" for name in unknown]
     if layout.attribute is not None:

@@ -31,6 +31,8 @@ from .row_batches import TableRows, UnreadableRow
 from .table_files import is_text
 from .value_texts import AmbiguousCoding, ValueTexts
 
+_LONGEST_NAME = 100  # characters of a file's name in an id
+
 
 @dataclass(frozen=True)
 class ReportColumns:
@@ -150,7 +152,7 @@ class Reading:
         """A batch of rows as columns of reports."""
         batch, rows = table_rows.batch, table_rows.numbers
         unreadable, events = table_rows.unreadable, None
-        ids, of_nobody = self._ids(batch)
+        ids, of_nobody = self._ids(batch, rows)
         if nobody := int(np.count_nonzero(of_nobody)):
             batch, rows = batch.filter(pa.array(~of_nobody)), rows[~of_nobody]
             ids = ids.filter(~of_nobody)
@@ -235,11 +237,17 @@ class Reading:
         zoneless = pa.array(lacking, pa.bool_()).take(coded.indices) if any(lacking) else None
         return rewritten(texts, self.texts.label), zoneless
 
-    def _ids(self, batch: pa.RecordBatch) -> tuple[ReadIds, Mask]:
+    def _ids(self, batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[ReadIds, Mask]:
         """The ids of the rows' persons, and which of them are nobody's.
 
-        An id is of one column, or of a group and a member within it.
+        An id is of one column, or of a group and a member within it. Without a column of ids the
+        rows of two files are never one person's.
         """
+        if not self.layout.ids:
+            numbers = pa.array(rows).cast(pa.string())
+            name = pa.scalar(self.path.name[-_LONGEST_NAME:])
+            ids = pc.binary_join_element_wise(name, numbers, "/")
+            return ReadIds(ids), np.zeros(len(batch), bool)
         as_ids = _lined_ids if is_text(self.path) else _ids
         read = ReadIds if self.layout.form.ids_as_written else read_ids
         texts = [self._text(batch, name, as_ids) for name in self.layout.ids]

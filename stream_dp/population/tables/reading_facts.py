@@ -192,7 +192,9 @@ def _key_rows(reading: Reading) -> Iterator[tuple[str, str, str]]:
     texts = "as they stand" if width is None else f"zeros in front of fewer than {width} digits"
     texts += f"; nobody: {', '.join(map(_short, nobody[:_MOST_TEXTS]))}" if nobody else ""
     texts += ", ..." if len(nobody) > _MOST_TEXTS else ""
-    if layout.member is None:
+    if not layout.ids:
+        yield "(each row)", "person", "the name of the file and the number of the row"
+    elif layout.member is None:
         yield _short(layout.person), "person", texts
     else:
         yield _short(layout.group), "person: group", texts

@@ -129,6 +129,7 @@ CASES = {
         "name the ids with --person",
         "--person nr",
     ),
+    "no ids": Case("sex,period,poverty\nf,2021-01,1\n", "--person -"),
     "ids in capitals": Case(SOUND.replace("person", "Person"), "--person Person"),
     "groups": Case(
         "hh,no,period,poverty\n1,1,2021-01,1\n",
@@ -260,6 +261,14 @@ CASES = {
     ),
     "events": Case(TRIPS, "with --event", "--event trip", "--event x", "", EVENTS),
     "no events": Case(SOUND, "leave the option out", "", "--event poverty", ""),
+    "events without ids": Case(
+        TRIPS,
+        "name it with --person",
+        "--person person",
+        "--event trip --person -",
+        "--event trip",
+        EVENTS,
+    ),
     "no columns of events": Case(
         "person,period,trip,mode_1\n1,2021-01,1,car\n",
         "leave --event out",

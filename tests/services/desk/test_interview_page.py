@@ -219,7 +219,7 @@ def test_the_page_works_without_scripts_and_can_be_read_by_everybody(init: Init)
                 page.locator("input[name=answer]").fill(known)
             with page.expect_navigation():
                 page.locator("button", has_text="Next").click()
-        assert page.locator("code").count() == 3
+        assert page.locator("code").count() == 4
         page.evaluate(axe_core())
         assert page.evaluate("axe.run(document).then(r => r.violations.map(v => v.id))") == []
         browser.close()

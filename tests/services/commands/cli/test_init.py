@@ -129,6 +129,20 @@ def test_a_wide_table(tmp_path, stream_dp, monkeypatch):
     assert "would not count" not in stream_dp(*command)
 
 
+def test_a_file_without_ids(tmp_path, stream_dp, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("work,sex\nyes,f\nno,m\nno,m\n")
+    monkeypatch.chdir(tmp_path)
+    lines = ["", "-", "=", "work", "year", "2025", "1", "2025", "", "yes", "3", "yes,no", "", ""]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*lines, "-", "10", ""])))
+    printed = stream_dp("init", "t.csv")
+    assert "work-patterns at 2025: 3 synthetic rows" in stream_dp(
+        "rehearse", *sent_command(printed)[1:]
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n\n"))
+    assert cli.main(["init", "t.csv"]) == 2
+    assert "an answer is needed" in capsys.readouterr().err
+
+
 def test_waves_with_gaps_in_one_column(tmp_path, stream_dp, monkeypatch):
     rows = [f"{i},{wave},{i % 2}" for i in range(9) for wave in (1, 3, 6, 2)]
     (tmp_path / "waves.csv").write_text("\n".join(["id,wave,poor", *rows, ""]))
