@@ -53,6 +53,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", metavar="PEOPLE", help=help_text)
     help_text = "of panels: the unbiased answer, not the one of least error"
     parser.add_argument("--unbiased", action="store_true", help=help_text)
+    help_text = "also how the panel's own answer is biased"
+    parser.add_argument("--long", action="store_true", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")
     unit.add_argument("--count", action="store_true", help="as a number of people")
@@ -91,7 +93,7 @@ def run(options: argparse.Namespace) -> Output:
         answer = public.answer(
             *query[:3], count=count, region=query.region, unbiased=options.unbiased
         )
-    return Output(answer.as_dict(), "\n".join(answer_lines(answer)))
+    return Output(answer.as_dict(), "\n".join(answer_lines(answer, long=options.long)))
 
 
 def _region(path: str | None) -> tuple[str, ...] | None:
@@ -114,8 +116,8 @@ def _askable(public: PublicLog, release: str | None) -> Output:
     return Output(askable, "what can be asked, for example:\n" + "\n".join(text))
 
 
-def answer_lines(answer: Answer) -> list[str]:
-    """An answer in words, line by line."""
+def answer_lines(answer: Answer, *, long: bool = False) -> list[str]:
+    """An answer in words, line by line. long: whether with the bias of the panel's own answer."""
     of_sizes = answer.region is not None
     shown = NUMBER_TEXT.get("" if of_sizes else answer.measure, "{:.5g}").format
     whom = f"{answer.unit} by their number of people" if of_sizes else answer.base
@@ -148,7 +150,7 @@ def answer_lines(answer: Answer) -> list[str]:
     if answer.standard_error is None:
         lines.append(f"  standard error  none is known: {answer.reason}")
         lines += [ends] if ends else []
-    if answer.bias is not None:
+    if answer.bias is not None and long:
         bias = f"  panel's bias    {answer.bias}"
         lines += textwrap.wrap(bias, 100, subsequent_indent=" " * 18, break_long_words=False)
     is_single = answer.sources == (answer.release,)

@@ -14,6 +14,7 @@ from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.panel import Panel
 from stream_dp.release.public_reader import AnyCertificate, AnyPublished
+from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_texts import period_label
@@ -143,7 +144,7 @@ def _write(out: Path, tables: Mapping[str, Iterator[pa.Table]], form: CsvForm) -
 def _panel_facts(panel: Panel, bias: str) -> tuple[dict[str, object], str]:
     first, last = panel.periods[0], panel.periods[-1]
     data = {"rows": panel.rows, "periods": list(panel.periods), "panel_bias": bias}
-    return data, f"{panel.rows} synthetic rows, {first} to {last}\npanel bias: {bias}"
+    return data, f"{panel.rows} synthetic rows, {first} to {last}\n{ADVICE}"
 
 
 def _long(study: Study, panel: Panel) -> Iterator[pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stream_dp.figures.marks import period_words
-from stream_dp.release.answer import Answer, Interval
+from stream_dp.release.answer import LEAST_ERROR, QUANTILE, Answer, Interval
 
 SURE = 0.05  # the chance of noise alone below which a change is called one
 _FORMS = {"share": "{:.2%}", "count": "{:,.0f}", "ratio": "{:.3f}"}  # by measure
@@ -42,11 +42,16 @@ def noise_alone(difference: Answer) -> float | None:
 
     None without a standard error; 0 for a difference without noise.
     """
-    if difference.standard_error is None:
+    error = difference.standard_error
+    if error is None:
         return None
-    if difference.standard_error == 0.0:
+    if difference.method == LEAST_ERROR and difference.interval is not None:
+        # The interval is wider than a normal one, by what reruns of the mechanism say.
+        low, high = difference.interval
+        error = max(difference.value - low, high - difference.value) / QUANTILE
+    if error == 0.0:
         return 0.0 if difference.value else 1.0
-    return math.erfc(abs(difference.value) / difference.standard_error / math.sqrt(2))
+    return math.erfc(abs(difference.value) / error / math.sqrt(2))
 
 
 def chance_words(chance: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from stream_dp.answers.joint_answers import JointAnswers
 from stream_dp.answers.query import EVERYBODY, query_words
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
@@ -40,7 +41,7 @@ _LETTER = 5.0  # the width of a letter of a number
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two answers and how they differ. The answers are unbiased, as for programs.
+    """Two answers and how they differ, not clipped, as for programs.
 
     common: what both answers have in common, in words.
     titles: what each answer is of beside it.
@@ -72,7 +73,7 @@ class Comparison:
         return period_words(self.answers[1].period)
 
     def as_dict(self) -> dict[str, object]:
-        """The comparison as plain data, with unbiased numbers."""
+        """The comparison as plain data."""
         keys = ("value", "standard_error", "interval")
         difference, ratio = self.difference.as_dict(), self.ratio and self.ratio.as_dict()
         stated = [*keys, *(["people"] if "people" in difference else [])]
@@ -106,12 +107,12 @@ def compared(
         ratio = joint.ratio(0, 1)
     except UserError:
         ratio = None
-    difference = joint.difference(0, 1)
     size, pair = public.study.size, (first, second)
+    difference, answers = _difference(public, pair, joint, count=count)
     words = [_words(public, query) for query in pair]
     facts = [  # of each answer: the question, the release, the region and the period
         (word, query.release, _region(query), period_words(answer.period))
-        for word, query, answer in zip(words, pair, joint.answers, strict=True)
+        for word, query, answer in zip(words, pair, answers, strict=True)
     ]
     differs = [a != b for a, b in zip(*facts, strict=True)]
     common = ", ".join(
@@ -122,17 +123,35 @@ def compared(
     words_of_difference = verdict(for_people(difference, size), over_time=only_period_differs)
     if only_period_differs:
         words_of_difference = _among_respondents(public, pair, difference, words_of_difference)
-    readings = [reading(w, for_people(a, size)) for w, a in zip(words, joint.answers, strict=True)]
+    readings = [reading(w, for_people(a, size)) for w, a in zip(words, answers, strict=True)]
     return Comparison(
         common=common,
         titles=(titles[0], titles[1]),
-        answers=(joint.answers[0], joint.answers[1]),
+        answers=answers,
         difference=difference,
         ratio=ratio,
         chance=noise_alone(difference),
         verdict=words_of_difference,
         readings=(readings[0], readings[1]),
     )
+
+
+def _difference(
+    public: PublicLog,
+    pair: tuple[ReleaseQuery, ReleaseQuery],
+    joint: JointAnswers,
+    *,
+    count: bool | None,
+) -> tuple[Answer, tuple[Answer, Answer]]:
+    """The difference and both answers: of least error if they are of one panel.
+
+    joint: the unbiased answers.
+    """
+    change = public.change(*pair, count=count)
+    if change.unbiased is None:
+        return joint.difference(0, 1), (joint.answers[0], joint.answers[1])
+    first, second = (public.answer(*q[:3], count=count, region=q.region) for q in pair)
+    return change, (first, second)
 
 
 def _among_respondents(
@@ -149,7 +168,7 @@ def _among_respondents(
         return said
     queries = [query._replace(query=asked.query) for query in pair]
     try:
-        shares = public.answers(queries, count=False).difference(0, 1)
+        shares = public.change(*queries, count=False)
     except UserError:
         return said
     alike = (shares.value < 0) == (change.value < 0)
@@ -177,7 +196,7 @@ def _response_verdict(public: PublicLog, pair: tuple[ReleaseQuery, ReleaseQuery]
     """A sentence on the change of the response, if it stands out of the noise."""
     queries = [query._replace(query=RESPONDENTS) for query in pair]
     try:
-        difference = public.answers(queries, count=False).difference(0, 1)
+        difference = public.change(*queries, count=False)
     except UserError:  # how many people there are is not known
         return ""
     if not _is_sure(difference):

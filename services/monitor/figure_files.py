@@ -156,7 +156,10 @@ def _totals(state: State, name: str, fields: Fields) -> FigureFile:
 
 
 def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
-    """A row for each answer: the estimate, its error and the ends of its fan, unbiased."""
+    """A row for each answer, not clipped: the estimate, its error and the ends of its fan.
+
+    The unbiased answer stands beside an answer of least error.
+    """
     rows = []
     for line in lines:
         for point in line.points:
@@ -174,6 +177,8 @@ def _curve_rows(state: State, lines: Sequence[Line]) -> pa.Table:
                 low, high = point.fan[i] if point.fan else (None, None)
                 row |= {f"low_{100 * level:.0f}": low, f"high_{100 * level:.0f}": high}
             row["band"] = "simultaneous" if line.simultaneous else "pointwise"
+            row["method"], row["unbiased"] = answer.method, answer.alone().value
+            row["unbiased_error"] = answer.alone().standard_error
             rows.append({**row, "panel": answer.synthetic, "head": state.head})
     return pa.Table.from_pylist(rows)
 

@@ -75,6 +75,14 @@ class SampledFields(_Typed):
     covers: str
 
 
+class UnbiasedFields(_Typed):
+    """The unbiased answer beside one of least error."""
+
+    value: float | None
+    standard_error: float | None
+    interval: list[float] | None
+
+
 class AnswerFields(_Typed):
     """An answer to a query. `panel`, `records` or `published`: the synthetic data's own answer."""
 
@@ -98,6 +106,7 @@ class AnswerFields(_Typed):
     sources: list[str] | None = None
     through: str | None = None
     region: list[str] | None = None
+    unbiased: UnbiasedFields | None = None
     fused: FusedFields | None = None
     sampled: SampledFields | None = None
     weighted_by: str | None = None

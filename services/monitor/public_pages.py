@@ -204,7 +204,7 @@ def _figures(application: FastAPI, state: State) -> None:
     def figure(request: Request, kind: str, name: str, form: str) -> Response:
         """A figure of a page as svg, png (1200 x 630) or csv, with the fields of its address.
 
-        kind: release, totals, compare, data, series or map. CSV has the unbiased numbers.
+        kind: release, totals, compare, data, series or map. CSV has the unclipped numbers.
         """
         if form not in FIGURE_FORMATS:
             raise UserError(f"figure: has no '{form}'; there are {', '.join(FIGURE_FORMATS)}")

@@ -12,6 +12,7 @@ from stream_dp.errors import Inconsistent, UserError
 from stream_dp.figures.marks import Chart
 from stream_dp.release.answer import RESPONDENTS, ReleaseQuery
 from stream_dp.release.public_reader import nothing_published
+from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import Release
 
 from .charts import wide_and_narrow
@@ -79,7 +80,7 @@ def release_figures(public: PublicLog, name: str) -> ReleaseFigures:
         about=about_release(public, declared),
         small=tuple(figure for figure in small if figure is not None),
         large=totals_figure(public, name),
-        bias=last.panel_bias,
+        bias=last.panel_bias.removesuffix(f"; {ADVICE}"),
         rows=last.rows,
         last=last.period,
     )
@@ -146,7 +147,7 @@ def line_of(public: PublicLog, name: str, question: Question, *, together: bool)
     queries = [ReleaseQuery(name, question.query, point.answer.period) for point in line.points]
     fans = simultaneous(public.answers(queries, count=question.count))
     pairs = zip(line.points, fans, strict=True)
-    points = tuple(replace(point, fan=fan) for point, fan in pairs)
+    points = tuple(replace(p, answer=p.answer.alone(), fan=fan) for p, fan in pairs)
     return replace(line, points=points, simultaneous=True)
 
 

@@ -92,7 +92,8 @@ def croissant(description: Description) -> bytes:
             "Noise is added to counts; synthetic records follow the noisy counts."
         ),
         "rai:dataLimitations": [
-            "Answers computed from the synthetic records may be biased; estimates are not.",
+            "Answers counted in the synthetic records may be biased and have no interval;"
+            " 'estimate' answers the same questions with less error and an interval.",
             *description.privacy.not_protected,
         ],
         "distribution": [

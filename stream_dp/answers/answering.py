@@ -18,6 +18,7 @@ from stream_dp.errors import UserError
 from stream_dp.panel import Panel, PanelCounts
 from stream_dp.release.answer import Answer, Region, ReleaseQuery
 from stream_dp.release.public_reader import PublishedRelease
+from stream_dp.release.published_panels import ADVICE
 from stream_dp.release.published_sizes import PublishedSizes
 from stream_dp.release.published_tables import DataSet, binned
 from stream_dp.release.published_weights import PublishedWeights
@@ -193,7 +194,7 @@ class PanelAnswers(Answering):
         panel = self._log.counted_panel(query.release, parsed.period)
         answer = answer_query(parsed, panel, count=bool(count))
         bias = self._log.release_at(query.release, None).certificate.panel_bias
-        answer = replace(answer, bias=bias and bias.removesuffix("; use 'estimate'"))
+        answer = replace(answer, bias=bias and bias.removesuffix(f"; {ADVICE}"))
         least = self.least(query.release)
         return answer if least is None else least.answer(parsed, answer)
 

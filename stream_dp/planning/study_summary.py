@@ -14,6 +14,7 @@ from stream_dp.batch.planned_phases import PlannedPhase
 from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
+from stream_dp.release.published_panels import ADVICE
 from stream_dp.study import DataSetRelease, Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 
@@ -262,11 +263,12 @@ class Summary:
             f" {unit}s, of people simulated from a public prior):",
         ]
         for p in biased:
-            lines.append(f"  {p.release.name}: {p.facts['panel_bias']}")
+            bias = str(p.facts["panel_bias"]).removesuffix(f"; {ADVICE}")
+            lines.append(f"  {p.release.name}: {bias}")
             errors = self.panel_errors[p.release.name]
             wide = max((len(error.query) for error in errors), default=0)
             lines += [f"    {error.query:<{wide}}  {_error_words(error)}" for error in errors]
-        return lines
+        return [*lines, f"  {ADVICE}"]
 
 
 def summary(plan: Plan) -> Summary:

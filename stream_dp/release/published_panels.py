@@ -91,13 +91,19 @@ class PanelCertificate(Certificate):
         return self.rows, None
 
 
+ADVICE = (
+    "count in the panel if you like; 'estimate' answers the same question with less error and an"
+    " interval"
+)
+
+
 def bias_words(study: Study, declared: Release, mechanism: AnyMechanism) -> str:
     """The bias of a panel's direct answers, in a line."""
     late = (
         f"; no {study.unit} that first reports after the first release has a row, because the noisy"
         " number of the first release is the number of rows"
     )
-    return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; use 'estimate'"
+    return f"{mechanism.bias}{late * study.admits_late_entry(declared)}; {ADVICE}"
 
 
 def panel_noise(mechanism: AnyMechanism) -> str:

@@ -18,7 +18,7 @@ from stream_dp.continual.mechanisms import mechanism
 from stream_dp.continual.window.window import FixedWindow
 from stream_dp.planning.plan import plan_study
 from stream_dp.privacy.noise import SeededNoise
-from stream_dp.release.published_panels import bias_words
+from stream_dp.release.published_panels import ADVICE, bias_words
 
 T, PEOPLE, ROWS, RUNS = 10, 1500, 3000, 12
 ABSENT = 2
@@ -162,7 +162,7 @@ def test_the_plan_and_the_certificate_say_how_a_panel_is_biased(release, how, wo
     study = study_of([release], count=4, **how)
     (one,) = plan_study(study).releases
     assert words in one.facts["panel_bias"]
-    assert one.facts["panel_bias"].endswith("; use 'estimate'")
+    assert one.facts["panel_bias"].endswith(f"; {ADVICE}")
     assert "panel bias: " in plan_study(study).text()
     form = mechanism(study, study.releases[0])
     symbols = np.ones((study.size or 500, 4), np.uint8)

@@ -7,17 +7,28 @@ import math
 import numpy as np
 import pytest
 from kit.hostile import drafts, sealed, sound
-from kit.public_logs import Silent, TopicInMemory
+from kit.monitors import ask
+from kit.public_logs import Silent, TopicInMemory, log_in_memory, published, with_weights
 from kit.public_logs import public as log_of_symbols
 from kit.studies import attribute, small_study, window
 
 from stream_dp.client import PublicLog
 from stream_dp.errors import UserError
 from stream_dp.figures.marks import Dot
-from stream_dp.release.answer import Answer, ReleaseQuery
-from stream_dp.services.monitor.answer_sentences import chance_words, noise_alone, reading, verdict
+from stream_dp.privacy.noise import SeededNoise
+from stream_dp.release.answer import LEAST_ERROR, Answer, ReleaseQuery
+from stream_dp.services.monitor.answer_sentences import (
+    SURE,
+    chance_words,
+    noise_alone,
+    reading,
+    verdict,
+)
 from stream_dp.services.monitor.comparison import compared, comparison_chart, difference_chart
 from stream_dp.services.monitor.default_questions import questions
+from stream_dp.services.monitor.public_api import EstimateAnswer
+from stream_dp.services.monitor.public_pages import public_pages
+from stream_dp.services.monitor.public_state import read_state
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +183,35 @@ def test_the_response_has_a_question_where_the_number_of_people_is_public(
     )
     asked = [question.query for question in questions(study, study.release("work"))]
     assert ("respondents" in asked) == drawn
+
+
+def test_answers_of_least_error_are_shown_with_the_unbiased_in_the_details() -> None:
+    people = 400
+    study = small_study(
+        size=people,
+        rho="1/50",
+        periods={"first": "2021-01", "every": "month", "count": 4},
+        attributes={"work": attribute([0, 1], missing="absent")},
+        releases=[window("work", "work", width=2, rho="1/50")],
+    )
+    symbols = np.random.default_rng(2).choice(3, (people, 4), p=[0.6, 0.3, 0.1]).astype(np.uint8)
+    log = log_in_memory(with_weights(published(study, {"work": symbols}, SeededNoise(3))))
+    state = read_state(log)
+    ends = [ReleaseQuery("work", "work=1", period) for period in ("2021-04", "2021-01")]
+    shown = compared(state.public, *ends, count=False)
+    assert [answer.method for answer in shown.answers] == [LEAST_ERROR] * 2
+    first, second = (answer.value for answer in shown.answers)
+    assert shown.difference.value == pytest.approx(first - second)
+    low, high = shown.difference.ends
+    assert ((noise_alone(shown.difference) or 0) < SURE) == (not low <= 0 <= high)
+    pages = public_pages(state, lambda: log)
+    asked = ask(pages, "/release/work?q=work%3D1")
+    assert "The unbiased answer" in asked.text
+    assert "a single question that was fixed in advance" in asked.text
+    assert "of all persons instead" in asked.text
+    assert "The response: Answered in the month" in asked.text
+    typed = EstimateAnswer.model_validate_json(
+        ask(pages, "/api/v1/estimate?release=work&query=work%3D1").body
+    )
+    assert typed.unbiased is not None
+    assert typed.unbiased.value != typed.value

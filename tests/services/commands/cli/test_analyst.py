@@ -18,6 +18,7 @@ from kit import fork_server
 from prometheus_client.parser import text_string_to_metric_families
 from trial import MONTHS
 
+from stream_dp.release.published_panels import ADVICE
 from stream_dp.services.commands import cli
 
 # releases, export, estimate, verify
@@ -51,10 +52,10 @@ def test_export(source, stream_dp, as_json, tmp_path, period, columns):
     table = pyarrow.parquet.read_table(tmp_path / "panel.parquet")
     assert table.column_names == ["row", *MONTHS[:columns]]
     assert f"{table.num_rows} synthetic rows, 2021-01 to {MONTHS[columns - 1]}" in out
-    assert out.splitlines()[-1].startswith("panel bias: ")
+    assert out.splitlines()[-1] == ADVICE
     output = as_json("export", source, "pairs", tmp_path / "panel.csv", *options)
     assert output["rows"] == table.num_rows
-    assert output["panel_bias"].endswith("use 'estimate'")
+    assert output["panel_bias"].endswith(ADVICE)
     with (tmp_path / "panel.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(r["2021-01"]) for r in rows] == table["2021-01"].to_pylist()
