@@ -62,7 +62,7 @@ def release(rho):
         events={"unit": "trip", "columns": ("mode", "purpose"), "most": 4},
         rho=rho,
         every=1,
-        rows=100,
+        rows=30,
     )
 
 

@@ -265,7 +265,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_memory_does_not_grow_with_queries():
-    family = model(memory=1 << 19)  # chunks as long as in the other tests
+    family = model("alike", memory=1 << 19)  # chunks as long as in the other tests
     params, encoded = family.init(23), family.encode(workload(family, 4096))
 
     def temporary_bytes(n):
