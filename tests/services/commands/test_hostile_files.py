@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import resource
 import sqlite3
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pyarrow as pa
 import pytest
 from kit import hostile
 from kit.analysts import commands, judged
+from kit.fork_server import run
 from kit.hostile import drafts, drafts_and, mutated, sealed, sound
 from kit.hostile_arrow import encoded
 
@@ -32,6 +30,7 @@ CHILD = """
 import resource, sys
 from stream_dp.services.commands.cli import main
 import stream_dp.client, pyarrow.csv, pyarrow.parquet, scipy.sparse.linalg
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 code = main(sys.argv[1:])
 print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -42,13 +41,7 @@ MOST_KB = 100_000
 
 def alone(*words: object) -> tuple[int, int, str]:
     """Exit code, kB of memory and standard error of a command in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30)),
-    )
+    done = run("-c", CHILD, *words)
     assert "Traceback" not in done.stderr
     code, more = done.stdout.splitlines()[-1].split()
     return int(code), int(more), done.stderr
