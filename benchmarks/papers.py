@@ -50,7 +50,10 @@ PAPERS = {
     "kuo18": Paper(
         "Kuo, Chiu, Kifer, Hay, Machanavajjhala (2018): native Hawaiians by census block, three"
         " levels, Hc with consistency: 1862 / 1071 / 470 at eps .1 a level, 235 / 122 / 53 at 1.",
-        (("sizes.py errors 10 0.1,1 geometric", "sizes.py errors 1 1 geometric"),),
+        (
+            ("sizes.py errors 10 0.1,1 geometric", "sizes.py errors 1 1 geometric"),
+            ("sizes.py methods", "sizes.py methods 1"),
+        ),
     ),
     "match3": Paper(
         "McKenna, Miklau, Sheldon (2021): the synthesizer that won the 2018 NIST challenge;"

@@ -2,6 +2,7 @@
 
     python benchmarks/sizes.py errors [RUNS] [EPS,...] [gaussian|geometric]
     python benchmarks/sizes.py inputs [RUNS] [EPS,...]
+    python benchmarks/sizes.py methods [RUNS]
     python benchmarks/sizes.py time [MOST]
 
 `errors`: earth mover's distance per region of each level (all, county, tract), native Hawaiians
@@ -13,6 +14,9 @@ values, and the omniscient yardstick, which knows what sizes occur.
 `inputs`: the error over the error with the paper's weights, for ten inputs of few and many members:
 everybody, whites and Hawaiians of the same blocks, and random shares of them. Gaussian noise.
 Inputs of fewer than FEW members, whose distances are a few members, have 12 times the runs.
+
+`methods`: the methods of Kuo et al. beside the default, before and after the levels are made
+consistent: Hawaiians at two budgets, and ten regions of 300 groups with very different sizes.
 
 `time`: partly synthetic housing (Kuo et al. 2018, section 6.1): households of 1 to 7, a tenth of a
 per mille of groups with sizes of a heavy tail up to 10,000, in 52 states and 3,143 counties. The
@@ -39,7 +43,13 @@ from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
 from stream_dp.batch.sizes.regions import Regions
 from stream_dp.batch.sizes.sizes_fit import fit_levels
-from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
+from stream_dp.batch.sizes.sizes_plan import (
+    LevelPlan,
+    SizesPlan,
+    default_methods,
+    level_plan,
+    omniscient_error,
+)
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.privacy.noise import SeededNoise, SystemNoise
 
@@ -144,6 +154,48 @@ def inputs(runs: int, epsilons: Sequence[Fraction]) -> None:
             record("sizes-inputs", name, *ratios)
 
 
+METHODS = {
+    "cumulative": ("cumulative", "cumulative", "sorted"),
+    "naive": ("naive",) * 3,
+    "chosen": (("cumulative-squares", "sorted"),) * 3,
+}
+
+
+def unequal() -> tuple[Regions, list[Sizes]]:
+    """Ten regions of 300 groups, whose sizes have a heavy tail."""
+    rng = np.random.default_rng(1)
+    tail = np.minimum(rng.pareto(1.1, (10, 300)) * 300, LARGEST).astype(np.int64)
+    return tree({(f"c{i}",): sizes.tolist() for i, sizes in enumerate(tail)})
+
+
+def methods(runs: int) -> None:
+    """Prints and records the errors of the whole and of the lowest level by method."""
+    hawaiians, others = hawaii("pop_nhpi"), unequal()
+    inputs = [(hawaiians, "Hawaiians", Fraction(1, 200)), (hawaiians, "Hawaiians", Fraction(1, 2))]
+    inputs += [(others, "unequal sizes", rho) for rho in (Fraction(1, 200), Fraction(1, 2))]
+    for (regions, leaves), name, rho in inputs:
+        true, rows = regions.sums(leaves), {}
+        default = default_methods(regions)
+        for declared in (default, *METHODS.values()):
+            levels = [(level,) if isinstance(level, str) else level for level in declared]
+            plan = SizesPlan(
+                regions,
+                LARGEST,
+                tuple(level_plan("add_remove", m, rho) for m in levels[-regions.depth :]),
+            )
+            whole = []
+            for seed in range(runs):
+                fitted = fit_levels(leaves, plan, FitContext(SeededNoise(seed)))
+                before = [[e.sizes for e in level.estimates] for level in fitted.levels]
+                whole.append([distances(s, true, regions) for s in (before, fitted.sizes)])
+            (first, _), (top, lowest) = np.mean(whole, axis=0)[:, [0, -1]]
+            for place, value in (("whole, before", first), ("whole", top), ("lowest", lowest)):
+                rows.setdefault(place, []).append(value)
+        for place, values in rows.items():
+            print(f"{name}, rho {float(rho):g}, {place}: {' / '.join(f'{v:,.0f}' for v in values)}")
+            record("papers-kuo18-methods", f"{name}, rho {float(rho):g}, {place}", *values)
+
+
 def housing(groups: int) -> tuple[Regions, list[Sizes]]:
     """About so many groups in 3,143 counties of unequal size."""
     rng = np.random.default_rng(1)
@@ -199,6 +251,9 @@ def main() -> None:
     if what == "inputs":
         chosen = [Fraction(eps) for eps in rest[1].split(",")] if rest[1:] else EPSILONS
         inputs(int(rest[0]) if rest else 2, chosen)
+        return
+    if what == "methods":
+        methods(int(rest[0]) if rest else 3)
         return
     if what == "time":
         timing(int(float(rest[0])) if rest else 24 * 10**7)

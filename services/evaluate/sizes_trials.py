@@ -36,7 +36,7 @@ class LevelErrors:
 
     budget: its label.
     level, regions: the level's name and number of regions.
-    measured: the method of the measurements.
+    measured: the method of the measurements, or the methods from which one is chosen.
     distances: by method, the mean distance of a region, over all repetitions. `omniscient` is the
         baseline that knows which sizes occur.
     """
@@ -112,7 +112,7 @@ def evaluate_sizes(
                     label,
                     name,
                     len(true[depth]),
-                    plan.levels[depth].method,
+                    " or ".join(level.method for level in plan.levels[depth].candidates),
                     {m: float(np.mean([run[depth][m] for run in runs])) for m in METHODS},
                 )
             )

@@ -1,6 +1,7 @@
 """Jobs of sizes of places: the people of each place by region, their fit, and their certificate.
 
-Method, cost and noise of each level follow from the declaration.
+A result states the method of each level, which may have been chosen privately. Cost and noise
+follow from the declaration.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ..intake.roster import Members
 from .table_results import OTHER_RELEASE
 
 TABLES = ("sizes",)
+_METHODS = "methods"  # the note of a result
 _PLACE, _PEOPLE = "place", "people"  # columns of the tables of parts
 
 
@@ -109,7 +111,8 @@ def fitted_parts(
         [(sizes.size, sizes.groups) for level in fitted.sizes for sizes in level],
         list(chain(*values)),
     )
-    provenance = Provenance(title(fitted.plan), {}, context.source.simulated)
+    notes = {_METHODS: [level.plan.method for level in fitted.levels]}
+    provenance = Provenance(title(fitted.plan), notes, context.source.simulated)
     return provenance, sizes.parts()
 
 
@@ -141,9 +144,18 @@ def certificate(
 def _stated_levels(
     study: Study, release: SizesRelease, tables: SizesTables, provenance: Provenance
 ) -> tuple[LevelCertificate, ...]:
-    """The levels in a certificate. Raises UserError for another mechanism."""
+    """The levels in a certificate. Raises UserError for another mechanism or method."""
     plan = declared_plan(study, release, _tree(study, tables))
-    if provenance.mechanism != title(plan):
+    methods = provenance.notes.get(_METHODS)
+    if (
+        provenance.mechanism != title(plan)
+        or not isinstance(methods, list)
+        or len(methods) != len(plan.levels)
+        or any(
+            method not in [candidate.method for candidate in level.candidates]
+            for method, level in zip(methods, plan.levels, strict=True)
+        )
+    ):
         raise UserError("a result of another mechanism than its release declares")
     names = ("all", *plan.regions.columns)
     return tuple(
@@ -151,13 +163,17 @@ def _stated_levels(
             {
                 "name": name,
                 "regions": len(paths),
-                "method": level.method,
+                "method": candidate.method,
                 "rho": level.rho,
                 "noise": "double-geometric" if level.pure else "discrete Gaussian",
-                "parameter": level.parameter,
+                "parameter": candidate.parameter,
             }
         )
-        for name, paths, level in zip(names, plan.regions.levels, plan.levels, strict=True)
+        for name, paths, method, level in zip(
+            names, plan.regions.levels, methods, plan.levels, strict=True
+        )
+        for candidate in level.candidates
+        if candidate.method == method
     )
 
 

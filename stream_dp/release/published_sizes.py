@@ -47,8 +47,8 @@ class LevelCertificate(BaseModel):
 
     name: `all`, or the column of its regions.
     regions: the number of regions.
-    method: the measurement.
-    rho: the cost; with double-geometric noise at most 1e-12 too large.
+    method: the measurement, declared or chosen.
+    rho: the cost, with that of a choice; with double-geometric noise at most 1e-12 too large.
     noise: of an entry.
     parameter: the variance of a discrete Gaussian, or the decay of double-geometric noise.
     """
@@ -327,7 +327,7 @@ class PublishedSizes(Published):
     def measurements(self) -> pa.Table:
         """The noisy values: level, columns of levels like `table`, entry, value, variance.
 
-        Entries of cumulative counts are sizes from 0 on, those of sorted sizes
+        Entries of cumulative counts and of histograms are sizes from 0 on, those of sorted sizes
         are ranks from 0 on.
         """
         named = self._named(self.tables.measurements)

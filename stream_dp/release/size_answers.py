@@ -1,7 +1,7 @@
 """Answers about the sizes of a region's groups, with errors if measurements state them.
 
-A number of groups is a difference of two entries of Hc; the number of members is the sum of Hg, or
-the number of groups for each size less the sum of Hc. These are
+A number of groups is a sum of entries of H, or a difference of two entries of Hc; the number of
+members is the sum of Hg, or the number of groups for each size less the sum of Hc. These are
 unbiased, with a variance that the noise alone decides. Quantiles, skewness and further answers that
 rest on a regression have no known variance.
 """
@@ -34,7 +34,7 @@ class MeasuredRegion:
     size, groups: int64 (d,), the published sizes in increasing order, and their numbers of groups;
         consistent with other regions.
     largest: the public cap of sizes.
-    method: `sorted` or `cumulative-squares`.
+    method: one of `place_releases.SizesMethod`.
     values: the noisy values, None if not published.
     variance: of the noise in a value.
     """
@@ -99,11 +99,18 @@ class MeasuredRegion:
         """The number of groups with a size from `low` to `high`.
 
         Its estimate is the cumulative count at `high` less that at `low - 1`. The counts of no
-        group and of all groups have no noise.
+        group and of all groups have no noise. Of a histogram the fewer entries are added up, those
+        of the sizes or those of all other sizes.
         """
         value = float(self.groups[(self.size >= low) & (self.size <= high)].sum())
         if self.values is None or self.method == "sorted":
             return _published(answer, value, self._no_counts())
+        if self.method == "naive":
+            inside, everywhere = int(self.values[low : high + 1].sum()), int(self.values.sum())
+            entries, others = high - low + 1, self.largest - (high - low)
+            if others < entries:
+                inside, entries = self.total - (everywhere - inside), others
+            return _measured(answer, value, inside, float(entries * self.variance) ** 0.5)
         lower = 0 if low == 0 else int(self.values[low - 1])
         up_to = self.total if high == self.largest else int(self.values[high])
         entries = (low > 0) + (high < self.largest)
@@ -126,6 +133,9 @@ class MeasuredRegion:
             return _published(answer, value, self._no_counts())
         if self.method == "sorted":
             members, variance = float(self.values.sum()), float(groups)
+        elif self.method == "naive":
+            weights = np.arange(self.largest + 1)
+            members, variance = float(weights @ self.values), float(weights @ weights)
         else:
             members = float(groups * self.largest - self.values.sum())
             variance = float(self.largest)

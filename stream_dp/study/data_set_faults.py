@@ -397,6 +397,9 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
     ):
         if values is not None and len(values) != places.levels:
             yield f".{key}: give {places.levels}, one for each level: {names}"
+    candidates = release.candidates or ()
+    if any(len({*level}) < len(level) for level in candidates):
+        yield ".methods: a level names a method twice"
     if release.epsilon is None:
         return
     relation = sections.neighbours
@@ -406,6 +409,8 @@ def sizes_faults(release: SizesRelease, sections: Sections) -> Iterator[str]:
         yield f".epsilon: must be at least {LEAST_EPSILON} at every level"
     if release.parts is not None:
         yield ".parts: splits rho; epsilon is stated for each level"
+    if any(len(level) > 1 for level in candidates):
+        yield ".methods: a choice between several needs rho instead of epsilon"
 
 
 def places_faults(sections: Sections) -> Iterator[str]:

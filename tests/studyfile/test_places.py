@@ -57,7 +57,7 @@ def test_a_declaration_is_read_and_written_without_the_keys_of_places() -> None:
 
 
 def test_what_the_plan_says_of_each_level() -> None:
-    methods = ["cumulative-squares", "sorted", "sorted"]
+    methods = ["cumulative-squares", ["sorted", "naive"], "sorted"]
     study = declared(release={"methods": methods, "parts": [1, 2, 1]})
     (planned,) = summary(plan_study(study)).data_sets
     assert [phase.rho for phase in planned.phases] == [
@@ -68,8 +68,8 @@ def test_what_the_plan_says_of_each_level() -> None:
     first, second, third = (phase.text for phase in planned.phases)
     # The noise of a level of rho has the variance 1 / (2 rho) for a squared change of 1.
     assert first.startswith("level all: cumulative-squares; standard deviation of an entry 1.41;")
-    assert first.endswith("omniscient error 1.41 for each size that occurs")
-    assert "level state: sorted;" in second
+    assert "omniscient error 1.41 for each size that occurs; charged by an upper bound" in first
+    assert "level state: sorted or naive, chosen privately" in second
     assert "level county: sorted;" in third
     by_default = declared()
     text = summary(plan_study(by_default)).text()
@@ -86,10 +86,14 @@ def test_a_kind_declares_what_its_releases_may_declare() -> None:
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_a_pure_epsilon_costs_under_its_relation_what_is_proved(relation: str) -> None:
     size = None if relation == "add_remove" else 9
-    for declares in ({}, {"methods": ["sorted", "cumulative-squares", "sorted"]}):
+    for declares in ({}, {"methods": ["sorted", "naive", "cumulative"]}):
         release = {"rho": None, "epsilon": ["1/2", 1, "1/2"], **declares}
         study = declared(neighbours=relation, size=size, release=release)
-        costs = [geometric_cost(relation, Fraction(eps)) for eps in ("1/2", 1, "1/2")]
+        methods = declares.get("methods", ["sorted"] * 3)
+        costs = [
+            geometric_cost(method, relation, Fraction(eps))
+            for method, eps in zip(methods, ("1/2", 1, "1/2"), strict=True)
+        ]
         assert sizes_of(study).rho == sum(costs)
         (planned,) = summary(plan_study(study)).data_sets
         assert [phase.rho for phase in planned.phases] == costs
@@ -113,6 +117,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "other attribute": ({"release": {"attribute": "work"}}, "no attribute 'work' is declared"),
     "methods": ({"release": {"methods": ["sorted"]}}, "methods: give 3, one for each level: all, "),
     "unknown": ({"release": {"methods": ["sorted", "s", "sorted"]}}, "releases[1].methods"),
+    "twice": ({"release": {"methods": [["sorted"] * 2] * 3}}, "a level names a method twice"),
+    "chosen": (
+        {"release": {"rho": None, "epsilon": [1, 1, 1], "methods": [["sorted", "naive"]] * 3}},
+        "a choice between several needs rho",
+    ),
     "parts": ({"release": {"parts": [1, 1]}}, "parts: give 3"),
     "both": ({"release": {"epsilon": [1, 1, 1]}}, "releases[1].epsilon: give it in place of rho"),
     "tiny": (

@@ -16,7 +16,7 @@ from ..synthesizer import FitContext
 from .region_tables import ALL, counted_regions, require_feasible
 from .regions import Regions
 from .sizes_fit import FittedLevels, fit_levels
-from .sizes_plan import LevelPlan, SizesPlan, default_methods
+from .sizes_plan import LevelChoice, LevelPlan, SizesPlan, default_methods, level_plan
 
 # Which methods a release has by default; see `sizes_plan.default_methods`.
 _DEFAULT = ("sorted", "cumulative-squares")
@@ -34,27 +34,30 @@ class PlannedLevel(PlannedPhase):
     def text(self) -> str:
         """In words."""
         bound = "" if self.charge == CHARGES[True] else f"; charged by an {self.charge}"
+        deviation = f"{self.least:.2f}"
+        if f"{self.most:.2f}" != deviation:
+            deviation += f" to {self.most:.2f}"
         return (
-            f"{self.title}; standard deviation of an entry {self.least:.2f}; omniscient error"
-            f" {self.least:.2f} for each size that occurs{bound}"
+            f"{self.title}; standard deviation of an entry {deviation}; omniscient error"
+            f" {deviation} for each size that occurs{bound}"
         )
 
 
 def declared_levels(
-    release: SizesRelease, neighbours: str, methods: Sequence[str]
-) -> tuple[LevelPlan, ...]:
-    """The plan of each level, given its method."""
+    release: SizesRelease, neighbours: str, methods: Sequence[Sequence[str]]
+) -> tuple[LevelPlan | LevelChoice, ...]:
+    """The plan of each level, given the methods from which it chooses."""
     shares = release.parts or (1,) * len(methods)
     budgets = release.epsilon or [release.rho * share / sum(shares) for share in shares]
     return tuple(
-        LevelPlan(neighbours, method, budget, pure=release.epsilon is not None)
-        for method, budget in zip(methods, budgets, strict=True)
+        level_plan(neighbours, names, budget, pure=release.epsilon is not None)
+        for names, budget in zip(methods, budgets, strict=True)
     )
 
 
 def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> SizesPlan:
     """The plan of a release on a tree of regions. Raises UserError."""
-    methods = release.methods or default_methods(regions)
+    methods = release.candidates or [(method,) for method in default_methods(regions)]
     levels = declared_levels(release, study.neighbours, methods)
     plan = SizesPlan(regions, release.largest, levels)
     require_feasible(plan)
@@ -70,22 +73,28 @@ def planned_levels(study: Study, release: SizesRelease) -> list[PlannedLevel]:
     """The measurements of a release at each level."""
     assert study.places is not None
     names = (ALL, *study.places.regions)
-    declared = release.methods
-    levels = declared_levels(release, study.neighbours, declared or _DEFAULT[:1] * len(names))
-    default = f"{' or '.join(_DEFAULT)}, by how many places its regions have"
-    return [
-        PlannedLevel(
-            title=f"level {name}: {level.method if declared else default}",
-            rho=level.rho,
-            candidates=1 if declared else len(_DEFAULT),
-            queries=0,
-            picked=1,
-            least=level.variance**0.5,
-            most=level.variance**0.5,
-            charge=CHARGES[is_exact(release, study.neighbours)],
+    declared = release.candidates
+    levels = declared_levels(release, study.neighbours, declared or (_DEFAULT[:1],) * len(names))
+    planned = []
+    for name, level in zip(names, levels, strict=True):
+        methods = [plan.method for plan in level.candidates] if declared else _DEFAULT
+        how = ", chosen privately" if len(methods) > 1 else ""
+        if not declared:
+            how = ", by how many places its regions have"
+        deviations = [plan.variance**0.5 for plan in level.candidates]
+        planned.append(
+            PlannedLevel(
+                title=f"level {name}: {' or '.join(methods)}{how}",
+                rho=level.rho,
+                candidates=len(methods),
+                queries=0,
+                picked=1,
+                least=min(deviations),
+                most=max(deviations),
+                charge=CHARGES[is_exact(release, study.neighbours)],
+            )
         )
-        for name, level in zip(names, levels, strict=True)
-    ]
+    return planned
 
 
 def is_exact(release: SizesRelease, neighbours: str) -> bool:
@@ -94,8 +103,11 @@ def is_exact(release: SizesRelease, neighbours: str) -> bool:
     A person who leaves a place of one and joins another place of one attains the charge of every
     level, if sizes up to 2 are told apart. With `largest = 1` that place stays at the cap. Then the
     maximum is the larger of half of the charge and the charge of the levels below the root.
-    Double-geometric noise is charged at most 1e-12 of its cost too much.
+    Double-geometric noise is charged at most 1e-12 of its cost too much. The charge of a choice
+    between methods is an upper bound.
     """
+    if any(len(methods) > 1 for methods in release.candidates or ()):
+        return False
     return release.epsilon is None and (release.largest > 1 or neighbours == "add_remove")
 
 

@@ -38,9 +38,10 @@ def posterior_sizes(
 ) -> LevelSizes | None:
     """The consistent sizes of every region of every level.
 
-    None if the weights are more than MOST_CELLS, or a level has no published values.
+    None if the weights are more than MOST_CELLS, or a level has no published values or a noisy
+    histogram.
     """
-    if any(level.values is None for level in levels):
+    if any(level.values is None or level.plan.method == "naive" for level in levels):
         return None
     supports = [_supports(level) for level in levels]
     sizes = min(largest, max(1, *(max(level) for level in supports)))

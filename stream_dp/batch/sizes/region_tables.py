@@ -24,7 +24,7 @@ from .histogram import Sizes
 from .regions import Regions
 from .size_estimates import METHODS
 from .sizes_fit import FittedLevels, fit_levels
-from .sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
+from .sizes_plan import SizesPlan, default_methods, level_plan, omniscient_error
 
 MOST_SIZE = 10**6  # the largest cap of sizes
 MOST_ENTRIES = 1 << 32  # values that a level measures
@@ -63,7 +63,7 @@ class FittedSizes:
                     "regions": len(regions),
                     "groups": int(plan.regions.counts[i].sum()),
                     "method": level.plan.method,
-                    "rho": str(level.plan.rho),
+                    "rho": str(plan.levels[i].rho),
                     "deviation": deviation,
                     "omniscient": omniscient_error(distinct, deviation) / len(regions),
                 }
@@ -92,15 +92,15 @@ class FittedSizes:
     def measurements(self) -> pa.Table:
         """The noisy values: level, columns of levels as in `sizes`, entry, value, variance.
 
-        Entries of cumulative counts are sizes from 0 on, those of sorted sizes
+        Entries of cumulative counts and of histograms are sizes from 0 on, those of sorted sizes
         are ranks from 0 on. Levels with over a million values are left out.
         """
         levels = [level.values or () for level in self.fitted.levels]
         regions = [values for level in levels for values in level]
         variances = [
-            np.full(len(values), plan.variance)
-            for plan, level in zip(self.fitted.plan.levels, levels, strict=True)
-            for values in level
+            np.full(len(values), level.plan.variance)
+            for level in self.fitted.levels
+            for values in level.values or ()
         ]
         none = np.zeros(0, np.int64)
         return self._table(
@@ -152,7 +152,7 @@ def fit_sizes(
     largest: int,
     rho: Number | None = None,
     epsilon: Number | None = None,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str | Sequence[str]] | None = None,
     parts: Sequence[int] | None = None,
     simulation_seed: int | None = None,
 ) -> FittedSizes:
@@ -169,8 +169,9 @@ def fit_sizes(
     largest: a public cap: larger groups count as groups of this size.
     rho: the cost, or
     epsilon: the same as pure differential privacy, with double-geometric noise.
-    methods: for each level, the root's first: `sorted` or `cumulative-squares`. By default `sorted`
-        where regions have fewer than 200 groups on average, else `cumulative-squares`.
+    methods: for each level, the root's first: `sorted`, `cumulative-squares`, `cumulative` or
+        `naive`, or several, of which one is chosen privately. By default `sorted` where regions
+        have fewer than 200 groups on average, else `cumulative-squares`.
     parts: of the budget, by level; equal by default.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
@@ -212,11 +213,16 @@ def fit_sizes(
     declared = methods if methods is not None else default_methods(tree)
     if not isinstance(declared, Sequence) or len(declared) != depth:
         raise UserError(f"methods: give {depth} of them, the root's first")
-    if any(method not in METHODS for method in declared):
+    candidates = [(level,) if isinstance(level, str) else tuple(level) for level in declared]
+    if any(method not in METHODS for level in candidates for method in level):
         raise UserError(f"methods: each must be one of {', '.join(METHODS)}")
+    if any(not level or len({*level}) < len(level) for level in candidates):
+        raise UserError("methods: give at least one method for each level, each once")
+    if pure and any(len(level) > 1 for level in candidates):
+        raise UserError("methods: a choice between several needs rho instead of epsilon")
     levels = tuple(
-        LevelPlan(neighbours, method, total * weight / sum(parts), pure)
-        for method, weight in zip(declared, parts, strict=True)
+        level_plan(neighbours, names, total * weight / sum(parts), pure=pure)
+        for names, weight in zip(candidates, parts, strict=True)
     )
     plan = SizesPlan(tree, largest, levels)
     require_feasible(plan)
@@ -227,7 +233,9 @@ def fit_sizes(
 def require_feasible(plan: SizesPlan) -> None:
     """Raises UserError where a level has too many values to measure."""
     for depth, name in enumerate((ALL, *plan.regions.columns)):
-        if (entries := plan.entries(depth)) > MOST_ENTRIES:
+        methods = (level.method for level in plan.levels[depth].candidates)
+        entries = max(plan.entries(depth, method) for method in methods)
+        if entries > MOST_ENTRIES:
             raise UserError(
                 f"methods: {entries} values to measure at level '{name}'; take 'sorted'"
             )

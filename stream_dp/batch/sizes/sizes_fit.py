@@ -1,7 +1,8 @@
 """Measures the sizes of all levels, in recorded rounds, and makes them consistent.
 
-Each level has a round, which holds the method and the noisy values, or, where a level has too many
-values to be published, their estimates. A round is recorded before it is used.
+Each level has a round, which holds the method, declared or chosen, and the noisy values. Of a level
+with too many values to be published it holds their estimates. A round is recorded before it is
+used.
 The rest is post-processing without any randomness.
 """
 
@@ -18,11 +19,11 @@ from stream_dp.errors import UserError
 from stream_dp.privacy.noise import NoiseSource
 
 from ..synthesizer import FitContext
-from .histogram import Estimate, Int64Array, LevelSizes, Sizes
+from .histogram import Estimate, Int64Array, LevelSizes, Sizes, earth_movers_distance
 from .merging import Merge, consistent
 from .posterior import posterior_sizes
 from .size_estimates import FRACTIONS, METHODS
-from .sizes_plan import LevelPlan, MeasuredLevel, SizesPlan
+from .sizes_plan import LevelChoice, LevelPlan, MeasuredLevel, SizesPlan
 
 FORMAT = 1  # of a recorded round
 MOST_PUBLISHED = 1 << 20  # noisy values of a level
@@ -61,8 +62,8 @@ def fit_levels(leaves: Sequence[Sizes], plan: SizesPlan, context: FitContext) ->
     """
     true = plan.regions.sums([sizes.capped(plan.largest) for sizes in leaves])
     rounds, levels = context.transcript.rounds(), []
-    for depth, level in enumerate(plan.levels):
-        data = _Level(plan, depth, level, context.source)
+    for depth in range(len(plan.levels)):
+        data = _Level(plan, depth, context.source)
         if depth == len(rounds):
             rounds.append(context.transcript.record(depth, data.measured(true[depth])))
         levels.append(data.decoded(rounds[depth]))
@@ -76,7 +77,6 @@ class _Level:
 
     plan: SizesPlan
     depth: int
-    level: LevelPlan
     source: NoiseSource
 
     @property
@@ -86,73 +86,90 @@ class _Level:
         return counts
 
     def measured(self, true: Sequence[Sizes]) -> bytes:
-        """The level's round."""
-        noisy = self._noisy(true)
-        if self.plan.entries(self.depth) <= MOST_PUBLISHED:
-            return _encoded(self.level.method, True, list(noisy))
-        estimates = map(self._estimate, noisy, self.counts)
+        """The level's round.
+
+        true: the confidential sizes of the level's regions.
+        """
+        declared = self.plan.levels[self.depth]
+        level = declared if isinstance(declared, LevelPlan) else self._chosen(declared, true)
+        if self.plan.entries(self.depth, level.method) <= MOST_PUBLISHED:
+            return _encoded(level.method, True, list(self._noisy(level, true)))
         runs = [
             np.stack([np.rint(e.value * 2 * FRACTIONS).astype(np.int64), e.groups]).ravel()
-            for e in estimates
+            for e in self._estimated(level, true)
         ]
-        return _encoded(self.level.method, False, runs)
+        return _encoded(level.method, False, runs)
 
-    def _noisy(self, true: Sequence[Sizes]) -> Iterator[Int64Array]:
+    def _chosen(self, choice: LevelChoice, true: Sequence[Sizes]) -> LevelPlan:
+        """The plan of the method that the exponential mechanism selects."""
+        scores = np.zeros(len(choice.methods), np.int64)
+        for i, trial in enumerate(choice.trials):
+            for estimate, sizes in zip(self._estimated(trial, true), true, strict=True):
+                scores[i] -= earth_movers_distance(estimate.sizes, sizes)
+        selected = self.source.top(scores, 1, choice.selection_variance)
+        return choice.candidates[int(selected[0])]
+
+    def _estimated(self, level: LevelPlan, true: Sequence[Sizes]) -> Iterator[Estimate]:
+        """Yields the estimate of each region from new noise."""
+        for values, groups in zip(self._noisy(level, true), self.counts, strict=True):
+            yield self._estimate(level.method, values, groups)
+
+    def _noisy(self, level: LevelPlan, true: Sequence[Sizes]) -> Iterator[Int64Array]:
         """Yields the noisy values of each region: int64 (n,) with n as in `_entries`.
 
         The noise of a region is drawn before its exact values are computed. A region without
         groups has no values.
-
-        true: the confidential sizes of the level's regions.
         """
-        exact = METHODS[self.level.method].exact
-        for sizes, noise in zip(true, self._noise(), strict=True):
+        exact = METHODS[level.method].exact
+        for sizes, noise in zip(true, self._noise(level), strict=True):
             yield noise + exact(sizes, self.plan.largest) if sizes.total else noise
 
-    def _entries(self) -> list[int]:
-        """The numbers of values that are measured in the regions."""
-        entries = METHODS[self.level.method].entries
+    def _entries(self, method: str) -> list[int]:
+        """The numbers of values that a method measures in the regions."""
+        entries = METHODS[method].entries
         return [entries(groups, self.plan.largest) if groups else 0 for groups in self.counts]
 
-    def _noise(self) -> Iterator[Int64Array]:
+    def _noise(self, level: LevelPlan) -> Iterator[Int64Array]:
         """The noise of each region. Many small regions' noise is drawn at once."""
-        sizes, first, parameter = self._entries(), 0, self.level.parameter
+        sizes, first, parameter = self._entries(level.method), 0, level.parameter
         while first < len(sizes):
             end, together = first + 1, sizes[first]
             while end < len(sizes) and together + sizes[end] <= _AT_ONCE:
                 together += sizes[end]
                 end += 1
-            if self.level.pure:
+            if level.pure:
                 noise = self.source.geometric(parameter, together)
             else:
                 (noise,) = self.source.draw([(parameter, together)]).noise
             yield from np.split(noise, np.cumsum(sizes[first : end - 1]))
             first = end
 
-    def _estimate(self, values: Int64Array, groups: int) -> Estimate:
+    def _estimate(self, method: str, values: Int64Array, groups: int) -> Estimate:
         if not groups:
             return Estimate(np.zeros(0), np.zeros(0, np.int64))
-        return METHODS[self.level.method].fit(values, groups, self.plan.largest)
+        return METHODS[method].fit(values, groups, self.plan.largest)
 
     def decoded(self, data: bytes) -> MeasuredLevel:
         """Decodes a round. Raises UserError unless the round belongs to this level."""
         try:
             stated, method, published, encoded = msgspec.msgpack.decode(data, type=Round)
             arrays = tuple(np.frombuffer(array, "<i8").astype(np.int64) for array in encoded)
-            if stated != FORMAT or method != self.level.method:
-                raise ValueError
-            if len(arrays) != len(self.counts):
+            plans = {level.method: level for level in self.plan.levels[self.depth].candidates}
+            if stated != FORMAT or method not in plans or len(arrays) != len(self.counts):
                 raise ValueError
             if not published:
                 runs = [array.reshape(2, -1) for array in arrays]
                 estimates = tuple(Estimate(r[0] / (2 * FRACTIONS), r[1]) for r in runs)
-                return MeasuredLevel(self.level, estimates, None)
-            if [len(array) for array in arrays] != self._entries():
+                return MeasuredLevel(plans[method], estimates, None)
+            if [len(array) for array in arrays] != self._entries(method):
                 raise ValueError
         except (msgspec.MsgspecError, ValueError):
             raise UserError("the job's transcript is not of what its release declares") from None
-        estimates = tuple(map(self._estimate, arrays, self.counts))
-        return MeasuredLevel(self.level, estimates, arrays)
+        estimates = tuple(
+            self._estimate(method, values, groups)
+            for values, groups in zip(arrays, self.counts, strict=True)
+        )
+        return MeasuredLevel(plans[method], estimates, arrays)
 
 
 # FORMAT, method, whether values are published, the regions' arrays

@@ -8,7 +8,12 @@ from scipy.optimize import linear_sum_assignment
 
 from stream_dp.batch.sizes.histogram import Estimate, Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import in_proportion, matched
-from stream_dp.batch.sizes.size_estimates import METHODS, least_squares
+from stream_dp.batch.sizes.size_estimates import (
+    METHODS,
+    least_absolute,
+    least_squares,
+    on_simplex,
+)
 
 some_sizes = st.lists(st.integers(0, 9), min_size=1, max_size=12).map(lambda x: np.array(x))
 noisy = st.lists(st.integers(-6, 12), min_size=1, max_size=9).map(lambda x: np.array(x))
@@ -45,6 +50,43 @@ def test_the_quadratic_regression_is_the_least_over_all_blocks(values):
     for i in range(len(values)):  # the min-max formula (Robertson, Wright, Dykstra 1988)
         means = [[values[a : b + 1].mean() for b in range(i, len(values))] for a in range(i + 1)]
         assert fitted[i] == pytest.approx(max(map(min, means)), abs=1e-9)
+
+
+def increasing(length, most):
+    """Every increasing sequence of integers in [0, most]."""
+    if not length:
+        yield []
+        return
+    for head in increasing(length - 1, most):
+        for value in range(head[-1] if head else 0, most + 1):
+            yield [*head, value]
+
+
+@given(noisy.filter(lambda x: len(x) <= 5))
+@settings(max_examples=40, deadline=None)
+def test_the_absolute_regression_has_the_least_sum_of_all_sequences(values):
+    fitted = least_absolute(values, 5)
+    assert (np.diff(fitted) >= 0).all()
+    assert fitted.min() >= 0
+    assert fitted.max() <= 5
+    best = min(np.abs(values - sequence).sum() for sequence in increasing(len(values), 5))
+    assert np.abs(values - fitted).sum() == best
+
+
+@given(noisy, st.integers(0, 20))
+def test_the_naive_estimate_is_the_nearest_histogram(values, total):
+    """All positive entries fall by the same number, and no other entry would stay above 0."""
+    projected = on_simplex(values, total)
+    assert projected.min() >= 0
+    assert projected.sum() == pytest.approx(total, abs=1e-9)
+    lowered = (values - projected)[projected > 0]
+    if len(lowered):
+        assert np.ptp(lowered) < 1e-9
+        assert (values[projected == 0] <= lowered[0] + 1e-9).all()
+    largest = len(values) - 1
+    estimate = METHODS["naive"].fit(values, total, largest).sizes
+    assert estimate.total == total
+    assert (np.abs(estimate.histogram(largest) - projected) < 1).all()
 
 
 @st.composite

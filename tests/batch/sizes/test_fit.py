@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from kit.region_trees import BLOCKS, hawaii, tree, trees
 
 from stream_dp.batch.sizes import sizes_fit as fit_module
-from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
+from stream_dp.batch.sizes.histogram import Estimate, Sizes, earth_movers_distance
 from stream_dp.batch.sizes.merging import Merge
 from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.batch.sizes.sizes_fit import fit_levels
-from stream_dp.batch.sizes.sizes_plan import LevelPlan, SizesPlan, default_methods, omniscient_error
+from stream_dp.batch.sizes.sizes_plan import (
+    SizesPlan,
+    default_methods,
+    level_plan,
+    omniscient_error,
+)
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
 from stream_dp.privacy.noise import SeededNoise
@@ -32,7 +37,8 @@ REGIONS, LEAVES = tree(
 
 def plan_of(regions, *, budget=Fraction(1, 2), methods=None, largest=20, **more):
     methods = methods or default_methods(regions)
-    levels = tuple(LevelPlan("add_remove", m, budget, **more) for m in methods)
+    candidates = [(m,) if isinstance(m, str) else m for m in methods]
+    levels = tuple(level_plan("add_remove", names, budget, **more) for names in candidates)
     return SizesPlan(regions, largest, levels)
 
 
@@ -40,17 +46,18 @@ def fitted(regions, leaves, plan, seed=1, transcript=None):
     return fit_levels(leaves, plan, FitContext(SeededNoise(seed), transcript or MemoryTranscript()))
 
 
-methods = st.sampled_from([*METHODS])
+methods = st.sampled_from([*METHODS, tuple(METHODS)])
 
 
 @given(trees(), st.data())
 @settings(max_examples=120, deadline=None)
 def test_what_is_always_true_of_a_result(example, data):
     regions, leaves = example
-    pure = data.draw(st.booleans())
+    chosen = [data.draw(methods) for _ in range(regions.depth)]
+    pure = data.draw(st.booleans()) and all(isinstance(level, str) for level in chosen)
     plan = plan_of(
         regions,
-        methods=[data.draw(methods) for _ in range(regions.depth)],
+        methods=chosen,
         budget=data.draw(st.fractions(Fraction(1, 500), 5)),
         largest=data.draw(st.integers(1, 15)),
         pure=pure,
@@ -82,7 +89,7 @@ def text(sizes):
 @pytest.mark.parametrize("published", [1 << 20, 0])
 def test_a_fit_continues_from_its_transcript_and_never_draws_a_level_again(published, monkeypatch):
     monkeypatch.setattr(fit_module, "MOST_PUBLISHED", published)
-    plan = plan_of(REGIONS, methods=["sorted", "cumulative-squares", "sorted"])
+    plan = plan_of(REGIONS, methods=[tuple(METHODS), "cumulative", "sorted"])
     transcript = MemoryTranscript()
     first = fitted(REGIONS, LEAVES, plan, seed=1, transcript=transcript)
     assert (first.levels[0].values is None) == (published == 0)
@@ -90,6 +97,9 @@ def test_a_fit_continues_from_its_transcript_and_never_draws_a_level_again(publi
         part = MemoryTranscript(transcript.recorded[:kept])
         again = fitted(REGIONS, LEAVES, plan, seed=2, transcript=part)
         assert part.recorded[:kept] == transcript.recorded[:kept]
+        assert [level.plan for level in again.levels[:kept]] == [
+            level.plan for level in first.levels[:kept]
+        ]
     assert text(again.sizes) == text(first.sizes)
 
 
@@ -115,6 +125,51 @@ def test_a_transcript_of_something_else_is_refused():
     for wrong in (b"", b"\xc0", transcript.recorded[1], transcript.recorded[0][:-1], unknown):
         with pytest.raises(UserError, match="transcript"):
             fitted(REGIONS, LEAVES, plan_of(REGIONS), transcript=MemoryTranscript([wrong]))
+
+
+@pytest.mark.parametrize("scale", [0.95, 1, 1.05])
+@pytest.mark.parametrize("pure", [False, True])
+def test_a_naive_histogram_has_the_variance_of_the_plan(pure, scale):
+    regions, leaves = tree({("a",): [3] * 20, ("b",): [1] * 15})
+    plan = plan_of(regions, methods=["naive"] * 2, largest=30_000, pure=pure)
+    (root, _) = fitted(regions, leaves, plan).levels
+    errors = (root.values[0] - Sizes.together(leaves).histogram(30_000)) * scale
+    squares = errors**2 / root.plan.variance
+    near = abs(squares.mean() - 1) < 5 * squares.std() / len(squares) ** 0.5
+    assert near == (scale == 1)
+
+
+def test_the_better_method_is_chosen():
+    """Of a naive histogram with 2,000 empty sizes and cumulative counts."""
+    regions, leaves = tree({("a",): [1] * 300 + [2] * 300})
+    plan = plan_of(regions, methods=[("naive", "cumulative")] * 2, largest=2000)
+    levels = fitted(regions, leaves, plan).levels
+    assert [level.plan.method for level in levels] == ["cumulative", "cumulative"]
+
+
+@pytest.mark.parametrize("difference", [0, 20])
+def test_a_choice_is_that_of_the_exponential_mechanism(difference, monkeypatch):
+    """The better of two methods is selected with the odds of the difference over twice its scale.
+
+    A difference of distances of 20 at a scale of b is selected with odds exp(20 / b).
+    """
+    regions, leaves = tree({("a",): [1] * 30})
+    plan = plan_of(regions, methods=[("naive", "cumulative"), "sorted"], budget=Fraction(1, 40))
+    choice, source = plan.levels[0], SeededNoise(3)
+    distances = iter(np.tile([difference, 0], 3000).tolist())
+    monkeypatch.setattr(fit_module, "earth_movers_distance", lambda *_: next(distances))
+    level = fit_module._Level(plan, 0, source)
+    monkeypatch.setattr(
+        fit_module._Level, "_estimated", lambda self, plan, true: iter([Estimate.of(leaves[0])])
+    )
+    picked = [level._chosen(choice, leaves).method for _ in range(3000)]
+    share = picked.count("cumulative") / len(picked)
+    odds = np.exp(difference / float(choice.selection_variance) ** 0.5)
+    assert share == pytest.approx(odds / (1 + odds), abs=4 * 0.5 / 3000**0.5)
+    if difference:
+        for scale in (0.8, 1.25):
+            other = odds**scale
+            assert share != pytest.approx(other / (1 + other), abs=0.5 / 3000**0.5)
 
 
 @pytest.mark.parametrize("scale", [0.95, 1, 1.05])

@@ -140,7 +140,7 @@ def test_children_get_what_their_parent_has_in_rising_counts(data):
 @settings(max_examples=60, deadline=None)
 def test_what_is_always_true_of_the_likeliest_sizes(example, data):
     regions, leaves = example
-    chosen = st.sampled_from(["sorted", "cumulative-squares"])
+    chosen = st.sampled_from(["sorted", "cumulative-squares", "cumulative"])
     pure, budget = data.draw(st.booleans()), data.draw(st.fractions(Fraction(1, 500), 50))
     largest = data.draw(st.integers(1, 15))
     levels = tuple(

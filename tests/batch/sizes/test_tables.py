@@ -145,8 +145,11 @@ def test_sorted_sizes_tell_no_number_of_groups():
 
 def test_what_it_costs():
     assert fitted(parts=[1, 2, 3]).rho == Fraction(1, 2)
-    exact = geometric_cost("add_remove", Fraction(1, 10))
+    exact = geometric_cost("sorted", "add_remove", Fraction(1, 10))
     assert fitted(rho=None, epsilon="3/10").rho == 3 * exact
+    result = fitted(methods=[["naive", "cumulative"], "cumulative", ["sorted", "naive"]])
+    assert result.rho == Fraction(1, 2) == sum(map(Fraction, result.levels["rho"].to_pylist()))
+    assert methods(result)[0] in {"naive", "cumulative"}
 
 
 @pytest.mark.parametrize(
@@ -164,6 +167,9 @@ def test_what_it_costs():
         ({"parts": [1, 2, 0]}, "parts: give 3"),
         ({"methods": ["sorted"]}, "methods: give 3"),
         ({"methods": ["sorted", "sorted", "best"]}, "one of sorted"),
+        ({"methods": ["sorted", "sorted", []]}, "at least one method"),
+        ({"methods": ["sorted", "sorted", ["naive"] * 2]}, "each once"),
+        ({"rho": None, "epsilon": 1, "methods": [["sorted", "naive"]] * 3}, "needs rho"),
         ({"regions": []}, "at least one column"),
         ({"regions": ["size"]}, "reserved"),
         ({"regions": ["town"]}, "no column 'town'"),
