@@ -33,6 +33,7 @@ PAPERS = {
         (
             ("paper/compare.py --repetitions 60", "paper/compare.py --repetitions 4 poverty-added"),
             ("paper/panels.py --repetitions 40", ""),
+            ("paper/all_ones.py", "paper/all_ones.py --repetitions 20"),
             ("paper/separate_counters.py", "paper/separate_counters.py"),
         ),
     ),

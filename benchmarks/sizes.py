@@ -154,11 +154,7 @@ def inputs(runs: int, epsilons: Sequence[Fraction]) -> None:
             record("sizes-inputs", name, *ratios)
 
 
-METHODS = {
-    "cumulative": ("cumulative", "cumulative", "sorted"),
-    "naive": ("naive",) * 3,
-    "chosen": (("cumulative-squares", "sorted"),) * 3,
-}
+CHOICE = ("cumulative-squares", "sorted")
 
 
 def unequal() -> tuple[Regions, list[Sizes]]:
@@ -176,13 +172,12 @@ def methods(runs: int) -> None:
     for (regions, leaves), name, rho in inputs:
         true, rows = regions.sums(leaves), {}
         default = default_methods(regions)
-        for declared in (default, *METHODS.values()):
-            levels = [(level,) if isinstance(level, str) else level for level in declared]
-            plan = SizesPlan(
-                regions,
-                LARGEST,
-                tuple(level_plan("add_remove", m, rho) for m in levels[-regions.depth :]),
-            )
+        absolute = [method.removesuffix("-squares") for method in default]
+        candidates = [[(m,) for m in chosen] for chosen in (default, absolute)]
+        candidates += [[("naive",)] * regions.depth, [CHOICE] * regions.depth]
+        for levels in candidates:
+            plans = tuple(level_plan("add_remove", names, rho) for names in levels)
+            plan = SizesPlan(regions, LARGEST, plans)
             whole = []
             for seed in range(runs):
                 fitted = fit_levels(leaves, plan, FitContext(SeededNoise(seed)))
