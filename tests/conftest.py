@@ -20,6 +20,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+os.environ.setdefault("STREAM_DP_WEIGHTS", "false")  # tests of weights set it to true
 # Hypothesis would draw constants of all modules that a process has imported by then: other examples
 # in each process, for seconds of reading them.
 providers._get_local_constants = lambda: providers._local_constants

@@ -15,6 +15,7 @@ from stream_dp.log.message import SIGNATURE
 from stream_dp.population.rejection_reasons import REASONS
 from stream_dp.release.public_reader import READERS
 from stream_dp.release.published_panels import STUDY_TYPE
+from stream_dp.release.published_weights import WEIGHTS_TYPE, WeightsStatement
 from stream_dp.release.signatures import KEY_TYPE
 from stream_dp.release.study_plan import PLAN
 from stream_dp.study import Run, Study, topics
@@ -36,6 +37,7 @@ from ..storage.journal_heads import (
     PlacedHead,
     ReadingHead,
     ResultHead,
+    WeightsHead,
 )
 from .report_schemas import report_schema
 
@@ -81,13 +83,19 @@ _JSON, _BYTES = "application/json", "application/octet-stream"
 
 def shared_schemas() -> dict[str, Schema]:
     """The schemas that messages of several topics refer to, by name."""
-    heads = (GenesisHead, CloseHead, ResultHead, PlacedHead, ReadingHead, KeyHead, Job, JobStudy)
+    heads = (
+        *(GenesisHead, CloseHead, ResultHead, PlacedHead, ReadingHead, KeyHead, WeightsHead),
+        *(Job, JobStudy),
+    )
     record_types = (Binding, Announced, Order, Answer, Reading, Heartbeat, Lease)
     _, private = msgspec.json.schema_components(
         (*heads, *record_types), ref_template=f"{SHARED}{{name}}"
     )
     _, public = models_json_schema(
-        [(reader.certificate, "serialization") for reader in dict.fromkeys(READERS.values())],
+        [
+            (WeightsStatement, "serialization"),
+            *((reader.certificate, "serialization") for reader in dict.fromkeys(READERS.values())),
+        ],
         ref_template=f"{SHARED}{{model}}",
     )
     listed = object_of({"name": _TEXT, "bytes": _COUNT, "sha256": _DIGEST})
@@ -107,6 +115,7 @@ def shared_schemas() -> dict[str, Schema]:
 def messages(study: Study, run: Run) -> dict[str, Messages]:
     """By topic, its messages by name."""
     source, signed = f"stream-dp/{study.name}", run.signing is not None
+    weighed = run.weights and bool(study.releases)
     private = {
         topics.STUDY: {"binding": _binding(study)},
         topics.REPORTS: {"report": _report(study, run.input), "closeMarker": _marker(study)},
@@ -119,6 +128,7 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
                 )
                 for name in (
                     *("genesis", "close", "result", "placed"),
+                    *(["weights"] * weighed),
                     *(["reading"] * run.log.startswith("kafka:")),
                     *(["key"] * signed),
                 )
@@ -138,7 +148,7 @@ def messages(study: Study, run: Run) -> dict[str, Messages]:
         private[topics.REPORTS]["faultyRow"] = _faulty_row()
     if run.encryption is not None:
         private |= {t: {"sealed": _sealed()} for t in private if t not in topics.UNSEALED}
-    public = {topics.RELEASES: _releases(study, source, signed)}
+    public = {topics.RELEASES: _releases(study, source, signed=signed, weighed=weighed)}
     return {**private, **public, topics.ESTIMATES: {"estimate": _estimate(run)}}
 
 
@@ -341,10 +351,11 @@ def _job_messages(study: Study, source: str) -> dict[str, Messages]:
     }
 
 
-def _releases(study: Study, source: str, signed: bool) -> Messages:
+def _releases(study: Study, source: str, *, signed: bool, weighed: bool) -> Messages:
     """The public messages: the declaration, and a manifest and parts for each kind of release.
 
     signed: whether every manifest has a signature, and keys may change.
+    weighed: whether there are weights of answers.
     """
     declaration = all_of(
         typed(STUDY_TYPE),
@@ -358,6 +369,12 @@ def _releases(study: Study, source: str, signed: bool) -> Messages:
         named = object_of({"signer": _SIGNER, "study_hash": _DIGEST, "code_version": _TEXT})
         heads = [typed(KEY_TYPE), named]
         public["signingKey"] = _manifest(KEY_TYPE, source, heads, signed=True)
+    if weighed:
+        of_panels = object_of({"release": {"enum": [r.name for r in study.releases]}})
+        dated = study.periods.release_time(1) is not None
+        heads = [typed(WEIGHTS_TYPE), shared(WeightsStatement.__name__), of_panels]
+        public["weightsPart"] = _part(WEIGHTS_TYPE, source, "(counts|errors)", _ARROW, dated=dated)
+        public["weights"] = _manifest(WEIGHTS_TYPE, source, heads, dated=dated, signed=signed)
     declared = (*study.releases, *(study.batches or ()))
     for reader in dict.fromkeys(READERS.values()):
         name, kind = reader.name, reader.message_type

@@ -206,7 +206,7 @@ def _begin(out: Path) -> tuple[Deployment, Path]:
     except OSError as error:
         raise write_error(out, error) from None
     deployment = Deployment.load(path)
-    if deployment.run != _RUN:
+    if deployment.run.model_copy(update={"weights": _RUN.weights}) != _RUN:
         path.unlink()
         raise UserError(
             "demo: an environment variable STREAM_DP_* names another log or place, and simulated"

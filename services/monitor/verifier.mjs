@@ -196,7 +196,7 @@ export function recordsOf(bytes, file) {
 // ---- Arrow IPC streams without compression, dictionaries, nesting, metadata and nulls.
 
 const TYPES = { "2 8 0": ["uint8", Uint8Array], "2 16 0": ["uint16", Uint16Array], "2 32 0": ["uint32", Uint32Array],
-  "2 8 1": ["int8", Int8Array], "2 32 1": ["int32", Int32Array], "2 64 1": ["int64", BigInt64Array], "3 2": ["double", Float64Array], "5": ["string", null] };
+  "2 8 1": ["int8", Int8Array], "2 16 1": ["int16", Int16Array], "2 32 1": ["int32", Int32Array], "2 64 1": ["int64", BigInt64Array], "3 2": ["double", Float64Array], "5": ["string", null] };
 
 /** The columns of a stream, [name, type, values], values a list with an array for each batch. */
 function arrow(data) {
@@ -381,6 +381,22 @@ function checkSizes(certificate, parts) {
   if (size.some((n) => n > certificate.largest)) return "a size above the largest of its certificate";
   return measured[3].every((v) => Math.abs(v) <= FAR) ? null : "a measurement is no number of groups or people";
 }
+/** Whether a message has the weights of a panel's answers, with an error for each count and rerun. */
+function areWeights({ head, parts }, { study, declared, numbers }, hash) {
+  const finite = (v) => (v instanceof Real ? Number.isFinite(Number(v.text)) : Number.isSafeInteger(v)), positive = (v) => finite(v) && Number(v instanceof Real ? v.text : v) >= 0;
+  const few = (v) => v === 0 || v === 1 || v === 2, families = ["pattern", "union", "total"];
+  const isGroup = (g) => isObject(g) && families.includes(g.family) && few(g.past) && few(g.future) && typeof g.large === "boolean"
+    && Array.isArray(g.beta) && g.beta.length === 9 && g.beta.every(finite) && positive(g.roughness) && positive(g.inflation);
+  const isFamily = (f) => isObject(f) && families.includes(f.family) && positive(f.factor) && positive(f.guard);
+  const known = study.releases.includes(declared.get(head.release)) && numbers.get(head.period) === head.number && head.study_hash === hash;
+  if (!known || !isList(isGroup)(head.groups) || !isList(isFamily)(head.families) || !isWhole(head.reruns)) return false;
+  if (![head.panel_step, head.unbiased_step].every((v) => positive(v) && Number(v instanceof Real ? v.text : v) > 0)) return false;
+  try {
+    const counts = table(parts, "counts", exactly({ count: "int64" })), errors = table(parts, "errors", exactly({ panel: "int16", unbiased: "int16" }));
+    return errors.rows === counts.rows * head.reruns;
+  } catch { return false; }
+}
+
 const CHECKS = { "stream-dp.release": checkPanel, "stream-dp.batch": checkTables, "stream-dp.sizes": checkSizes };
 
 // ---- The log: chain, signatures, releases, plan and budget.
@@ -622,7 +638,9 @@ export async function verify(records, { key = null, head = null } = {}) {
       if (renews) keys.push(named);
       if (!index) plan = planIn(message);
       messages.push(message);
-      if (index && !renews) releases.push(released(message, declared, plan));
+      const weighs = index > 0 && manifest.type === "stream-dp.weights";
+      if (weighs && !areWeights(message, declared, messages[0].head.study_hash)) refuse(index, "its weights are not what the study declares");
+      if (index && !renews && !weighs) releases.push(released(message, declared, plan));
       if (index) message.parts = [];
     }
     if (!messages.length) throw new Fault("public log: nothing is published yet; 'stream-dp run' begins it", 2);

@@ -58,6 +58,10 @@ KINDS: dict[str, Kind] = {
     "job-begun": Kind("info", "A worker fits a batch job."),
     "job-handed-in": Kind("info", "A worker has appended the result of a batch job."),
     "job-published": Kind("info", "The result of a batch job is public."),
+    "weights-published": Kind("info", "The weights of answers of least error are public."),
+    "weights-failed": Kind(
+        "warning", "No weights of answers could be computed; answers stay unbiased."
+    ),
     "job-dropped": Kind("info", "A worker leaves a job: abandoned, done elsewhere, or stopped."),
     "job-failed": Kind("error", "A batch job failed and waits for an operator's `stream-dp jobs`."),
     "job-abandoned": Kind("warning", "An operator has abandoned a batch job; its charge stands."),

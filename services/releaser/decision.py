@@ -22,6 +22,7 @@ from stream_dp.privacy.ledger import Charge
 from stream_dp.privacy.noise import Draw, NoiseSource
 from stream_dp.release.certificate import CertifiedLedger, GateStatement
 from stream_dp.release.published_panels import RELEASE_TYPE, panel_certificate, panel_parts
+from stream_dp.release.published_weights import WEIGHTS_TYPE, Weights
 from stream_dp.study import Release, Study
 from stream_dp.study.period_gate import GATE, period_gate
 from stream_dp.study.topics import RELEASES
@@ -329,6 +330,32 @@ def decide_result(
         fused_with=provenance.fused_with,
     )
     return ChainEnd(Entry(entry), message.index, message.hash, ledger)
+
+
+def decide_weights(
+    study: Study,
+    computed: Sequence[Weights],
+    end: ChainEnd,
+    number: int,
+    signer: SigningKey | None = None,
+) -> ChainEnd:
+    """Decides the entry that publishes weights of answers: the new end of the chain.
+
+    number: the last closed period.
+    """
+    index, previous = end.index, end.hash
+    public, hashes = list[Record](), list[str]()
+    for head, parts in computed:
+        index += 1
+        message = build_message(index, previous, head.model_dump(mode="json"), parts)
+        previous = message.hash
+        hashes.append(previous)
+        time, content = study.periods.release_time(number), "application/vnd.apache.arrow.stream"
+        public += study_records(
+            message, RELEASES, study, WEIGHTS_TYPE, content, time=time, signer=signer
+        )
+    entry = journal.weights(end.entry.message, number, public, hashes)
+    return replace(end, entry=Entry(entry), index=index, hash=previous)
 
 
 def _stated(study: Study, gate: GateHead | None) -> GateStatement | None:

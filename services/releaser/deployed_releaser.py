@@ -45,6 +45,7 @@ def releaser_of(
         aggregation=aggregation_of(deployment),
         estimates=deployment.run.estimates,
         estimates_schema=deployment.run.estimates_schema,
+        weights=deployment.run.weights,
         register=deployment.register,
     )
 

@@ -32,6 +32,7 @@ from ..storage.journal import ClosedPeriod, Entry
 from ..storage.journal_heads import GateHead, PeriodInput
 from ..storage.snapshots import Snapshots
 from . import decision
+from .answer_weights import AnswerWeights
 from .batch_jobs import Jobs
 from .decision import ReleaseState
 from .publishing import Publisher
@@ -243,6 +244,7 @@ class Recovered:
     gates: by period, the gate that the journal holds.
     pulse: the heartbeats of this process; they notice another process in its role.
     lookout: for missing processes.
+    weights: of answers, which are computed while a period waits.
     """
 
     number: int
@@ -257,6 +259,7 @@ class Recovered:
     gates: dict[int, GateHead]
     pulse: Pulse
     lookout: Lookout
+    weights: AnswerWeights
 
     def watch(self) -> None:
         """Checks the role and, now and then, both logs; looks for missing processes."""
@@ -340,8 +343,11 @@ class PeriodReading:
                 if reported != waits:
                     self.context.tell(waits)
                     reported = waits
+                run.weights.begin(number - 1)
                 if until_idle and (
-                    run.period.parts.busy or (run.jobs is not None and run.jobs.busy)
+                    run.period.parts.busy
+                    or run.weights.busy
+                    or (run.jobs is not None and run.jobs.busy)
                 ):
                     stop.wait(SOON)
                 elif until_idle:

@@ -12,6 +12,7 @@ from stream_dp.study import Study
 
 from ..process.events import KEY_CHANGED, Event
 from ..storage.journal import Entry
+from ..storage.journal_heads import WeightsHead
 from ..storage.log_guard import LogGuard
 from .answer_topic import AnswerTopic
 from .decision import certified, certified_charges
@@ -96,6 +97,9 @@ class Publisher:
             self.context.tell(
                 Event("job-published", message, label, release=charge.release, job=job)
             )
+        elif isinstance(entry.head, WeightsHead):
+            message = f"published the weights of answers about {label}"
+            self.context.tell(Event("weights-published", message, label))
         elif not entry.closes:
             self.context.tell(KEY_CHANGED)
         elif entry.number:

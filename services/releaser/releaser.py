@@ -54,6 +54,7 @@ from ..storage.study_register import add_study, read_register
 from ..storage.witness import Sight, WitnessLog, owned_witness
 from . import decision, recovery
 from .answer_topic import AnswerTopic
+from .answer_weights import AnswerWeights, publish_weights
 from .batch_jobs import Jobs
 from .child_process import Child
 from .decision import ChainEnd
@@ -131,6 +132,7 @@ class Releaser:
     witness, new_witness: the witness's log or None, and whether it is new to a begun study.
     aggregation: how periods are closed in parts; None to close them in this process.
     estimates: whether answers go to a public topic.
+    weights: whether the weights of answers of least error are published.
     estimates_schema: the id of their Avro schema in a registry; None for JSON.
     register: the register of studies that has to have the beginning of the study, or None.
     ask: seconds between two questions of the guard to the logs while nothing happens.
@@ -154,6 +156,7 @@ class Releaser:
     new_witness: bool = False
     estimates: bool = False
     estimates_schema: int | None = None
+    weights: bool = False
     register: Path | None = None
     ask: float = ASK
 
@@ -332,6 +335,9 @@ class Releaser:
             gates={number: entry.gate for number, entry in gates(entries).items()},
             pulse=pulse,
             lookout=Lookout(self.log, self.context.facts),
+            weights=AnswerWeights(
+                study, self.public, self.context.tell, self.weights, journal.weighted(entries)
+            ),
         )
         if newest_files(closes, snapshots) is closes[-1]:
             run.keep_snapshots(closes[-1].number)
@@ -363,10 +369,11 @@ class Releaser:
         return jobs
 
     def _publish_results(self, run: Recovered) -> None:
-        """Decides and publishes every result of a batch job that has arrived.
+        """Decides and publishes weights of answers and results of batch jobs that have arrived.
 
         All earlier entries are published, so the scheduled time of the job's period has passed.
         """
+        publish_weights(run, self.context, self.signer)
         if run.jobs is None:
             return
         run.jobs.look()
@@ -392,20 +399,22 @@ class Releaser:
             self.context.at("result-cleaned")
 
     def _wait_for_jobs(self, run: Recovered, until_idle: bool) -> bool:
-        """Waits for every batch job after the last period. False if stopped before."""
+        """Waits for weights and every batch job after the last period. False if stopped before."""
         reported = ""
-        while run.jobs is not None:
+        run.weights.begin(self.plan.study.periods.count)
+        while run.jobs is not None or run.weights.busy:
             self._publish_results(run)
-            jobs = run.jobs.left()
-            if not jobs:
+            jobs = "" if run.jobs is None else run.jobs.left()
+            if not jobs and not run.weights.busy:
                 break
-            if jobs != reported:
+            if jobs and jobs != reported:
                 self.context.tell(
                     outstanding(f"every period is released; waits for batch jobs: {jobs}")
                 )
                 reported = jobs
             run.keep_working()
-            idle = until_idle and not run.jobs.busy
+            busy = run.weights.busy or (run.jobs is not None and run.jobs.busy)
+            idle = until_idle and not busy
             if idle or self.context.stop.wait(SOON if until_idle else POLL):
                 return False
         return True

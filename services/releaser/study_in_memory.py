@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -129,7 +130,10 @@ def run_study(
         log.append([close_marker(study.periods.count, 0)])
         snapshots = Snapshots("snapshots", Path(folder))
         context = Context.of(study)
-        releaser = Releaser(plan_study(study), log, public, snapshots, context, source=noise)
+        weights = os.environ.get("STREAM_DP_WEIGHTS", "true") != "false"
+        releaser = Releaser(
+            plan_study(study), log, public, snapshots, context, source=noise, weights=weights
+        )
         if not releaser.run(until_idle=True):
             fit_data_sets(study, log, snapshots, noise)
             releaser.run(until_idle=True)

@@ -2,10 +2,10 @@
 
 Entry 0 (genesis) binds the study to its input. It holds the key of the hash of ids, and the study's
 design: the mechanisms' computations in floats, once for every machine. Every other entry closes a
-period, has the gate of the next one, publishes the result of a batch job, names another key of
-signatures, or notes new files of the logs or another topic of reports. An entry holds the exact
-records to be published, signatures included, so that publishing, at once or after a crash, only
-copies them. The gate of a period is drawn once, before the period's close.
+period, has the gate of the next one, publishes the result of a batch job or the weights of answers,
+names another key of signatures, or notes new files of the logs or another topic of reports. An
+entry holds the exact records to be published, signatures included, so that publishing, at once or
+after a crash, only copies them. The gate of a period is drawn once, before the period's close.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from .journal_heads import (
     ReadingHead,
     ReportsTopic,
     ResultHead,
+    WeightsHead,
     divided_reading,
     entry_parts,
     head_of,
@@ -345,6 +346,22 @@ def result(
     return next_message(previous, head, entry_parts(public, {}))
 
 
+def weights(
+    previous: Message, number: int, public: Sequence[Record], hashes: Sequence[str]
+) -> Message:
+    """Builds the entry that publishes weights of answers, after the entry `previous`.
+
+    number: the last closed period. public, hashes: see `close`.
+    """
+    head = WeightsHead(number=number, charges=[], public=list(hashes), code_version=__version__)
+    return next_message(previous, head, entry_parts(public, {}))
+
+
+def weighted(entries: Sequence[Entry]) -> int:
+    """The last period whose weights of answers are decided; 0 without any."""
+    return max((e.number for e in entries if isinstance(e.head, WeightsHead)), default=0)
+
+
 def placed(previous: Message, identities: Mapping[str, str]) -> Message:
     """Builds the entry that notes the identities of both logs, after the entry `previous`."""
     head = PlacedHead(
@@ -400,7 +417,7 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
     closed, gated = -1, 0
     for index, entry in enumerate(entries):
         result_of = entry.result_of
-        if isinstance(entry.head, PlacedHead | ReadingHead | KeyHead):
+        if isinstance(entry.head, PlacedHead | ReadingHead | KeyHead | WeightsHead):
             continue
         if isinstance(entry.head, GateHead):
             if entry.number != closed or gated > closed:

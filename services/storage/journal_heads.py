@@ -103,7 +103,7 @@ def study_records(
 
 
 GENESIS, CLOSE, RESULT, PLACED, KEY, GATE = "genesis", "close", "result", "placed", "key", "gate"
-READING = "reading"
+READING, WEIGHTS = "reading", "weights"
 
 
 class ChargeHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -234,6 +234,10 @@ class KeyHead(_Head, frozen=True, kw_only=True, tag=KEY):
     signer: str
 
 
+class WeightsHead(_Head, frozen=True, kw_only=True, tag=WEIGHTS):
+    """The head of an entry that publishes the weights of answers after a close."""
+
+
 class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
     """The head of an entry with the gate of the period after `number`, the last closed one."""
 
@@ -243,7 +247,14 @@ class GateHead(_Head, frozen=True, kw_only=True, tag=GATE):
 
 
 Head: TypeAlias = (
-    GenesisHead | CloseHead | ResultHead | PlacedHead | ReadingHead | KeyHead | GateHead
+    GenesisHead
+    | CloseHead
+    | ResultHead
+    | PlacedHead
+    | ReadingHead
+    | KeyHead
+    | WeightsHead
+    | GateHead
 )
 
 

@@ -25,7 +25,8 @@ from stream_dp.release.published_weights import (
     FamilyWeights,
     GroupWeights,
     SeriesFamily,
-    WeightsHead,
+    Weights,
+    WeightsStatement,
     weights_parts,
 )
 
@@ -34,7 +35,7 @@ from .error_features import ROUNDING, QuerySeries, ReleaseSeries
 from .estimator import StreamMeasurements
 from .least_error import Correction, ErrorWeights
 from .measured_rows import ReleaseMeasurements
-from .reruns import SeriesLayout, rerun
+from .reruns import RERUNS, SeriesLayout, rerun
 
 FITTED = 0.2  # of the roughness that is U itself
 RIDGE = 0.1
@@ -61,7 +62,7 @@ def has_weights(release: ReleaseMeasurements, rows: int) -> bool:
     return layout.live.sum() <= MOST_CELLS and rows * layout.periods <= MOST_WORK
 
 
-def missing_weights(log: PublishedLog) -> Iterator[tuple[WeightsHead, list[tuple[str, bytes]]]]:
+def missing_weights(log: PublishedLog) -> Iterator[Weights]:
     """The weights of all panels whose last publication has none yet: heads and parts of messages.
 
     Raises Inconsistent.
@@ -81,14 +82,14 @@ def missing_weights(log: PublishedLog) -> Iterator[tuple[WeightsHead, list[tuple
 
 def weights_message(
     stream: StreamMeasurements, release: ReleaseMeasurements, panel: Panel
-) -> tuple[WeightsHead, list[tuple[str, bytes]]]:
+) -> Weights:
     """The weights of a release, as the head and the parts of their message."""
     study, layout = release.study, SeriesLayout(release)
-    reruns = rerun(layout, stream, panel)
+    reruns = rerun(layout, stream, panel, reruns=RERUNS)
     estimates = stream.answers(layout.questions(stream)).values
     weights = learned_weights(ReleaseSeries.of(layout, reruns, estimates).workload())
     number = max(each.last for each in stream.releases)
-    head = WeightsHead(
+    head = WeightsStatement(
         study_hash=study.hash,
         release=release.declared.name,
         period=study.periods.labels[number - 1],

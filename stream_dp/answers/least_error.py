@@ -57,10 +57,32 @@ class ErrorWeights:
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """A query in all periods with its answers of least error."""
+    """A query in all periods with its answers of least error.
+
+    exact: whether the answers are the unbiased estimates
+    """
 
     query: QuerySeries
     weights: ErrorWeights
+    exact: bool = False
+
+    @classmethod
+    def best(cls, query: QuerySeries, weights: ErrorWeights) -> Correction:
+        """The correction, or the unbiased estimates where their error is not larger."""
+        own = cls(query, weights)
+        squares = own.inflation * (own.variances + own.biases) + ROUNDING
+        mean = (1 + own.family.guard) * float(squares[query.live].mean())
+        return own if mean < query.deviation**2 else cls(query, weights, exact=True)
+
+    @property
+    def family(self) -> FamilyWeights:
+        """The factor and the guard of the intervals."""
+        found = None if self.exact else self.weights.family(self.query.family)
+        return found or FamilyWeights(family=self.query.family, factor=QUANTILE, guard=0.0)
+
+    @property
+    def rounding(self) -> float:
+        return 0.0 if self.exact else ROUNDING
 
     @cached_property
     def _groups(self) -> tuple[Floats, Floats, Floats]:
@@ -80,12 +102,16 @@ class Correction:
     def answers(self) -> Floats:
         """(periods,)"""
         beta, query = self._groups[0], self.query
+        if self.exact:
+            return query.estimates
         return query.counts - _predicted(beta, query.observed)
 
     @cached_property
     def left(self) -> Floats:
         """The errors that are left in reruns, (reruns, periods)."""
         beta, query = self._groups[0], self.query
+        if self.exact:
+            return query.unbiased
         return query.panel - _predicted(beta, query.noise)
 
     @cached_property
@@ -99,6 +125,8 @@ class Correction:
     def biases(self) -> Floats:
         """r, (periods,)."""
         query, live = self.query, self.query.live
+        if self.exact:
+            return np.zeros(live.size)
         own = (query.estimates - self.answers)[live].mean()
         of_reruns = (query.unbiased - self.left)[:, live].mean(axis=1)
         spread = of_reruns.std(ddof=1)
@@ -110,7 +138,7 @@ class Correction:
     @property
     def inflation(self) -> Floats:
         """(periods,)"""
-        return self._groups[2]
+        return np.ones(self.query.live.size) if self.exact else self._groups[2]
 
 
 def _predicted(beta: Floats, features: Floats) -> Floats:
@@ -177,9 +205,9 @@ class Estimate:
         )
 
     @property
-    def _families(self) -> list[FamilyWeights]:
-        families = [t.correction.weights.family(t.correction.query.family) for t in self.terms]
-        return [family for family in families if family is not None]
+    def exact(self) -> bool:
+        """Whether it is unbiased."""
+        return all(term.correction.exact for term in self.terms)
 
     @cached_property
     def error(self) -> float:
@@ -194,14 +222,15 @@ class Estimate:
         if len(self.terms) == 1:
             noise = float(c[0] ** 2 * each("variances")[0])
         bias = float((np.abs(c) * np.sqrt(each("biases"))).sum()) ** 2
-        variance = float(each("inflation").max()) * (noise + bias) + ROUNDING * float((c**2).sum())
-        guard = max((family.guard for family in self._families), default=0.0)
+        rounding = sum(t.correction.rounding * t.coefficient**2 for t in self.terms)
+        variance = float(each("inflation").max()) * (noise + bias) + rounding
+        guard = max(term.correction.family.guard for term in self.terms)
         return float(np.sqrt(variance * (1 + guard)))
 
     @property
     def factor(self) -> float:
         """The errors to each side of the interval."""
-        return max((family.factor for family in self._families), default=QUANTILE)
+        return max(term.correction.family.factor for term in self.terms)
 
     @property
     def interval(self) -> Interval:

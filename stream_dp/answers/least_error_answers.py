@@ -65,7 +65,7 @@ class LeastErrorAnswers:
     def answer(self, query: PanelQuery, unbiased: Answer) -> Answer:
         """The answer to a query. unbiased: the other answer, which stays where none is here"""
         found = self._estimate(query, count=unbiased.measure == "count")
-        return unbiased if found is None else _stated(found, query, unbiased)
+        return unbiased if found is None or found.exact else _stated(found, query, unbiased)
 
     def change(self, query: PanelQuery, since: PanelQuery, unbiased: Answer) -> Answer:
         """The answer to a query less the answer to another."""
@@ -73,7 +73,8 @@ class LeastErrorAnswers:
         last, first = (self._estimate(each, count=count) for each in (query, since))
         if last is None or first is None:
             return unbiased
-        return _stated(last.minus(first), query, unbiased)
+        change = last.minus(first)
+        return unbiased if change.exact else _stated(change, query, unbiased)
 
     def _estimate(self, query: PanelQuery, *, count: bool) -> Estimate | None:
         """The answer to a query; None where the people of the share are of no series."""
@@ -110,7 +111,7 @@ class LeastErrorAnswers:
                 if isinstance(asked, TotalQuery)
                 else self.series.pattern(mask)
             )
-            self._corrections[key] = Correction(series, self.weights)
+            self._corrections[key] = Correction.best(series, self.weights)
         return Term(1.0, self._corrections[key], time)
 
     def _everybody(self, query: PanelQuery) -> WindowQuery | None:

@@ -70,7 +70,7 @@ class FamilyWeights(_Model):
     guard: _Positive
 
 
-class WeightsHead(_Model):
+class WeightsStatement(_Model):
     """The head of the message.
 
     release, period, number: the last release of the panel that the weights use
@@ -91,11 +91,14 @@ class WeightsHead(_Model):
     code_version: Text
 
 
+Weights = tuple[WeightsStatement, list[tuple[str, bytes]]]  # the head and the parts of a message
+
+
 @dataclass(frozen=True)
 class PublishedWeights:
     """A message with weights, read and checked."""
 
-    head: WeightsHead
+    head: WeightsStatement
     message: Message
 
     @property
@@ -131,7 +134,7 @@ def weights_parts(
 def checked_weights(study: Study, message: Message) -> PublishedWeights:
     """The weights in a message. Raises Inconsistent."""
     try:
-        head = WeightsHead.model_validate(message.head)
+        head = WeightsStatement.model_validate(message.head)
     except ValidationError:
         raise refusal(message, "its weights cannot be read") from None
     declared = study.declared(head.release)

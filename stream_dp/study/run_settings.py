@@ -306,6 +306,9 @@ class Run(Declaration):
     estimates_schema: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """The id under which a schema registry has the Avro schema of answers. `stream-dp schema --kind
     estimates-avro` prints this schema. The records of `estimates` are then Avro, not JSON."""
+    weights: bool = True
+    """`true`: after the releases of a period the weights of answers of least error are computed, in
+    the background, and published. Without weights all answers are unbiased."""
     input: Input = Input()
     """`[run.input]`: how records of another shape than plain reports are read."""
     worker: bool | None = None

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module", autouse=True)
 def _undisturbed():
     with restored_handlers(), pytest.MonkeyPatch.context() as patch:
-        for field in Run.model_fields:
+        for field in Run.model_fields.keys() - {"weights"}:
             patch.delenv(f"STREAM_DP_{field.upper()}", raising=False)
         yield
 

@@ -306,6 +306,26 @@ def test_a_signed_study_has_signatures_and_a_message_of_keys(tmp_path):
     assert names["panelRelease"] > 1
 
 
+def test_weights_of_answers_are_messages_of_the_contract(tmp_path, monkeypatch):
+    monkeypatch.setattr("stream_dp.answers.error_weights.RERUNS", 3)
+    place = StudyFolder(tmp_path / "weighed")
+    for sent in script():
+        place.send(sent)
+    place.run(weights=True)
+    study, run = load_study(place.file)
+    contract = Contract(asyncapi(study, run.model_copy(update={"weights": True})))
+    with place.log() as log, place.public(readonly=True) as published:
+        decided = log.read(JOURNAL, {0: 0}, 1000, 0).records
+        released = published.read(RELEASES, {0: 0}, 1000, 0).records
+    names = Counter()
+    for topic, records in ((JOURNAL, decided), (RELEASES, released)):
+        for record in records:
+            (name,) = contract.fits(topic, record)
+            names[name] += 1
+    assert names["weightsEntry"] > 0
+    assert names["weightsPart"] == 2 * names["weights"] > 0
+
+
 def test_a_study_that_is_encrypted_has_sealed_messages(tmp_path):
     study, run = load_study(StudyFolder(tmp_path / "sealed").file)
     sealed = Contract(asyncapi(study, run.model_copy(update={"encryption": {"file": "k"}})))

@@ -14,7 +14,7 @@ from stream_dp.study import Run
 @pytest.fixture(autouse=True)
 def _undisturbed(monkeypatch):
     """No settings of whoever runs the tests, and their signal handlers back afterwards."""
-    for field in Run.model_fields:
+    for field in Run.model_fields.keys() - {"weights"}:
         monkeypatch.delenv(f"STREAM_DP_{field.upper()}", raising=False)
     with restored_handlers():
         yield

@@ -1,0 +1,114 @@
+"""Weights of answers: decided once after a publication, also after a kill, and never before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from kit.panels import PERIODS, StudyFolder, script
+from kit.stops import killed_at
+from kit.verifiers import verdicts
+
+from stream_dp.client import PublicLog
+from stream_dp.errors import Inconsistent
+from stream_dp.release.published_weights import WEIGHTS_TYPE
+from stream_dp.services.releaser import answer_weights
+from stream_dp.services.storage.journal_heads import WeightsHead
+from stream_dp.study.topics import RELEASES
+from stream_dp.studyfile import load_study
+
+
+@pytest.fixture(autouse=True)
+def few_reruns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_dp.answers.error_weights.RERUNS", 3)
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> StudyFolder:
+    place = StudyFolder(tmp_path / "sent")
+    for records in script():
+        place.send(records)
+    return place
+
+
+def public(place: StudyFolder) -> PublicLog:
+    with place.public(readonly=True) as log:
+        return PublicLog(log)
+
+
+def check(place: StudyFolder, calm: list[str]) -> None:
+    """The public log is what the journal decided, and has the weights of the last period once."""
+    decided = [record for entry in place.entries() for record in entry.public_records()]
+    assert place.rows(RELEASES) == [
+        (0, i, r.time, r.key, r.value, msgspec.msgpack.encode(r.headers))
+        for i, r in enumerate(decided)
+    ]
+    log = public(place)
+    log.verify()
+    assert list(log.weights) == calm
+    weighted = [e.number for e in place.entries() if isinstance(e.head, WeightsHead)]
+    assert weighted[-1] == PERIODS
+    assert len({*weighted}) == len(weighted)
+
+
+@pytest.fixture
+def names(sent: StudyFolder) -> list[str]:
+    study, _ = load_study(sent.file)
+    return [release.name for release in study.releases]
+
+
+def test_weights_follow_the_last_publication(sent: StudyFolder, names: list[str]) -> None:
+    assert sent.run(weights=True)
+    check(sent, names)
+    answer = public(sent).answer(names[0], public(sent).queries(names[0])[0])
+    assert answer.method in ("least error", "best linear unbiased")
+    with sent.public(readonly=True) as log:
+        *_, last = log.read(RELEASES, {0: 0}, 10_000, 0).records
+    assert json.loads(last.value or b"")["type"] == WEIGHTS_TYPE
+
+
+def test_a_study_without_weights_has_none(sent: StudyFolder) -> None:
+    assert sent.run()
+    assert public(sent).weights == {}
+
+
+@pytest.mark.parametrize(
+    ("step", "call"),
+    [
+        *(("weights-commit", 1), ("weights-committed", 1), ("weights-witnessed", 1)),
+        *(("publish", PERIODS + 2), ("published", PERIODS + 2)),
+    ],
+)
+def test_a_kill_loses_no_weights_and_repeats_none(
+    step: str, call: int, sent: StudyFolder, names: list[str]
+) -> None:
+    killed_at(lambda at: sent.run(at=at, weights=True), step, call)
+    before = sent.rows(RELEASES)
+    assert sent.run(weights=True)
+    assert sent.rows(RELEASES)[: len(before)] == before
+    check(sent, names)
+
+
+def test_weights_that_fail_leave_the_releases(
+    sent: StudyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(log: PublicLog) -> None:
+        raise Inconsistent("no such counts")
+
+    monkeypatch.setattr(answer_weights, "missing_weights", fail)
+    told: list[Any] = []
+    assert sent.run(weights=True, tell=told.append)
+    assert [event.message for event in told if event.name == "weights-failed"] == [
+        "answers stay unbiased, because no weights could be computed: no such counts"
+    ]
+    public(sent).verify()
+    assert public(sent).weights == {}
+
+
+def test_the_browsers_verifier_reads_weights(sent: StudyFolder) -> None:
+    assert sent.run(weights=True)
+    ((code, verdict),) = verdicts([(sent.public_db, {})])
+    assert (code, verdict["holds"]) == (0, True)
