@@ -197,6 +197,7 @@ def compare_page(state: State, name: str, fields: dict[str, str]) -> tuple[bytes
         form=form,
         faults=faults,
         compared=result,
+        whom=result.whom if result else "",
         charts_of_both=charts,
         difference=difference,
         numbers=None if result is None else comparison_numbers(result, state.public.study.size),

@@ -68,6 +68,12 @@ class Comparison:
         return f"{self.common}: {pair}" if self.common else pair
 
     @property
+    def whom(self) -> str:
+        """Of whom both shares are, in words; empty for other measures and for different people."""
+        first, second = self.answers
+        return first.base if first.measure == "share" and first.base == second.base else ""
+
+    @property
     def since(self) -> str:
         """The period of the second answer, in words."""
         return period_words(self.answers[1].period)
@@ -222,8 +228,7 @@ def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
     rows.append(("difference", compared.difference))
     if compared.ratio is not None:
         rows.append(("ratio", compared.ratio))
-    bases = {answer.base for answer in compared.answers if answer.measure == "share"}
-    if len(bases) > 1:
+    if compared.answers[0].measure == "share" and not compared.whom:
         rows[:2] = [(f"{name}, of {answer.base}", answer) for name, answer in rows[:2]]
     texts = []
     for name, unbiased in rows:
@@ -238,7 +243,7 @@ def comparison_numbers(compared: Comparison, size: int | None) -> Numbers:
             )
         )
     columns = ("answer", "estimate", "95% interval", "standard error")
-    of_whom = f", in shares of {bases.pop()}" if len(bases) == 1 else ""
+    of_whom = compared.whom and f", in shares of {compared.whom}"
     return Numbers(f"Both answers and how they differ{of_whom}", columns, tuple(texts))
 
 

@@ -187,7 +187,9 @@ def response_figure(public: PublicLog, name: str, query: str) -> Figure | None:
     response = response_question(study, declared)
     if base is None or base.text != RESPONDENTS or response is None or asked.text == RESPONDENTS:
         return None
-    return asked_figure(public, name, response)
+    line = answers(public, name, response).for_people(study.size)
+    look, labels = look_of(public, [line], count=False), shown_periods(public, name)
+    return lines_figure([line], labels, look, heading(response.title), height=180)
 
 
 def look_of(public: PublicLog, lines: Sequence[Line], *, count: bool) -> Look:
