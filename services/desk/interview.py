@@ -29,7 +29,7 @@ from .column_proposals import (
     period_length,
     study_name,
 )
-from .questions import NONE, ONE, Questions, listed, whole_number
+from .questions import NONE, ONE, Questions, joined, listed, whole_number
 
 # By length of a period, a label.
 _EXAMPLES = {
@@ -177,7 +177,7 @@ def _columns(
     published = questions.ask(
         "Columns to publish, with commas between them",
         lambda answer: _among(listed(answer), rest),
-        ",".join(rest),
+        joined(rest),
     )
     attributes = attribute_names(published)
     draft.columns |= {column: name for column, name in attributes.items() if column != name}
@@ -264,7 +264,7 @@ def _attribute(questions: Questions, column: str, proposed: list[str], source: s
             raise UserError("write at least two values, such as yes,no or 0..10")
         return [int(v) if re.fullmatch("0|[1-9][0-9]{0,17}", v) else v for v in values]
 
-    shown = ",".join(proposed) if len(proposed) <= MOST_VALUES else ""
+    shown = joined(proposed) if len(proposed) <= MOST_VALUES else ""
     values = questions.ask(f"Values of '{column}', such as yes,no or 0..10", read, shown)
     texts = [str(value) for value in values]
     missing = questions.choose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -90,10 +91,19 @@ def whole_number(answer: str, low: int, high: int) -> int:
 
 
 def listed(answer: str) -> list[str]:
-    """The parts of an answer between commas. Raises UserError for an empty or a repeated part."""
-    parts = [part.strip() for part in answer.split(",")]
+    """The parts of an answer between commas; a part with a comma stands in quotes.
+
+    Raises UserError for an empty or a repeated part.
+    """
+    cells = next(csv.reader([answer], skipinitialspace=True), [])
+    parts = [part.strip() for part in cells or [""]]
     if not all(parts):
         raise UserError("a name is missing between two commas")
     if len(set(parts)) < len(parts):
         raise UserError("a name stands there twice")
     return parts
+
+
+def joined(parts: Iterable[str]) -> str:
+    """An answer that `listed` takes apart."""
+    return ",".join(f'"{part}"' if "," in part else part for part in parts)

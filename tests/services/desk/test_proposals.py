@@ -10,7 +10,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.tables import FileForm
 from stream_dp.services.desk.column_proposals import TableHeader, codebook_values, labelled_values
 from stream_dp.services.desk.init import asked_form, form_options
-from stream_dp.services.desk.questions import Questions
+from stream_dp.services.desk.questions import Questions, joined, listed
 
 
 def asked(path: Path, content: bytes, *answers: str) -> tuple[FileForm, list[str]]:
@@ -91,6 +91,16 @@ def test_an_encoding_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
 )
 def test_columns_of_ids(names: str, ids: str) -> None:
     assert TableHeader(tuple(names.split(","))).person == ids
+
+
+def test_a_part_of_a_list_with_a_comma_stands_in_quotes() -> None:
+    """As the bands of `cut` in R."""
+    assert listed('yes, no,maybe "so"') == ["yes", "no", 'maybe "so"']
+    assert listed('"(0,19]", "(19,39]"') == ["(0,19]", "(19,39]"]
+    assert joined(["(0,19]", "b"]) == '"(0,19]",b'
+    for wrong in ("", "a,,b", "a,a"):
+        with pytest.raises(UserError):
+            listed(wrong)
 
 
 @pytest.mark.parametrize(
