@@ -13,6 +13,7 @@ import pyarrow as pa
 from stream_dp.errors import UserError, missing_extra
 
 from ..arrow_tables import TableSource
+from .fixed_width import FIXED, labels_of, syntax_of
 from .row_batches import no_rows
 from .spreadsheets import number_text
 
@@ -80,6 +81,9 @@ def is_labelled(source: TableSource) -> bool:
 
 def file_labels(path: TableSource, encoding: str | None = None) -> FileLabels:
     """Reads the labels of a file of SPSS or Stata; no labels of other tables. Raises UserError."""
+    if isinstance(path, Path) and path.suffix.lower() == FIXED:
+        table = syntax_of(path, encoding)
+        return FileLabels(table.labels, labels_of(table))
     if not isinstance(path, Path) or not is_labelled(path):
         return FileLabels()
     more = {"user_missing": True} if path.suffix.lower() in _WITH_MISSING_CODES else {}

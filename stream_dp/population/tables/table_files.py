@@ -17,6 +17,8 @@ from stream_dp.study.number_texts import SPACE
 
 from ..arrow_tables import TableSource
 from ..table_bounds import PARQUET_ROWS, bounded_batches, parquet_batches, readable
+from .fixed_width import FIXED, fixed_batches
+from .json_lines import json_batches
 from .labelled_files import is_labelled, labelled_batches
 from .opendocument import document_batches
 from .row_batches import TableRows, no_rows, numbered
@@ -25,6 +27,7 @@ from .text_files import PACKED, text_batches
 from .workbooks import workbook_batches
 
 _TEXT = (".csv", ".tsv", ".tab", ".psv", ".txt")
+_JSON = (".jsonl", ".ndjson")
 _ARROW = (".arrow", ".feather", ".ipc")
 _BYTES = {
     pa.string(): pa.binary(),
@@ -34,14 +37,13 @@ _BYTES = {
 _SHEETS = {".xlsx": workbook_batches, ".ods": document_batches}
 _OLD_SHEETS = (".xls", ".xlsb")
 _UNREAD = {
-    ".dat": "cells of fixed width are described in another file (.sps, .sas, .do) that is not read:"
-    " run that file, and save the table; ",
+    ".json": "a single value of JSON; write an object in each line, as .jsonl (jq -c '.[]'); ",
     ".rds": "a file of R; in R write.csv(readRDS(FILE), NEW, row.names = FALSE) saves it as text; ",
     "": "the name says no kind; ",
 }
 _KINDS = (
-    "CSV (.csv, .tsv, .psv, .txt, packed as .gz, .bz2, .xz or .zip), .parquet, .arrow, .feather,"
-    " .xlsx, .ods, .sav, .por, .dta, .sas7bdat or .xpt"
+    "CSV (.csv, .tsv, .psv, .txt, packed as .gz, .bz2, .xz or .zip), .jsonl, .parquet, .arrow,"
+    " .feather, .xlsx, .ods, .sav, .por, .dta, .sas7bdat, .xpt, or .dat beside its .sps"
 )
 
 
@@ -126,6 +128,10 @@ def read_rows(
             )
         elif is_labelled(path):
             yield from numbered(labelled_batches(path, form.encoding))
+        elif kind in _JSON:
+            yield from json_batches(path, form.encoding)
+        elif kind == FIXED:
+            yield from fixed_batches(path, form.encoding)
         elif kind in _TEXT:
             yield from text_batches(
                 path,
@@ -166,7 +172,7 @@ def count_rows(path: TableSource) -> int | None:
     with readable(path):
         if path.suffix.lower() == ".parquet":
             return int(pyarrow.parquet.read_metadata(path).num_rows)
-        if path.suffix.lower() not in _TEXT:
+        if path.suffix.lower() not in (*_TEXT, *_JSON, FIXED):
             return None
         with path.open("rb") as file:
             lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -179,7 +185,7 @@ def _kind(path: Path) -> str:
     if suffixes[-1:] and suffixes[-1] in PACKED:
         inner = suffixes[-2] if len(suffixes) > 1 else ""
         # A file in an archive may have any name and is read as text.
-        return inner if inner in _TEXT else ".csv" if suffixes[-1] == ".zip" else ""
+        return inner if inner in (*_TEXT, *_JSON) else ".csv" if suffixes[-1] == ".zip" else ""
     return suffixes[-1] if suffixes else ""
 
 

@@ -66,6 +66,18 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
+@contextmanager
+def opened_text(path: Path, encoding: str | None) -> Iterator[IO[str]]:
+    """Opens a text file. Bytes outside of the encoding are `DAMAGED`. Raises UserError."""
+    encoding = encoding or _marked_encoding(path)
+    with opened(path) as file, io.TextIOWrapper(file, encoding, _HANDLER, newline=None) as text:
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8 or codecs.lookup(
+            encoding
+        ).name.startswith("utf"):
+            file.seek(0)
+        yield text
+
+
 def _zipped_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     """Returns the only file of an archive. Raises UserError."""
     files = [
@@ -102,11 +114,7 @@ def text_batches(
     UserError, OSError and `table_bounds.UNPACKING`.
     """
     encoding = encoding or _marked_encoding(path)
-    with opened(path) as file, io.TextIOWrapper(file, encoding, _HANDLER, newline=None) as text:
-        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8 or codecs.lookup(
-            encoding
-        ).name.startswith("utf"):
-            file.seek(0)
+    with opened_text(path, encoding) as text:
         try:
             yield from _rows(path, text, separator, encoding, header_row, keys, row_names)
         except OpenQuoteError as error:

@@ -99,7 +99,12 @@ def test_blanks_between_the_cells(study, command):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("t.dat", "cells of fixed width are"), ("t.rds", "readRDS"), ("t", "the name says no kind")],
+    [
+        ("t.dat", "beside it, as t.sps"),
+        ("t.json", "as .jsonl"),
+        ("t.rds", "readRDS"),
+        ("t", "the name says no kind"),
+    ],
 )
 def test_kinds_that_are_not_read_have_their_reason(study, command, name, reason):
     code, _, lines = command("send", study, write(study.parent / name, "1 2\n"))
