@@ -192,7 +192,7 @@ def fit(
         for 0.
     special: by column, the codes that are answers and no numbers, such as `{"hours": [-9, -8]}`:
         each is a value of its own, beside the range. An empty list says that there are none.
-    kind: `mixture`, `rap` or `match`; by default `rap` if a column has bins, else `mixture`.
+    kind: `table` by default; `mixture`, `rap` or `match`.
     unit: who is protected, for the words of the guarantee.
     simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
         noise is from the system's entropy.
@@ -217,7 +217,7 @@ def fit(
     columns = declared_columns(values, public, bins, special)
     if len(columns) < 2:
         raise UserError("values: declare at least two columns; one alone needs no synthesizer")
-    chosen = kind or (Kind.RAP if any(column.edges for column in columns) else Kind.MIXTURE)
+    chosen = kind or Kind.TABLE
     if chosen not in kinds_of(Family.PEOPLE):
         raise UserError(f"kind: must be one of {', '.join(kinds_of(Family.PEOPLE))}")
     noise = noise_source(simulation_seed)

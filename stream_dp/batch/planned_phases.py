@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,20 +72,37 @@ class PlannedPhase:
         )
 
 
+class Measured(NamedTuple):
+    """What a fit measures, in short.
+
+    sentence: what will be measured; empty where the phases say it.
+    poor: whether the columns are measured only one by one.
+    """
+
+    sentence: str = ""
+    poor: bool = False
+
+
 @dataclass(frozen=True)
 class FitPlan:
     """What is announced of a fit before any data.
 
     titles: the mechanisms that its certificate may name; noisy answers decide between several.
     describe: gives the phases, with all choices of noisy answers.
+    summarise: says what is measured, in short.
     """
 
     titles: tuple[str, ...]
     describe: Callable[[], Sequence[PlannedPhase]]
+    summarise: Callable[[], Measured] = Measured
 
     @cached_property
     def phases(self) -> tuple[PlannedPhase, ...]:
         return tuple(self.describe())
+
+    @cached_property
+    def measured(self) -> Measured:
+        return self.summarise()
 
 
 def _several(number: int, singular: str, plural: str) -> str:

@@ -9,8 +9,8 @@ from itertools import chain, islice, zip_longest
 from statistics import NormalDist
 
 from stream_dp.answers.query import telling_queries
-from stream_dp.batch.kinds import planned_phases
-from stream_dp.batch.planned_phases import PlannedPhase
+from stream_dp.batch.kinds import fit_plan
+from stream_dp.batch.planned_phases import FitPlan, PlannedPhase
 from stream_dp.continual.mechanism_interface import PanelError
 from stream_dp.privacy.zcdp import epsilon
 from stream_dp.release.certificate import guess_words, invariants_words, relation_words
@@ -41,14 +41,28 @@ class PlannedDataSet:
     release: with the rho of its last data set.
     first: the rho of its first.
     number: of data sets.
-    phases: of the last fit; in an earlier one with another rho, noisy counts may decide otherwise.
+    fit: of the last; in an earlier one with another rho, noisy counts may decide otherwise.
     """
 
     study: Study
     release: DataSetRelease
     first: Fraction
     number: int
-    phases: tuple[PlannedPhase, ...]
+    fit: FitPlan
+
+    @property
+    def phases(self) -> tuple[PlannedPhase, ...]:
+        return self.fit.phases
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of its tables would miss."""
+        if not self.fit.measured.poor:
+            return ()
+        return (
+            f"release {self.release.name}: only single columns are measured, so that columns of its"
+            " tables hardly depend on each other; raise rho, or declare fewer columns or values",
+        )
 
     @property
     def rho(self) -> Fraction:
@@ -69,6 +83,8 @@ class PlannedDataSet:
             "relations_proved": list(kind.relations),
             "settings": release.model_dump(mode="json", include=set(kind.settings)),
             "tables": list(release.family.tables),
+            "measured": self.fit.measured.sentence,
+            "warnings": list(self.warnings),
             "phases": [{**asdict(phase), "rho": str(phase.rho)} for phase in self.phases],
         }
 
@@ -84,6 +100,8 @@ class PlannedDataSet:
             yield (
                 f"  but the first with rho = {float(self.first):.6g}, on which the later ones build"
             )
+        if self.fit.measured.sentence:
+            yield f"  {self.fit.measured.sentence}"
         yield from (f"  {phase.text}" for phase in self.phases)
         yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
         if exact:
@@ -102,7 +120,7 @@ def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
     data_sets = [*study.schedule(release).values()]
     last = data_sets[-1] if data_sets else release
     first = data_sets[0].rho if data_sets else release.rho
-    return PlannedDataSet(study, last, first, len(data_sets), planned_phases(study, last))
+    return PlannedDataSet(study, last, first, len(data_sets), fit_plan(study, last))
 
 
 def planned_group_errors(study: Study) -> tuple[GroupError, ...]:
@@ -217,6 +235,8 @@ class Summary:
         ]
         if not exact:  # the plan has them
             lines += [f"warning: {line}" for line in plan.warnings]
+        poor = chain.from_iterable(planned.warnings for planned in self.data_sets)
+        lines += [f"warning: {line}" for line in poor]
         return "\n".join(lines)
 
     def _precision(self, exact: bool) -> list[str]:

@@ -263,6 +263,28 @@ class Kind(StrEnum):
             faults="section_faults:joint_faults",
         ),
     )
+    TABLE = (
+        "table",
+        replace(
+            _PEOPLE,
+            about="A table of people; single columns and all pairs, or pairs picked in rounds.",
+            mechanism=(
+                "single columns, then pairs of the values that stand out; a graphical model,"
+                " weighted to all pairs"
+            ),
+            declaration="match_releases:MatchRelease",
+            settings=(
+                *("one_ways", "threshold", "exempt", "composites", "coarser", "labels"),
+                *_OF_PEOPLE,
+            ),
+            measured=Measured.TWO_PHASES,
+            faults="data_set_faults:match_faults",
+            plan="people.planned_people:planned_table",
+            fit="people.match_synthesizer:fit_table",
+            numbers=True,
+            jax=False,
+        ),
+    )
     MIXTURE = "mixture", _PEOPLE
     RAP = (
         "rap",
@@ -297,27 +319,6 @@ class Kind(StrEnum):
             faults="data_set_faults:match_faults",
             plan="people.planned_people:planned_match",
             fit="people.match_synthesizer:fit_match",
-            numbers=True,
-        ),
-    )
-    TABLE = (
-        "table",
-        replace(
-            _PEOPLE,
-            about="A table of people; single columns and all pairs, or pairs picked in rounds.",
-            mechanism=(
-                "single columns, then pairs of the values that stand out; a graphical model,"
-                " weighted to all pairs"
-            ),
-            declaration="match_releases:MatchRelease",
-            settings=(
-                *("one_ways", "threshold", "exempt", "composites", "coarser", "labels"),
-                *_OF_PEOPLE,
-            ),
-            measured=Measured.TWO_PHASES,
-            faults="data_set_faults:match_faults",
-            plan="people.planned_people:planned_table",
-            fit="people.match_synthesizer:fit_table",
             numbers=True,
         ),
     )

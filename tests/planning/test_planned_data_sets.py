@@ -24,7 +24,7 @@ from stream_dp.errors import UserError
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 from stream_dp.privacy.zcdp import epsilon
-from stream_dp.study import DataSetRelease, MatchRelease, Study
+from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.families import TABLE_FAMILIES, Family, Kind, kinds_of
 from stream_dp.study.study_text import study_text
 from stream_dp.studyfile import parse_study
@@ -175,7 +175,7 @@ def test_a_kind_declares_what_its_releases_may_declare(name: Kind) -> None:
     else:
         made = households(name)
     (release,) = made.batches or ()
-    declared = MatchRelease if name == "match" else type(release)
+    declared = name.declaration if family is Family.PEOPLE else type(release)
     own = declared.model_fields.keys() - DataSetRelease.model_fields.keys()
     assert {*kind.settings} <= own
     for relation in RELATIONS:

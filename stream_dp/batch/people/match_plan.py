@@ -160,6 +160,12 @@ class MatchPlan:
             return 1
         return max(1, math.ceil(self.choice(domain).fewest_at_once(sets)))
 
+    def picks(self, domain: PeopleDomain, people: int) -> int:
+        """The number of pairs that rounds pick; 0 if noise hides every pair."""
+        sets = [a for a in ranked_pairs(domain).sets if len(a) == 2]
+        rho = (1 - self.one_ways(people)) * self.release.rho
+        return self.choice(domain).picks(sets, rho, people)
+
     def picked(
         self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
     ) -> PeoplePlan | None:
@@ -168,9 +174,8 @@ class MatchPlan:
         if people >= self.fewest_at_once(domain):
             return None
         pairs, base = ranked_pairs(domain), known_sets(domain, known)
-        sets = [a for a in pairs.sets if len(a) == 2]
         rho = (1 - self.one_ways(people)) * self.release.rho
-        picks = max(1, self.choice(domain).picks(sets, rho, people))
+        picks = max(1, self.picks(domain, people))
         rounds, before = divided_picks(picks, len(domain.columns)), self._after_first(pairs, people)
         phase = picking_phase(pairs, rho, *rounds, base, before=before)
         tree = TreeModel(pairs, base, known, solver=OF_FEW_PAIRS)

@@ -1,8 +1,8 @@
-"""The kind `match` on people: the four steps with a compressed domain between two phases.
+"""The kinds `table` and `match`: the four steps with a compressed domain between two phases.
 
 Source: McKenna, Miklau, Sheldon 2021, "Winning the NIST Contest" (arXiv 2108.04978). This version
 measures interactions instead of marginals, as exact integers, takes no query from data, and fits
-the models of the other kinds of people. Needs JAX, the `batch` extra.
+the models of the other kinds of people. `match` needs JAX, the `batch` extra.
 
 `MatchFit` has what both phases measured, and samples the table's columns.
 """

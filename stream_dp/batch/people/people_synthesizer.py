@@ -1,6 +1,6 @@
 """Fits tables of people in four steps: compress, measure, select, model (`people_plan.py`).
 
-Needs JAX, the `batch` extra.
+JAX, of the `batch` extra, is imported where a mixture of blocks is fitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ..rounds.annealing import Annealed
 from ..rounds.phases import NoisyAnswers
 from ..synthesizer import EarlierTable, FitContext, Known, begun_rounds, chained_tables
 from .all_pairs import MOST_TRIPLE
-from .mixture_model import BlockMixture, LinearMixture
 from .people_plan import PeoplePlan, people_plan
 from .people_table import People
 from .projections import declared_projections, widened
@@ -53,6 +52,8 @@ def fit_people(
     if not projections:
         return fit_plan(people, plan, context, past=past)
     residuals = all_residuals(people.domain, 3, MOST_TRIPLE)
+
+    from .mixture_model import BlockMixture, LinearMixture
 
     def mixture(seed: int) -> LinearMixture:
         blocks = BlockMixture(residuals, seed, plan.known, past)
@@ -89,7 +90,11 @@ def fit_plan(
         tree = plan.steps(plan.number(measured)).tree
         if tree is not None:
             return replace(tree, past=past)
-        return mixture(seed) if mixture else BlockMixture(plan.workload, seed, plan.known, past)
+        if mixture is not None:
+            return mixture(seed)
+        from .mixture_model import BlockMixture
+
+        return BlockMixture(plan.workload, seed, plan.known, past)
 
     def start(seed: int) -> Model[People]:
         model = Unlearnt(lambda measured: first_model(measured, seed % (1 << 31)))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from stream_dp.study import MatchRelease, PeopleRelease, Study
 
 from ..data.domain import Column
-from ..planned_phases import FitPlan, PlannedPhase
+from ..planned_phases import FitPlan, Measured, PlannedPhase
 from ..rounds.annealing import Annealed, Phase
 from .all_pairs import NOISIEST, SIGNAL, AllPairs
 from .compression import MOST_APART, Encoding
 from .match_plan import MatchPlan
 from .pair_filter import cell_deviation
-from .people_plan import MANY_PEOPLE, PeoplePlan, people_plan
+from .people_plan import MANY_PEOPLE, PeoplePlan, Steps, people_plan
 from .people_table import PeopleDomain, study_people
 from .residual_counts import Columns, Residuals
 from .table_plan import TablePlan
@@ -24,7 +26,33 @@ Precisions = dict[Columns, float]  # by set, of an entry of its measured residua
 def planned_people(study: Study, release: PeopleRelease) -> FitPlan:
     """The plan of the kinds `mixture` and `rap`, with all choices of noisy answers."""
     plan = people_plan(study_people(study, release), release)
-    return FitPlan(plan.titles, lambda: people_phases(plan, release))
+    return FitPlan(
+        plan.titles,
+        lambda: people_phases(plan, release),
+        lambda: _measured([(people, plan) for people in plan.supposed]),
+    )
+
+
+def _measured(plans: Sequence[tuple[int, PeoplePlan]]) -> Measured:
+    """What is measured. plans: by number of people, the most first; see `PeoplePlan.supposed`."""
+    contents = [_content(plan, plan.steps(people)) for people, plan in plans]
+    sentence = f"single columns{contents[0]}"
+    if len(plans) > 1 and contents[0] != contents[1]:
+        fewer = f"below that single columns{contents[1]}"
+        sentence = f"from {plans[1][0] + 1:,} people on {sentence}, {fewer}"
+    return Measured(f"measured: {sentence}", not contents[0])
+
+
+def _content(plan: PeoplePlan, steps: Steps) -> str:
+    """The measurements of several columns together; empty if there are none."""
+    for phase in steps.phases:
+        columns = plan.workload.sets[phase.candidates[0]]
+        if isinstance(phase, Annealed):
+            most = min(phase.picks * phase.rounds, len(phase.candidates))
+            return f" and up to {most:,} pairs of them, picked in rounds"
+        if len(columns) > 1:
+            return " and all pairs of them"
+    return ""
 
 
 def people_phases(plan: PeoplePlan, release: PeopleRelease) -> list[PlannedPhase]:
@@ -97,11 +125,20 @@ def planned_table(study: Study, release: MatchRelease) -> FitPlan:
 
 
 def _planned(plan_of: type[MatchPlan], study: Study, release: MatchRelease) -> FitPlan:
-    def phases() -> list[PlannedPhase]:
-        encoding = Encoding.of(study_people(study, release), release)
-        return match_phases(plan_of(encoding, release))
+    @cache
+    def plan() -> MatchPlan:
+        return plan_of(Encoding.of(study_people(study, release), release), release)
 
-    return FitPlan(release.titles, phases)
+    def measured() -> Measured:
+        if plan().listed:
+            return Measured("measured: single columns, and what the declared marginals need")
+        size, domain = plan().encoding.domain.size, _widest(plan().encoding)
+        fewest = plan().fewest_at_once(domain)
+        supposed = (size,) if size is not None else (MANY_PEOPLE, fewest - 1)
+        numbers = [people for people in supposed if people]
+        return _measured([(people, plan().second(domain, people)) for people in numbers])
+
+    return FitPlan(release.titles, lambda: match_phases(plan()), measured)
 
 
 def match_phases(plan: MatchPlan) -> list[PlannedPhase]:
@@ -139,10 +176,11 @@ def match_phases(plan: MatchPlan) -> list[PlannedPhase]:
         merged = f"or below {fewest:,} people, after more of rho for single columns, "
     if fewer is not None:
         (phase,) = fewer.phases(people)
-        assert isinstance(phase, Annealed)
-        picks = f"up to {phase.picks:,} picked in each of {phase.rounds:,} rounds at most"
-        pairs = "pairs of columns" if size is not None else "pairs"
-        add(f"{merged}{pairs}, {picks}", fewer.workload, phase)
+        title = "single columns once more"
+        if isinstance(phase, Annealed):
+            title = "pairs of columns" if size is not None else "pairs"
+            title += f", up to {phase.picks:,} picked in each of {phase.rounds:,} rounds at most"
+        add(f"{merged}{title}", fewer.workload, phase)
     return planned
 
 

@@ -3,7 +3,7 @@
 1. Single columns, as the kind `match` measures them. Rare values are merged.
 2. All pairs of merged columns share half of the rest. If even the strongest dependence of the
    median merged pair would not show above their noise (`all_pairs.Choice`), pairs are picked in
-   rounds instead.
+   rounds instead. If noise hides every pair, single columns are measured once more.
 3. The other half measures pairs once more where that helps (`water_filling.py`).
 """
 
@@ -15,15 +15,18 @@ from fractions import Fraction
 from itertools import combinations
 from typing import ClassVar
 
+from stream_dp.study.table_releases import PICKED_TITLE
+
 from ..rounds.phases import Everything
 from ..synthesizer import Known
 from .all_pairs import Choice, label_columns
 from .match_plan import MatchPlan
 from .pair_filter import residual_phase
-from .people_plan import PeoplePlan, Steps
+from .people_plan import PeoplePlan, Steps, single_columns
 from .people_table import PeopleDomain
 from .picked_pairs import MOST_CANDIDATE_CELLS, known_sets
 from .residual_counts import Columns, Residuals
+from .tree_model import OF_FEW_PAIRS, TreeModel
 from .water_filling import LABELLED, WaterFilling
 from .weighted_tree import WeightedTree
 
@@ -44,6 +47,26 @@ class TablePlan(MatchPlan):
     ) -> PeoplePlan:
         picked = self.picked(domain, people, known)
         return self.at_once(domain, people, known) if picked is None else picked
+
+    def picked(
+        self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
+    ) -> PeoplePlan | None:
+        people = max(1, people)
+        if people < self.fewest_at_once(domain) and not self.picks(domain, people):
+            return self.singles_again(domain, people, known)
+        return super().picked(domain, people, known)
+
+    def singles_again(
+        self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
+    ) -> PeoplePlan:
+        """The second phase if noise hides every pair: single columns once more."""
+        residuals = Residuals(domain, tuple(single_columns(domain)))
+        rho = (1 - self.one_ways(people)) * self.release.rho
+        before = self._after_first(residuals, people)
+        singles = residual_phase(residuals, residuals.sets, rho, before=before)
+        tree = TreeModel(residuals, known_sets(domain, known), known, solver=OF_FEW_PAIRS)
+        steps = Steps(PICKED_TITLE, (singles,), tree=tree)
+        return PeoplePlan(residuals, known, lambda people: steps, people)
 
     def at_once(
         self, domain: PeopleDomain, people: int, known: tuple[Known, ...] = ()
