@@ -6,6 +6,7 @@ report of faulty cells is a file beside the sent table.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing, suppress
@@ -93,6 +94,11 @@ class FaultReport:
 _MOST_LINES = 20  # of the table
 _MOST_NAMES = 8  # of values
 _MOST_NOBODIES = 20  # ids
+_LEAST_REPEATED = 0.4  # of the cells: ids that are no person's alone
+_GROUP = re.compile(
+    "(?i)house|hh|famil|hogar|cent|clinic|hospital|site|school|class|village|cluster|group|region"
+)
+_SINGLE_QUOTED = re.compile("'.*'", re.DOTALL).fullmatch
 _MOST_COLUMNS = 12  # that are named in one line
 _ROW = "(all of a row)"
 
@@ -183,7 +189,9 @@ def judge_tables(
                 report.keep()
         if strict and (judgement.faulty or judgement.strange):
             raise UserError(_strictly(path, judgement, study))
-        if counts or (judgement.cells == 0 and empty):
+        if pair := several_people(path, judgement, layout):
+            refused[path] = pair
+        elif counts or (judgement.cells == 0 and empty):
             tables[path] = JudgedTable(judgement, report.path, report.problem)
         else:
             refused[path] = _nothing(path, judgement, study)
@@ -325,6 +333,11 @@ def fault_advice(judgement: Judgement, study: Study) -> list[str]:
             " --columns 'COLUMN='"
         )
     texts_of = dict[str, set[str]]()
+    if any(map(_SINGLE_QUOTED, {*judgement.periods}.union(*judgement.undeclared.values()))):
+        lines.append(
+            "cells stand in single quotes, which are part of the texts: write the file with double"
+            " quotes, or with none"
+        )
     for column, (_, name) in judgement.header.sources.items():
         if column in judgement.undeclared:
             texts_of.setdefault(name, set()).update(judgement.undeclared[column])
@@ -389,6 +402,29 @@ def table_notices(name: str, judgement: Judgement, study: Study) -> list[str]:
             " quote that is left open"
         )
     return lines
+
+
+def several_people(path: TableSource, judgement: Judgement, layout: TableLayout) -> list[str]:
+    """Lines that refuse a table whose ids repeat too often, with the options that decide; or none.
+
+    Ids such as numbers within a household or a clinic are people's only with a second column.
+    """
+    repeated, others = repeated_cells(judgement), judgement.header.left_out
+    told = {name for name, meant in (layout.columns or {}).items() if not meant}
+    if layout.member is not None or "{}" in told or repeated < _LEAST_REPEATED * judgement.cells:
+        return []
+    groups = [name for name in others if name not in told]
+    if not repeated or not groups:
+        return []
+    likely = next((name for name in groups if _GROUP.match(name)), groups[0])
+    more = f" (or another column left out: {', '.join(groups[:_MOST_COLUMNS])})" * bool(groups[1:])
+    pair = shlex.join(["--group", likely, "--member", layout.person])
+    return [
+        f"{path}: {repeated} of {judgement.cells} cells repeat an earlier one of the same person"
+        " and period; nothing of it is sent",
+        f"if the ids are numbers within {likely}: {pair}{more}; if the last row of a person and"
+        f" period counts: --columns {shlex.quote('{}=')}",
+    ]
 
 
 def repeated_cells(judgement: Judgement) -> int:

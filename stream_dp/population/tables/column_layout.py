@@ -194,6 +194,11 @@ def read_header(
     )
     if not sources and not problems:
         problems = [f"{path}: nothing to send: give {hint}", *faults]
+        if len(names) < _LEAST_WIDE or not all(names):
+            problems.append(
+                f"{path}: if the names of columns are in two rows, such as a year above its months,"
+                " write them in one row, and name it: --header-row 1"
+            )
     if problems:
         raise UserError(problems)
     sources = {name: source for name, source in sources.items() if source != ("", "")}

@@ -22,7 +22,7 @@ NAMES = {
 
 def options(lines):
     """The options that the lines name at their ends."""
-    found = [re.search(r"(--(?:person|period|header-row) [^;]*)$", line) for line in lines]
+    found = [re.search(r"(--(?:person|period|header-row) [^;]*)(?:;|$)", line) for line in lines]
     return [word for match in found if match for word in shlex.split(match[1])]
 
 
@@ -110,3 +110,23 @@ def test_kinds_that_are_not_read_have_their_reason(study, command, name, reason)
     code, _, lines = command("send", study, write(study.parent / name, "1 2\n"))
     assert code == 2
     assert any(reason in line for line in lines)
+
+
+def test_ids_of_two_columns(study, command):
+    body = "".join(
+        f"{clinic},{number},2021-01,{number % 2}\n" for clinic in "ab" for number in range(1, 5)
+    )
+    path = write(study.parent / "t.csv", "clinic,id,period,poverty\n" + body)
+    code, _, lines = command("send", study, path, "--person", "id")
+    assert (code, sent(study)) == (2, 0)
+    pair, last = re.findall(r"(--[^;]*?)(?:;|$)", lines[-1])
+    check = command("send", study, path, *shlex.split(pair), "--check")
+    assert check[:2] == (0, f"{path}: 8 cells, all of them would count\n")
+    assert command("send", study, path, "--person", "id", *shlex.split(last))[0] == 0
+
+
+def test_cells_in_single_quotes(study, command):
+    path = write(study.parent / "t.csv", "person,period,poverty\n'1','2021-01','1'\n")
+    code, _, lines = command("send", study, path)
+    assert code == 2
+    assert any("single quotes" in line for line in lines)
