@@ -268,6 +268,7 @@ def _text(rehearsal: _Rehearsal, study: Study) -> str:
             )
     if held := _held(public):
         lines.append(f"the gate holds {', '.join(held)} for the operator")
+    lines += [f"verified: {line}" for line in public.verify()]
     if rehearsal.left_out is not None:
         lines.append(f"data sets of groups are left out: {rehearsal.left_out}")
     lines += [f"{seconds:9.2f} s  {step}" for step, seconds in rehearsal.seconds.items()]

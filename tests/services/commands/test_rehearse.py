@@ -49,6 +49,7 @@ def test_what_would_be_rejected_and_how_the_panel_would_look(tmp_path, capsys, r
     assert "period: the period is not one of the study's: they name others than 2021-01" in text
     assert "say which text of the file is which: --map 'work:TEXT=no,TEXT=yes'" in text
     assert "now at 2021-03: 40 synthetic rows; estimates:" in text
+    assert "verified: budget: 1 of 1 spent" in text
     assert "s  closing, deciding and publishing every period" in text
     assert sorted(tmp_path.iterdir()) == sorted([*before, out])
     assert sorted(file.name for file in out.iterdir()) == [
