@@ -12,7 +12,7 @@ from kit.studies import attribute, small_study, window
 
 from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import NamedTable
-from stream_dp.population.tables import TableLayout, read_columns, read_reports
+from stream_dp.population.tables import FileForm, TableLayout, read_columns, read_reports
 from stream_dp.population.tables.reading_facts import (
     accepted_layout,
     differences,
@@ -22,6 +22,7 @@ from stream_dp.population.tables.reading_facts import (
     reading_lines,
 )
 from stream_dp.population.tables.value_texts import Codings
+from stream_dp.study.number_texts import NumberTexts
 
 NAMES = st.sampled_from(
     ["id", "month", "many", "q3", "V_1", "born", "hh 1", "größe", "x.y", 'a"b', "weight"]
@@ -195,3 +196,40 @@ def test_a_long_list_of_columns_is_counted():
 def test_what_is_no_reading(facts):
     with pytest.raises(UserError, match="is no reading that 'send --reading' wrote"):
         accepted_layout(facts, TableLayout())
+
+
+def test_every_decision_survives_its_file():
+    table = pa.table({"id": ["1"], "month": ["2021-01"], "kids": ["1"], "note": [""]})
+    layout = TableLayout(
+        person="id",
+        period="month",
+        columns={"note": ""},
+        values={"kids": {"one": "1"}, "period": {"start": "2021-01"}},
+        dates="%m/%Y",
+        zone="Europe/Lisbon",
+        languages=("de", "fr"),
+        numbers=NumberTexts(",", "."),
+        id_width=4,
+        nobody=("NA", "Total"),
+        form=FileForm(ids_as_written=True, row_names=True),
+    )
+    named = study(["1", "2"])
+    first = next(iter(read_columns(NamedTable("t", table), named, layout))).reading
+    taken = accepted_layout(facts_in(facts_text(facts_of(first))), TableLayout())
+    same = {*vars(layout)} - {"columns", "codings"}
+    assert {key: getattr(taken, key) for key in same} == {key: getattr(layout, key) for key in same}
+    again = next(iter(read_columns(NamedTable("t", table), named, taken))).reading
+    assert facts_of(again) == facts_of(first)
+
+
+@pytest.mark.parametrize(("column", "same"), [("2021-03", True), ("kids", False)])
+def test_a_column_of_a_later_period_is_no_difference(column, same):
+    layout, named = TableLayout(attribute="kids"), study(["1", "2"])
+    names = ["person", "2021-01", "2021-02"]
+    tables = [pa.table({name: ["1"] for name in n}) for n in (names, [*names, column])]
+    first, second = (
+        facts_of(next(iter(read_columns(NamedTable("t", table), named, layout))).reading)
+        for table in tables
+    )
+    assert (differences(first, second) == []) is same
+    assert differences(second, first) != []

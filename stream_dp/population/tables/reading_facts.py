@@ -6,6 +6,7 @@ where both have the same thing.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
@@ -24,10 +25,12 @@ Facts = dict[str, Any]
 _MOST_LINES = 17  # of columns
 _MOST_TEXTS = 4  # of a column
 _MOST_NAMES = 12  # of columns in a line
+_DIGITS = re.compile("[0-9]+")
 _LONGEST = 40  # characters of a text
 # Fields of a layout that the facts have under other keys, or that follow from each file.
 _OTHERWISE = {"person", "period", "attribute", "columns", "values", "form", "group", "member"}
 _OTHERWISE |= {"event", "codings", "numbers"}
+_OF_FORM = ("ids_as_written", "row_names")  # what a file's form decides about all files
 
 
 def facts_of(reading: Reading) -> Facts:
@@ -70,6 +73,7 @@ def facts_of(reading: Reading) -> Facts:
     for key in (field.name for field in fields(layout) if field.name not in _OTHERWISE):
         if (value := getattr(layout, key)) != getattr(default, key):
             facts[key] = [*value] if isinstance(value, tuple) else value
+    facts |= {key: True for key in _OF_FORM if getattr(layout.form, key)}
     return {key: value for key, value in facts.items() if value not in ({}, [])}
 
 
@@ -79,7 +83,7 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
     Raises UserError for facts that no reading has.
     """
     numbers = {key for key, value in facts.items() if isinstance(value, int)}
-    if not all(map(_is_fact, facts.values())) or numbers - {"id_width"}:
+    if not all(map(_is_fact, facts.values())) or numbers - {"id_width", *_OF_FORM}:
         raise UserError("is no reading that 'send --reading' wrote")
     default = vars(TableLayout())
     options = {k: v for k, v in facts.items() if k in default.keys() - {"form"}}
@@ -95,6 +99,7 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
     ]
     options["codings"] = Codings(*coded)
     options["numbers"] = NumberTexts(facts.get("decimal"), facts.get("thousands"))
+    decided: dict[str, Any] = {key: True for key in _OF_FORM if facts.get(key) is True}
     for key, value in vars(layout).items():
         if isinstance(value, Mapping):
             options[key] = options.get(key, {}) | value
@@ -102,7 +107,7 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
             options[key] = value
         elif isinstance(value, tuple):
             options[key] = tuple(options.get(key, ()))
-    return replace(layout, **options)
+    return replace(layout, **options | {"form": replace(layout.form, **decided)})
 
 
 def _is_fact(value: object) -> bool:
@@ -143,13 +148,30 @@ def facts_in(text: str) -> Facts:
 
 
 def differences(accepted: Facts, facts: Facts) -> list[str]:
-    """The facts that differ, a line each; empty for the same reading."""
-    before, now = dict(_leaves(accepted)), dict(_leaves(facts))
+    """The facts that differ, a line each; empty for the same reading.
+
+    A column of a wide table for a later period, named like the others, is no difference.
+    """
+    before, now = dict(_leaves(accepted)), dict(_leaves(_without_new_periods(accepted, facts)))
     return [
         f"{_short('.'.join(map(toml_key, key)))} {_compared(now.get(key), before.get(key))}"
         for key in dict.fromkeys([*before, *now])
         if before.get(key) != now.get(key)
     ]
+
+
+def _without_new_periods(accepted: Facts, facts: Facts) -> Facts:
+    """The facts without columns of other periods that are named like accepted ones."""
+    known, columns = accepted.get("columns"), facts.get("columns")
+    if not isinstance(known, Mapping) or not isinstance(columns, Mapping):
+        return facts
+    named = {_DIGITS.sub("0", column) for column in known}
+    kept = {
+        column: period
+        for column, period in columns.items()
+        if column in known or period in known.values() or _DIGITS.sub("0", column) not in named
+    }
+    return facts | {"columns": kept}
 
 
 def _leaves(
