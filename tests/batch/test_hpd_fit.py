@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from households import DOMAINS, expected, model, workload
+from kit.fork_server import run
 
 from stream_dp.batch.data.domain import Column, Domain
 from stream_dp.batch.groups.hpd import adam as fitting
@@ -167,8 +168,7 @@ def test_a_fit_repeats_itself_and_goes_on_from_bytes():
 def test_another_process_fits_the_same_bits():
     code = "import test_hpd_fit as t; print(t.digest())"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    done = run("-c", code, env=env)
     assert done.stdout.strip() == digest(), done.stderr
 
 

@@ -221,17 +221,18 @@ def test_a_batch_that_expands_beyond_reading(place, count, size, capsys):
 
 
 @pytest.mark.parametrize(
-    ("codec", "enforced", "count", "size"),
+    ("codec", "enforced", "count", "size", "most"),
     [
-        ("zstd", "producer", 500, 1_000_000),
-        ("zstd", "producer", 2200, 225_000),
-        ("lz4", "lz4", 400, 1_000_000),
+        ("zstd", "producer", 500, 1_000_000, 400),
+        ("zstd", "producer", 3000, 225_000, 600),
+        ("lz4", "lz4", 400, 1_000_000, 330),
     ],
 )
-def test_memory_is_bounded_by_bytes(place, codec, enforced, count, size):
+def test_memory_is_bounded_by_bytes(place, codec, enforced, count, size, most):
     """Hundreds of records of a megabyte each, in zstd, are a sixth of a megabyte.
 
     Those of 225,000 bytes are the largest that a quick fetch takes.
+    most: MiB, fewer than all records have.
     """
     here = place()
     here.enforce(enforced)
@@ -241,7 +242,7 @@ def test_memory_is_bounded_by_bytes(place, codec, enforced, count, size):
     here.mark(1)
     peak = run_peak(here.path, timeout=1500)
     assert here.accounting()["rejected"] == {"unreadable": count}
-    assert peak < 600
+    assert peak < most
 
 
 def test_a_close_behind_an_open_transaction(place, kafka, capsys):

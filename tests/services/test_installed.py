@@ -13,6 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from kit import fork_server
 from kit.events import lines_to
 from kit.households import TEXT, HouseholdFolder
 
@@ -113,9 +114,7 @@ def test_a_worker_s_last_words_are_the_reason(
     homes = HouseholdFolder(tmp_path).prepare()
     says = "import sys; print('first\\nstream-dp: no\\x1b place', file=sys.stderr); sys.exit(2)"
     assert not homes.run(worker=["-c", says])
-    done = run(
-        Path(sys.executable), tmp_path, "-m", "stream_dp.services.commands.cli", "jobs", homes.file
-    )
+    done = fork_server.run("-m", "stream_dp.services.commands.cli", "jobs", homes.file)
     assert done.stdout.endswith("failed: the worker ended with exit code 2: no? place\n")
 
 
