@@ -16,7 +16,6 @@ from stream_dp.log.log import Record
 from stream_dp.log.message import MAX_PART, Message, build_message
 from stream_dp.log.signing import SigningKey
 from stream_dp.panel import Columns
-from stream_dp.planning.panel_errors import panel_errors
 from stream_dp.planning.plan import Plan
 from stream_dp.privacy.ledger import Charge
 from stream_dp.privacy.noise import Draw, NoiseSource
@@ -219,7 +218,7 @@ def decide(
     index, previous = end.index, end.hash
     new_states, public, hashes = list[ReleaseState](), list[Record](), list[str]()
     charges = {charge.release: charge for charge in plan.charges(number)}
-    errors = panel_errors(plan)
+    assert plan.stored is not None  # the plan of the journal's beginning
     for current, draw in zip(states, draws, strict=True):
         release, charge = current.release, charges.get(current.release.name)
         if study.time(release, number) is None:
@@ -237,7 +236,7 @@ def decide(
             study,
             release,
             mechanism=current.mechanism,
-            errors=errors[release.name],
+            errors=plan.stored[release.name].panel,
             number=number,
             step=step,
             rho=cost,

@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from stream_dp.privacy.zcdp import gaussian_rho
 
 from ..data.domain import Int64Array
-from ..groups.workload.candidates import candidate_rows
+from ..rounds.phases import candidate_rows
 from .people_table import People, PeopleDomain
 
 MOST_PATTERNS = 1 << 20  # patterns that are compared: those of 20 columns of which no two are alike

@@ -61,6 +61,14 @@ class Candidates(Protocol):
         """The counts in words."""
 
 
+def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
+    """The rows of the candidates, in order: candidate i has starts[i] to starts[i + 1]."""
+    numbers = np.asarray(candidates, np.int64)
+    sizes = np.diff(starts)[numbers]
+    ends = np.cumsum(sizes)
+    return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
 class Ranked(Candidates, Protocol):
     """Candidates that can be picked by how badly a model answers them."""
 

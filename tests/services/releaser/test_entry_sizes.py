@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kit.studies import attribute, cumulative, small_study
 
+from stream_dp.continual.stored_design import NONE
 from stream_dp.log.log import TopicInfo
 from stream_dp.planning.plan import Plan
 from stream_dp.population.accounting import CellCounts
@@ -34,7 +35,8 @@ def plan():
             periods={"first": 1, "every": "step", "count": PERIODS},
             attributes={"work": attribute([0, 1], missing=0)},
             releases=[cumulative("totals", "work", [1], rows=PEOPLE, rho="1/200")],
-        )
+        ),
+        stored={"totals": NONE},
     )
 
 

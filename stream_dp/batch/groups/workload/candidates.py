@@ -26,6 +26,7 @@ from stream_dp.privacy.zcdp import gaussian_rho
 from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
+from ...rounds.phases import candidate_rows
 from .exact_counts import exact_answers
 from .head_leads import lead_columns
 from .queries import (
@@ -149,14 +150,6 @@ class Workload:
         weights = self.weights[numbers]
         most = _MOST_SCORE // np.maximum(weights, 1)
         return np.clip(excess_errors(sizes, true, model, noise), -most, most) * weights
-
-
-def candidate_rows(starts: Int64Array, candidates: Sequence[int]) -> Int64Array:
-    """The rows of the candidates, in order: candidate i has starts[i] to starts[i + 1]."""
-    numbers = np.asarray(candidates, np.int64)
-    sizes = np.diff(starts)[numbers]
-    ends = np.cumsum(sizes)
-    return np.repeat(starts[numbers] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
 def excess_errors(
