@@ -15,7 +15,7 @@ from stream_dp.batch.kinds import load_synthesizer
 from stream_dp.batch.people_events import with_events
 from stream_dp.batch.synthesizer import FitContext
 from stream_dp.errors import UserError
-from stream_dp.population.population import Population, slots_by_hash, symbols_of
+from stream_dp.population.population import Population, symbols_of
 from stream_dp.release.published_tables import (
     Provenance,
     Tables,
@@ -25,29 +25,11 @@ from stream_dp.release.published_tables import (
 )
 from stream_dp.study import EventsRelease, Study
 
+from .people_jobs import TABLES as TABLES
+from .people_jobs import asks_people as asks_people
+from .people_jobs import by_hash
 from .people_jobs import joined_tables as joined_tables
 from .table_results import OTHER_RELEASE, codes_of, fitted_table_parts
-
-TABLES = ("people",)
-
-
-def asks_people(release: EventsRelease) -> bool:
-    """A data set of events always uses reports."""
-    return True
-
-
-def part_table(
-    study: Study, release: EventsRelease, population: Population, members: object = None
-) -> pa.Table:
-    """The coded rows of the people of a part, by hash."""
-    return _rows(study, release, population, slots_by_hash(population))
-
-
-def nobody_table(study: Study, release: EventsRelease, population: Population) -> pa.Table | None:
-    """The row of an unclaimed slot; None for a part without unclaimed slots."""
-    if not population.nobodies:
-        return None
-    return _rows(study, release, population, np.zeros(1, np.int64))
 
 
 def _rows(
@@ -56,6 +38,9 @@ def _rows(
     symbols = symbols_of(population)
     names = {name: study.attributes[name].symbols for name in release.names}
     return coded_people(names, np.stack([symbols[name][slots] for name in names], axis=1))
+
+
+part_table, nobody_table = by_hash(_rows)
 
 
 def fitted_parts(

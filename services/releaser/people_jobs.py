@@ -7,10 +7,10 @@ has seen a job has seen them. Repeated records are equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from stream_dp.release.published_tables import (
     with_derived,
 )
 from stream_dp.study import DataSetRelease, JointRelease, PeopleRelease, Study, WindowRelease
-from stream_dp.study.table_releases import PastAnswer
+from stream_dp.study.table_releases import PastAnswer, TableRelease
 from stream_dp.study.topics import JOBS
 
 from ..intake.place_table import PlacesTable
@@ -45,6 +45,8 @@ from ..storage.journal import Entry
 from .job_board import KNOWN
 from .table_results import GROUP_OF_ROWS, OTHER_RELEASE, codes_of, fitted_table_parts
 
+R = TypeVar("R", bound=TableRelease)
+_NOBODY = np.zeros(1, np.int64)
 _MOST_COLUMNS = 3  # of an interaction that a fit can use
 Answers = Mapping[tuple[str, int], NDArray[np.int64]]  # by release and period, in their order
 
@@ -53,23 +55,26 @@ TABLES = ("people",)
 CORRELATED = "correlated with those of the data sets that it is fused with"
 
 
-def asks_people(release: PeopleRelease) -> bool:
-    """A table of people always uses reports."""
+def asks_people(release: TableRelease) -> bool:
+    """A table of people, or of their events, always uses reports."""
     return True
 
 
-def part_table(
-    study: Study, release: PeopleRelease, population: Population, members: object = None
-) -> pa.Table:
-    """The coded rows of the present people of a part, by hash."""
-    return _rows(study, release, population, slots_by_hash(population))
+Rows = Callable[[Study, R, Population, NDArray[np.int64]], pa.Table]  # of slots of a population
 
 
-def nobody_table(study: Study, release: PeopleRelease, population: Population) -> pa.Table | None:
-    """The row of an unclaimed slot; None for a part without unclaimed slots."""
-    if not population.nobodies:
-        return None
-    return _rows(study, release, population, np.zeros(1, np.int64))
+def by_hash(rows: Rows[R]) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table | None]]:
+    """The table of a part, with its people by hash, and of an unclaimed slot; see `JobFamily`."""
+
+    def part_table(
+        study: Study, release: R, population: Population, members: object = None
+    ) -> pa.Table:
+        return rows(study, release, population, slots_by_hash(population))
+
+    def nobody_table(study: Study, release: R, population: Population) -> pa.Table | None:
+        return rows(study, release, population, _NOBODY) if population.nobodies else None
+
+    return part_table, nobody_table
 
 
 def _rows(
@@ -79,6 +84,9 @@ def _rows(
     rows = present_rows(study, release, {name: symbols[name][slots] for name in release.names})
     names = column_values(study, release)["people"]
     return coded_people({name: names[name] for name in release.names}, rows)
+
+
+part_table, nobody_table = by_hash(_rows)
 
 
 def joined_tables(

@@ -1,27 +1,33 @@
 """Checks of the journal against the study, the reports and the public log.
 
-After some entries reports are read from more partitions, or from another topic.
+After some entries reports are read from more partitions, or from another topic. A study that has
+changed since the journal's beginning is refused with the keys that differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stream_dp import __version__
 from stream_dp.errors import Inconsistent
+from stream_dp.json_object import Json
 from stream_dp.log.log import Log, TopicInfo
 from stream_dp.log.message import Message, read_messages
 from stream_dp.privacy.ledger import Ledger
 from stream_dp.study import Study
-from stream_dp.study.changed_keys import changed_keys
 from stream_dp.study.period_gate import gate_charges
 from stream_dp.study.topics import RELEASES
 
 from .journal import Entry, closes, gates, next_message, open_gate, reports_topic
 from .journal_heads import ReadingHead, ReportsTopic
+
+_MOST = 8  # keys that are listed by name
+_LISTS = ("releases", "batches")
+_SECTIONS = ("attributes", "groups", "places", *_LISTS)
+
 
 _LOST = (
     "reports: this is another log than the one that the journal was begun on, or its topic was"
@@ -200,3 +206,44 @@ def check_public(entries: Sequence[Entry], public: Sequence[str]) -> None:
                 f"public log: message {index} is not the one that the journal decided; restore"
                 " the public log from a copy, or find out who changed it"
             )
+
+
+def changed_keys(first: Mapping[str, object], second: Mapping[str, object]) -> str:
+    """The keys with different values, for example 'study.rho, releases.quarters.width'.
+
+    first, second: declarations as `Study.canonical` writes them.
+    """
+    keys = list(_differing_keys(_as_in_file(first), _as_in_file(second), ""))
+    if not keys:
+        return "the order of its releases"
+    further = f" and {len(keys) - _MOST} more" if len(keys) > _MOST else ""
+    return ", ".join(keys[:_MOST]) + further
+
+
+def _as_in_file(declared: Mapping[str, Any]) -> Json:
+    """The declaration by section of a study file, with releases by name."""
+    head = {key: value for key, value in declared.items() if key not in _SECTIONS}
+    periods = head.get("periods")
+    if isinstance(periods, dict) and isinstance(periods.get("close"), dict):
+        head["periods"] = {**periods, **periods["close"], "close": "schedule"}
+    releases = [release for key in _LISTS for release in declared.get(key) or ()]
+    return {
+        "study": head,
+        "attributes": declared.get("attributes", {}),
+        "groups": declared.get("groups", {}),
+        "places": declared.get("places", {}),
+        "releases": {release["name"]: release for release in releases},
+    }
+
+
+def _differing_keys(first: object, second: object, path: str) -> Iterator[str]:
+    """Yields the paths of keys with different values; for a missing table, the table's path."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in {**first, **second}:
+            key_path = f"{path}.{key}" if path else key
+            if key in first and key in second:
+                yield from _differing_keys(first[key], second[key], key_path)
+            else:
+                yield key_path
+    elif first != second:
+        yield path
