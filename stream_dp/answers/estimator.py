@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from stream_dp.panel import window_symbols
+
 from .linear_system import Answers, FactorCache, System
 from .measured_rows import ReleaseMeasurements
 from .measurement_blocks import Block, Floats, Ints
@@ -188,6 +190,8 @@ class StreamEstimator:
             at = number if entered.covers(number) else entered.first
             return self.total_question(0, at), f"who have entered by {label[at - 1]}"
         open_ = any(r.window is not None and r.window.absent is not None for r in stream.releases)
+        if totals and open_:
+            return self._entered_question(number)
         weights = np.ones(stream.windows.q)
         if open_:
             assert stream.absent is not None
@@ -197,3 +201,13 @@ class StreamEstimator:
         counted = self.pattern_question(number, weights)
         who = "present at" if open_ else "counted at"
         return None if counted is None else (counted, f"{who} {label[number - 1]}")
+
+    def _entered_question(self, number: int) -> tuple[Question, str] | None:
+        """The people who have been present in any period so far, where a window still sees all."""
+        windows, so_far = self.stream.windows, self.release.time(number)
+        if so_far > windows.width:
+            return None
+        patterns = window_symbols(np.arange(windows.q**so_far), windows.q, so_far)
+        entered = (patterns != self.stream.absent).any(axis=1).astype(float)
+        question, label = self.pattern_question(number, entered), self.release.study.periods.labels
+        return None if question is None else (question, f"who have entered by {label[number - 1]}")
