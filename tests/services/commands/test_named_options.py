@@ -121,6 +121,9 @@ EVENTS = study(
     mode_1=attribute(["car"], missing="absent"), mode_2=attribute(["car"], missing="absent")
 )
 TRIPS = "person,period,trip,mode\n1,2021-01,1,car\n"
+TWO_COLUMNS = "clinic,id,period,poverty\n" + "".join(
+    f"{clinic},{number},2021-01,1\n" for clinic in "ab" for number in range(1, 5)
+)
 FRENCH = "person,period,work\n1,2021-01,né\n".encode("cp1252")
 IN_ORDER = "--attribute poverty --columns"
 CASES = {
@@ -128,6 +131,16 @@ CASES = {
         LONG.replace("person", "nr").format("poverty", 1),
         "name the ids with --person",
         "--person nr",
+    ),
+    "ids of two columns": Case(
+        TWO_COLUMNS, "--group clinic --member id", words="--person id", again=""
+    ),
+    "the last of two rows": Case(TWO_COLUMNS, "--columns '{}='", words="--person id"),
+    "names in two rows": Case(
+        "person,period,poverty\nperson,period,\n1,2021-01,1\n",
+        "--header-row 1",
+        words="--header-row 2",
+        again="",
     ),
     "no ids": Case("sex,period,poverty\nf,2021-01,1\n", "--person -"),
     "ids in capitals": Case(SOUND.replace("person", "Person"), "--person Person"),
