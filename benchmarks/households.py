@@ -132,11 +132,11 @@ def census(homes: Path, people: Path) -> Hierarchy:
     ).hierarchy
 
 
-HPD = "hpd-fixed"
+HPD, GEN = "hpd-fixed", "hpd-gen"
 FORMS = {
     "full": (full, (HPD,)),
-    "reduced": (reduced, ("mwem", HPD)),
-    "relations": (relations, (HPD,)),
+    "reduced": (reduced, ("mwem", HPD, GEN)),
+    "relations": (relations, (HPD, GEN)),
 }
 
 

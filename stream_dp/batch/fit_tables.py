@@ -62,8 +62,8 @@ def fit_tables(
     group_values, person_values: the columns to learn, each with its possible values. They are
         public, so state them from what is known beforehand, never from the tables.
     most: how many members a group may have; public too.
-    kind: `mwem` (the default, for small domains) and `independent` need no extra, `hpd-fixed` needs
-        JAX.
+    kind: `mwem` (the default, for small domains) and `independent` need no extra, `hpd-fixed` and
+        `hpd-gen` need JAX.
     rounds: how often badly answered marginals are picked and measured, at most.
     simulation_seed: for simulations only: repeatable noise, which protects nobody. By default
         noise is from the system's entropy.

@@ -364,6 +364,15 @@ class Kind(StrEnum):
         ),
     )
     HPD_FIXED = "hpd-fixed", _HOUSEHOLDS
+    HPD_GEN = (
+        "hpd-gen",
+        replace(
+            _HOUSEHOLDS,
+            about="Groups and members as a mixture of products, whose logits a network computes.",
+            mechanism="hierarchical product distributions, generated (HPD-Gen)",
+            fit="groups.hpd.hpd_synthesizer:fit_generator",
+        ),
+    )
     HPD_EVENTS = (
         "hpd-events",
         replace(

@@ -40,7 +40,7 @@ def test_noise_is_the_systems_own_by_default():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "gan"}, "kind 'gan' is none of independent, mwem, hpd-fixed"),
+        ({"kind": "gan"}, "kind 'gan' is none of independent, mwem, hpd-fixed, hpd-gen"),
         ({"rho": 0}, "rho: must be above 0"),
         ({"rounds": 0}, "rounds must be a whole number from 1 on"),
         ({"person_values": {}}, "at least one column"),

@@ -2,7 +2,8 @@
 
 Adam: Kingma and Ba 2015, Algorithm 1. With a decay it is AdamW: Loshchilov and Hutter 2019,
 Algorithm 2. The decay moves parameters that no answer depends on back to 0: logits to the uniform
-distribution. This is deterministic post-processing of noisy answers and public numbers.
+distribution, and a network's weights to equal rows. This is deterministic post-processing of noisy
+answers and public numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jax_extra import jax, jnp, optax
+from .generator_network import BIAS, LATENT, head_logits
 from .model_arrays import Array, ModelLayout, QueryChunks
 from .product_answers import Logits, all_shares, loss_and_gradient
 from .row_supports import RowSupports
@@ -28,7 +30,7 @@ class AdamSettings(NamedTuple):
     steps: updates, at most.
     rate: the size of an update.
     decay: the part of themselves that parameters lose at each update, over the rate, times the
-        layout's factors.
+        layout's factors. A network's biases lose nothing: they keep what all rows have in common.
     """
 
     steps: int
@@ -72,7 +74,13 @@ def compiled_shares(
     layout: ModelLayout, params: Logits, chunks: QueryChunks, supports: RowSupports | None = None
 ) -> jax.Array:
     """(chunks, length) answers, as shares of groups or people."""
-    return all_shares(layout, params, chunks, supports)
+    return all_shares(layout, head_logits(layout, params), chunks, supports)
+
+
+@partial(jax.jit, static_argnums=0)
+def compiled_logits(layout: ModelLayout, params: Logits) -> Logits:
+    """The logits of every head, from which samples are drawn."""
+    return head_logits(layout, params)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -91,11 +99,22 @@ def adam(
     mixture rows; the gradient of what they leave out is 0.
     """
     steps, rate, decay = settings
-    rows = next(iter(params.values())).shape[1]
+    fixed = {name: p for name, p in params.items() if name == LATENT}
+    params = {name: p for name, p in params.items() if name != LATENT}
+    rows = fixed[LATENT].shape[1] if fixed else next(iter(params.values())).shape[1]
 
     # The gradient of a row is proportional to 1 / rows, so Adam's epsilon must be as well. Rate and
     # decay are arguments of the program, and so are applied outside of the library's transform.
+    parts = {**layout.decay_parts, **{name: 0 for name in params if name.endswith(BIAS)}}
     transform = optax.scale_by_adam(eps=_SMALL / rows)
+
+    def loss(params: Logits) -> tuple[jax.Array, Logits]:
+        """The error and its gradient, through the network of HPD-Gen."""
+        if not fixed:
+            return loss_and_gradient(layout, params, chunks, supports)
+        heads, back = jax.vjp(lambda p: head_logits(layout, {**p, **fixed}), params)
+        value, gradient = loss_and_gradient(layout, heads, chunks, supports)
+        return value, back(gradient)[0]
 
     def update(c: _Carry) -> _Carry:
         """Evaluates the parameters p, keeps them if they are the best, and moves them.
@@ -103,7 +122,7 @@ def adam(
         p <- p - rate (m / (sqrt(v) + epsilon) + decay d p), with Adam's corrected moments m and v
         and the layout's factor d of the decay (AdamW, Algorithm 2).
         """
-        value, gradient = loss_and_gradient(layout, c.params, chunks, supports)
+        value, gradient = loss(c.params)
         finite = jnp.isfinite(value)
         for array in c.params.values():
             finite = finite & jnp.isfinite(array).all()
@@ -111,7 +130,7 @@ def adam(
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), c.params, c.best)
         direction, moments = transform.update(gradient, c.moments)
         updated = {
-            name: p - rate * (direction[name] + decay * layout.decay_parts.get(name, 1) * p)
+            name: p - rate * (direction[name] + decay * parts.get(name, 1) * p)
             for name, p in c.params.items()
         }
         return _Carry(
@@ -136,4 +155,4 @@ def adam(
     )
     # The last pass only evaluates the last update.
     end = jax.lax.while_loop(lambda c: (c.step <= steps) & c.finite, update, start)
-    return end.best, (end.first_error, end.best_error, end.step - 1, end.finite)
+    return {**end.best, **fixed}, (end.first_error, end.best_error, end.step - 1, end.finite)

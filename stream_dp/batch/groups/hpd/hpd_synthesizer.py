@@ -1,6 +1,6 @@
-"""The batch synthesizer HPD-Fixed: a mixture fitted in the adaptive loop.
+"""The batch synthesizers HPD-Fixed and HPD-Gen: a mixture fitted in the adaptive loop.
 
-The loop is in `adaptive_fit.py`, the distribution in `product_mixture.py`. Needs JAX, the extra
+The loop is in `adaptive_fit.py`, the distributions in `product_mixture.py`. Needs JAX, the extra
 `batch`.
 """
 
@@ -27,6 +27,12 @@ from .model_arrays import EncodedQueries
 from .product_mixture import HPD, MeasuredQueries
 
 UPDATES = AdamSettings(60, 0.03, 0.1)  # of a round
+HIDDEN = (256, 256)  # the layers of HPD-Gen's network
+NETWORK_UPDATES = AdamSettings(100, 0.003)  # of a round of HPD-Gen
+LAST_UPDATES = 400  # of its last round, after which nothing is selected
+# The decay of a network's weights, up to 1, over the mean variance of an answer as a share of all
+# groups or people: the weight of its prior, equal rows, against answers.
+NOISY_DECAY = 120_000
 _LEAST_VARIANCE = 1e-6  # of an answer that is learnt; narrower noise is 0 for certain
 _FIRST_BAND = 4.0  # the weight of the number of heads below a child, over its precision
 
@@ -58,6 +64,7 @@ class MixtureModel:
     encoded: the workload's queries as row numbers.
     room: of the programs, which serve all rounds.
     weights: (queries,) of their squared errors, over the precision of their answers.
+    remaining: the number of rounds still to learn from, for HPD-Gen.
     """
 
     family: HPD
@@ -65,6 +72,7 @@ class MixtureModel:
     params: Params
     room: Room
     weights: NDArray[np.float64]
+    remaining: int = 0
 
     def answers(self, rows: Int64Array) -> NDArray[np.float64]:
         return self.family.answers(self.params, self.encoded.take(rows), self.room.answered)
@@ -74,30 +82,44 @@ class MixtureModel:
         queries = self.encoded.take(measured.rows)
         variances = np.maximum(measured.noise, _LEAST_VARIANCE) / self.weights[measured.rows]
         counts = MeasuredQueries(queries, measured.values, variances)
-        params, summary = self.family.fit(self.params, counts, UPDATES, self.room.measured)
-        return replace(self, params=params), summary.best_error
+        updates = UPDATES
+        if self.family.hidden is not None:
+            noise = float((measured.noise / self.family.totals(queries) ** 2).mean())
+            updates = NETWORK_UPDATES._replace(decay=min(1.0, NOISY_DECAY * noise))
+            if self.remaining == 1:
+                updates = updates._replace(steps=LAST_UPDATES)
+        params, summary = self.family.fit(self.params, counts, updates, self.room.measured)
+        model = replace(self, params=params, remaining=self.remaining - 1)
+        return model, summary.best_error
 
     def sample(self, seed: int) -> Hierarchy:
         return self.family.sample(self.params, self.family.groups, seed)
 
 
 def random_start(
-    hierarchy: Hierarchy, workload: Workload, phases: Sequence[Phase] = (), rows: int = ROWS
+    hierarchy: Hierarchy,
+    workload: Workload,
+    phases: Sequence[Phase] = (),
+    rows: int = ROWS,
+    hidden: tuple[int, ...] | None = None,
 ) -> Callable[[int], Model[Hierarchy]]:
     """A function from a seed to the first model.
 
     Only G and N of the hierarchy are used, and of people with events G alone.
     """
     members = 0 if workload.domain.events else hierarchy.N
-    family = HPD(workload.domain, hierarchy.G, members, rows)
+    family = HPD(workload.domain, hierarchy.G, members, rows, hidden)
     encoded, room = family.encode(workload.queries), Room.of(workload, phases)
     queries = workload.queries
     first = (queries.level == LEAD) & (queries.person.max(axis=1) == 0)
     weights = np.where(first, _FIRST_BAND, 1.0)
+    # Nothing is learnt between a phase and one that measures all of its candidates.
+    skipped = sum(not isinstance(phase, Rounds) for phase in phases[1:])
+    remaining = sum(phase.rounds for phase in phases) - skipped
 
     def start(seed: int) -> MixtureModel:
         params = family.init(seed % (1 << 31))
-        return MixtureModel(family, encoded, params, room, weights)
+        return MixtureModel(family, encoded, params, room, weights, remaining)
 
     return start
 
@@ -111,4 +133,18 @@ def fit_mixture(
         release,
         context,
         lambda workload, phases: random_start(hierarchy, workload, phases, release.fitted_rows),
+    )
+
+
+def fit_generator(
+    hierarchy: Hierarchy, release: HierarchyRelease, context: FitContext
+) -> AdaptiveFit[Workload, Hierarchy]:
+    """See `synthesizer.Synthesizer`: kind 'hpd-gen'."""
+    return fit_workload(
+        hierarchy,
+        release,
+        context,
+        lambda workload, phases: random_start(
+            hierarchy, workload, phases, release.fitted_rows, HIDDEN
+        ),
     )

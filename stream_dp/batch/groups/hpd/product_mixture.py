@@ -1,10 +1,10 @@
-"""Hierarchical product distributions: HPD-Fixed.
+"""Hierarchical product distributions: HPD-Fixed and HPD-Gen.
 
 Source: Liu and Wu 2022, "Private synthetic data with hierarchical structure" (arXiv 2206.05942). A
 mixture of K rows, each a product of distributions over a group's attributes, its size or
-composition, and every member's attributes. The parameters are the logits. Answers are in
-`product_answers.py`, the optimiser in `adam.py`, samples in `household_draw.py`. Needs JAX, the
-`batch` extra.
+composition, and every member's attributes. The parameters of HPD-Fixed are the logits. HPD-Gen
+computes the logits by a network (`generator_network.py`). Answers are in `product_answers.py`, the
+optimiser in `adam.py`, samples in `household_draw.py`. Needs JAX, the `batch` extra.
 
 A model is a frozen value; its parameters are a flat dict of NumPy float32 arrays. It is fitted to
 noisy answers and sees no confidential data.
@@ -24,6 +24,7 @@ from ...jax_extra import jax, jnp
 from ..workload.queries import GROUP, Queries
 from . import adam as fitting
 from .adam import AdamSettings, FitSummary, Params
+from .generator_network import first_network, network_shapes
 from .household_draw import draw_households
 from .model_arrays import EncodedQueries, ModelLayout, encode_queries, model_layout, pack_queries
 from .row_supports import RowSupports, row_supports
@@ -64,6 +65,7 @@ class HPD:
     groups: G, public; answers about groups are counts among them.
     people: N, public, likewise; of events without meaning, for their number is nobody's to know.
     rows: K.
+    hidden: the sizes of the hidden layers of HPD-Gen's network; None for HPD-Fixed.
     other_slots: largest number of people in a household who are neither head, spouse nor child;
         None: the room of a household.
     memory: bytes that one chunk of queries may take in a gradient, besides several copies of the
@@ -75,6 +77,7 @@ class HPD:
     groups: int
     people: int
     rows: int = 1000
+    hidden: tuple[int, ...] | None = None
     other_slots: int | None = None
     memory: int | None = None
 
@@ -90,6 +93,8 @@ class HPD:
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter, by name."""
+        if self.hidden is not None:
+            return network_shapes(self.layout, self.hidden, self.rows)
         return {name: (length, self.rows) for name, length in self.layout.heads.items()}
 
     @property
@@ -101,11 +106,13 @@ class HPD:
         return min(longest, 1 << max(0, (memory // row).bit_length() - 1))
 
     def init(self, seed: int) -> Params:
-        """Random parameters: small independent normal logits.
+        """Random parameters: small independent normal logits, or those of a network.
 
         Small logits start all rows near the uniform distribution, so that the fit stays close to
         uniform where no answer says otherwise.
         """
+        if self.hidden is not None:
+            return first_network(self.layout, self.shapes, seed, SPREAD)
         keys = jax.random.split(jax.random.key(seed), len(self.shapes))
         return {
             name: np.asarray(jax.random.normal(key, shape) * SPREAD**0.5)
@@ -179,6 +186,9 @@ class HPD:
     def sample(self, params: Params, groups: int, seed: int) -> Hierarchy:
         """`groups` synthetic groups and their members; a function of the seed."""
         self._require_shapes(params)
+        if self.hidden is not None:
+            logits = fitting.compiled_logits(self.layout, self._device_params(params))
+            params = _numpy(logits)
         drawn = draw_households(self.layout, params, groups, seed, self.supports)
         return Hierarchy(self.domain, *drawn)
 
