@@ -27,7 +27,7 @@ from .model_arrays import EncodedQueries
 from .product_mixture import HPD, MeasuredQueries
 
 UPDATES = AdamSettings(60, 0.03, 0.1)  # of a round
-HIDDEN = (256, 256)  # the layers of HPD-Gen's network
+HIDDEN = (128, 128)  # the layers of HPD-Gen's network
 NETWORK_UPDATES = AdamSettings(100, 0.003)  # of a round of HPD-Gen
 LAST_UPDATES = 400  # of its last round, after which nothing is selected
 # The decay of a network's weights, up to 1, over the mean variance of an answer as a share of all
