@@ -187,9 +187,6 @@ def cases() -> dict[str, Any]:
         "padding": lambda: case(
             hazards, window("r", "x", 2, "1/20"), relation="add_remove", size=False
         ),
-        "add_remove": lambda: case(
-            hazards, window("r", "x", 3, "1/50", rows=1500), relation="add_remove", size=False
-        ),
         "absence window": lambda: case(
             hazards, window("r", "x", 2, "1/20"), open_=True, size=False, relation="add_remove"
         ),

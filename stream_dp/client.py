@@ -249,7 +249,8 @@ class PublicLog:
     def answer_table(self, name: str | None = None) -> pa.Table:
         """All answers (`answers/tidy_rows.py`) of a release, or of all panels and data sets.
 
-        Columns release, period, stratum, query, measure, value, standard_error, low, high, head.
+        Columns release, period, stratum, query, measure, people, value, standard_error, low, high,
+        head; and of answers of least error unbiased, unbiased_error, unbiased_low, unbiased_high.
         """
         published = dict.fromkeys(r.certificate.release for r in self.published)
         names = list(published) if name is None else [name]

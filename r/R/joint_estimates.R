@@ -25,7 +25,8 @@ estimates <- function(x, query = NULL, measure = c("share", "count")) {
     value = series$OBS_VALUE[rows],
     standard_error = series$STANDARD_ERROR[rows],
     low = series$LOW[rows],
-    high = series$HIGH[rows]
+    high = series$HIGH[rows],
+    unbiased = series$UNBIASED[rows]
   )
   attr(answers, "covariance") <- covariance_of(x$tables$covariance, rows, answer_keys(answers))
   class(answers) <- c("streamdp_estimates", class(answers))
@@ -78,7 +79,9 @@ combined <- function(x, weights) {
     )
   }
   weights_used <- weights[, used, drop = FALSE]
-  value <- drop(weights_used %*% x$value[used])
+  # The covariances are those of unbiased estimates.
+  unbiased <- ifelse(is.na(x$unbiased), x$value, x$unbiased)
+  value <- drop(weights_used %*% unbiased[used])
   error <- sqrt(pmax(0, diag(weights_used %*% covariance %*% t(weights_used))))
   reach <- qnorm(0.975) * error
   data.frame(

@@ -79,10 +79,14 @@ _LABELS = {
     "PEOPLE": "of whom a share is; empty for a count",
     "TIME_PERIOD": "the period of the answer",
     "STEP": "the number of the period, which has no date",
-    "OBS_VALUE": "the unbiased answer",
-    "STANDARD_ERROR": "the standard error of the privacy noise",
+    "OBS_VALUE": "the answer: of least error, or unbiased where UNBIASED is empty",
+    "STANDARD_ERROR": "the root mean square error by the privacy noise",
     "LOW": "the lower end of an interval of 95 % for the privacy noise",
     "HIGH": "the upper end of an interval of 95 % for the privacy noise",
+    "UNBIASED": "the unbiased answer beside one of least error",
+    "UNBIASED_ERROR": "the standard error of the unbiased answer",
+    "UNBIASED_LOW": "the lower end of the interval of the unbiased answer",
+    "UNBIASED_HIGH": "the upper end of the interval of the unbiased answer",
     "HEAD": "the head of the public log that the answer was computed from",
 }
 
@@ -103,6 +107,7 @@ def series_columns(study: Study) -> tuple[DescribedColumn, ...]:
     """The columns of `series_table`, dimensions before the observation and its attributes."""
     time = time_column(study)
     numbers = {"OBS_VALUE", "STANDARD_ERROR", "LOW", "HIGH"}
+    numbers |= {name for name in _LABELS if name.startswith("UNBIASED")}
     names = [name for name in _LABELS if name not in {"STEP", "TIME_PERIOD"} - {time}]
     return tuple(
         DescribedColumn(name, "number" if name in numbers else "string", _LABELS[name])
@@ -126,6 +131,7 @@ def series_table(
     structure = f"STREAM_DP:{study.name.replace('.', '_')}(1.0)"
     constant = [pa.array([text] * rows, pa.string()) for text in ("dataflow", structure, "I")]
     order = ["release", "stratum", "query", "measure", "people", "period", "value"]
-    order += ["standard_error", "low", "high", "head"]
+    order += ["standard_error", "low", "high", "unbiased", "unbiased_error", "unbiased_low"]
+    order += ["unbiased_high", "head"]
     names = [column.name for column in series_columns(study)]
     return pa.table([*constant, *(answers[name] for name in order)], names=names)

@@ -227,7 +227,7 @@ class PanelAnswers(Answering):
 
     def table(self, name: str) -> pa.Table:
         self._log.releases_of(name)
-        return panel_answers(*self.measured(name), self._log.head)
+        return panel_answers(*self.measured(name), self._log.head, self.least(name))
 
     def _parsed(self, query: ReleaseQuery, *, count: bool) -> PanelQuery:
         _refuse_region(query)

@@ -112,7 +112,9 @@ class Correction:
         beta, query = self._groups[0], self.query
         if self.exact:
             return query.unbiased
-        return query.panel - _predicted(beta, query.noise)
+        left = query.panel - _predicted(beta, query.noise)
+        query.__dict__.pop("noise")  # nine times as large, and not needed again
+        return left
 
     @cached_property
     def variances(self) -> Floats:

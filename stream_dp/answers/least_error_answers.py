@@ -26,7 +26,7 @@ from .reruns import Reruns, SeriesLayout
 from .unknown_counts import key_of
 
 _DIGITS = 10  # significant, of answers: the last digits of floats differ between machines
-_KEPT = 256  # corrections of queries in memory
+_KEPT = 5000  # corrections of queries in memory
 
 
 @dataclass(eq=False)
@@ -75,6 +75,13 @@ class LeastErrorAnswers:
             return unbiased
         change = last.minus(first)
         return unbiased if change.exact else _stated(change, query, unbiased)
+
+    def numbers(
+        self, query: PanelQuery, *, count: bool
+    ) -> tuple[float, float, float, float] | None:
+        """The value, the error and both ends of the interval; None if the answer is unbiased."""
+        found = self._estimate(query, count=count)
+        return None if found is None or found.exact else _numbers(found)
 
     def _estimate(self, query: PanelQuery, *, count: bool) -> Estimate | None:
         """The answer to a query; None where the people of the share are of no series."""
@@ -140,7 +147,7 @@ def largest_count(release: ReleaseMeasurements) -> float:
 
 def _stated(found: Estimate, query: PanelQuery, unbiased: Answer) -> Answer:
     """The unbiased answer with these numbers, and itself beside them."""
-    value, error, low, high = map(_rounded, (found.value, found.error, *found.interval))
+    value, error, low, high = _numbers(found)
     design = query.release.study.sampling
     sampled = None if unbiased.sampled is None or design is None else _sampled(found, design)
     return replace(
@@ -169,6 +176,11 @@ def _sampled(found: Estimate, design: Sampling) -> Sampled | None:
         standard_error=_rounded(error),
         interval=(_rounded(interval[0]), _rounded(interval[1])),
     )
+
+
+def _numbers(found: Estimate) -> tuple[float, float, float, float]:
+    value, error, low, high = map(_rounded, (found.value, found.error, *found.interval))
+    return value, error, low, high
 
 
 def _rounded(value: float) -> float:

@@ -22,15 +22,18 @@ from stream_dp.study.field_types import ABSENT
 
 from .estimator import StreamEstimator, StreamMeasurements
 from .joint_answers import Ratios
+from .least_error_answers import LeastErrorAnswers
 from .linear_system import Answers
 from .measured_rows import ReleaseMeasurements
 from .measurement_blocks import Floats
-from .panel_answer import among_respondents
+from .panel_answer import PanelQuery, among_respondents, share_query
 from .query import WindowQuery, parse_query
 
 MOST_PATTERNS = 4096
 ANSWER_COLUMNS = dict.fromkeys(("query", "measure", "people"), pa.string())
-ANSWER_COLUMNS |= dict.fromkeys(("value", "standard_error", "low", "high"), pa.float64())
+_NUMBERS = ("value", "standard_error", "low", "high")
+_UNBIASED = ("unbiased", "unbiased_error", "unbiased_low", "unbiased_high")
+ANSWER_COLUMNS |= dict.fromkeys((*_NUMBERS, *_UNBIASED), pa.float64())
 
 
 class Row(NamedTuple):
@@ -39,6 +42,8 @@ class Row(NamedTuple):
     number: of the period
     people: of whom a share is, in words; None for a count
     low, high: the ends of the interval
+    unbiased, unbiased_error, unbiased_low, unbiased_high: of an answer of least error, the unbiased
+        one beside it; else None
     """
 
     number: int
@@ -49,6 +54,10 @@ class Row(NamedTuple):
     standard_error: float | None
     low: float | None
     high: float | None
+    unbiased: float | None = None
+    unbiased_error: float | None = None
+    unbiased_low: float | None = None
+    unbiased_high: float | None = None
 
 
 def answer_table(
@@ -78,12 +87,33 @@ def answer_table(
     )
 
 
-def panel_answers(stream: StreamMeasurements, release: ReleaseMeasurements, head: str) -> pa.Table:
+def panel_answers(
+    stream: StreamMeasurements,
+    release: ReleaseMeasurements,
+    head: str,
+    least: LeastErrorAnswers | None,
+) -> pa.Table:
     """The `answer_table` of all answers about a panel's release."""
     declared = release.declared
     stratum = "&".join(f"{name}={value}" for name, value in (declared.where or {}).items())
     rows = every_answer(stream, release, QUANTILE)
+    if least is not None:
+        best = StreamEstimator(stream, release)
+        rows = (_of_least_error(row, best, least) for row in rows)
     return answer_table(release.study, declared.name, rows, head=head, stratum=stratum or None)
+
+
+def _of_least_error(row: Row, best: StreamEstimator, least: LeastErrorAnswers) -> Row:
+    """The row with the answer of least error, where there is one."""
+    study, declared = best.release.study, best.release.declared
+    count = row.measure == "count"
+    query, among = share_query(study, declared, row.query, count=count)
+    numbers = least.numbers(PanelQuery(best, query, row.number, among), count=count)
+    if numbers is None:
+        return row
+    value, error, low, high = numbers
+    own = row.value, row.standard_error, row.low, row.high
+    return Row(*row[:4], value, error, low, high, *own)
 
 
 def every_answer(

@@ -1,5 +1,10 @@
 """Answers of least error: check values, their published weights, and what they cover."""
 
+import os
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from kit.public_logs import Silent, counts_of, log_in_memory, published, with_weights
@@ -14,6 +19,7 @@ from stream_dp.answers.reruns import SeriesLayout, rerun
 from stream_dp.client import PublicLog
 from stream_dp.continual.mechanisms import mechanism
 from stream_dp.log.message import build_message
+from stream_dp.panel import window_codes
 from stream_dp.privacy.noise import SeededNoise
 from stream_dp.release.answer import ReleaseQuery
 from stream_dp.studyfile import parse_study
@@ -187,3 +193,60 @@ def test_answers_are_unbiased_until_the_weights_of_the_last_release(window):
     again = build_message(len(messages), messages[-1].hash, window[-1].head, window[-1].parts)
     newer = PublicLog(log_in_memory([*messages, again]))
     assert newer.answer("r", "x=1").method == "best linear unbiased"
+
+
+def test_every_row_has_the_answer_of_least_error_and_the_unbiased_one(weighted):
+    for row in weighted.answer_table().to_pylist()[::29]:
+        one = weighted.answer(
+            *(row[c] for c in ("release", "query", "period")), count=row["measure"] == "count"
+        )
+        stated = [row[c] for c in ("value", "standard_error", "low", "high")]
+        assert stated == [one.value, one.standard_error, *one.interval]
+        beside = one.unbiased and one.unbiased.value
+        assert row["unbiased"] == (None if beside is None else pytest.approx(beside))
+
+
+def test_answers_are_nearer_than_the_panel_and_their_intervals_cover(weighted):
+    symbols, errors, covered = people(), {"panel": [], "answer": []}, []
+    for row in weighted.answer_table().to_pylist():
+        if row["measure"] != "count" or row["period"] == "1":
+            continue
+        if not row["query"].startswith("pattern"):
+            continue
+        time, query = int(row["period"]), parse_query(row["query"], "x", (0, 1, 2))
+        truth = query.over(9)[window_codes(symbols[:, time - 2 : time], 3)].sum()
+        panel = weighted.panel("r", row["period"]).matching(query.over(9), 2)
+        errors["panel"].append(panel - truth)
+        errors["answer"].append(row["value"] - truth)
+        covered.append(row["low"] <= truth <= row["high"])
+    rms = {name: np.sqrt(np.mean(np.square(values))) for name, values in errors.items()}
+    assert rms["answer"] < rms["panel"]
+    assert np.mean(covered) > 0.92
+
+
+DIGITS = """
+import pickle, sys
+from kit.public_logs import log_in_memory
+from stream_dp.client import PublicLog
+log = PublicLog(log_in_memory(pickle.loads(sys.stdin.buffer.read())))
+for query in log.queries("r"):
+    for count in (True, False):
+        answer = log.answer("r", query, count=count)
+        if answer.method == "least error":
+            print(query, answer.value, answer.standard_error, answer.interval)
+"""
+
+
+def test_answers_have_the_same_digits_with_two_kernels_of_linear_algebra(window):
+    messages, path = pickle.dumps(with_weights(window)), os.pathsep.join(sys.path)
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", DIGITS],
+            input=messages,
+            capture_output=True,
+            check=True,
+            env={**os.environ, "OPENBLAS_CORETYPE": kernel, "PYTHONPATH": path},
+        ).stdout
+        for kernel in ("Haswell", "Prescott")
+    ]
+    assert said[0] == said[1] != b""
