@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time as clock_module
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -35,19 +35,21 @@ from .log import (
     Positions,
     Record,
     RecordColumns,
-    Stored,
     TopicInfo,
     Unavailable,
     UnknownCommit,
     memory_bytes,
     payload_bytes,
 )
+from .records import Records
 from .role_lock import RoleLock, Taken, role_lock
 from .sealing import Keyring, RecordSeal
-from .sqlite_file import insert_rows, open_file, sqlite_errors
+from .sqlite_file import headers_number, insert_rows, open_file, sqlite_errors
 
 _HEADERS = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 _MOST_PARTITIONS = 100_000
+_ROWS = 64  # that are read at once: each may take a megabyte
+_MOST_KNOWN = 256  # decoded headers that are kept during a read
 _POLL = 0.05
 
 
@@ -207,47 +209,62 @@ class SqliteLog:
 
     def _read(self, topic: str, positions: Positions, limit: int) -> Batch:
         """The records that are there now, partition by partition, up to the limits of a batch."""
-        records: list[Stored] = []
-        next_offsets, room, at_end = dict(positions), MAX_BATCH, True
+        records, next_offsets = Records(), dict(positions)
+        room, at_end = MAX_BATCH, True
         for partition in sorted(positions):
-            remaining = limit - len(records) if room > 0 else 0
-            for record in self._stored(topic, partition, positions[partition], remaining):
-                records.append(record)
-                remaining -= 1
-                room -= memory_bytes(record.key, record.value, record.headers)
+            remaining, first = limit - len(records) if room > 0 else 0, len(records)
+            for piece in self._stored(topic, partition, positions[partition], remaining):
+                fitting, room = _fitting(piece, room)
+                records.add(*piece if fitting == len(piece[0]) else [c[:fitting] for c in piece])
                 if room <= 0:
                     break
-            if records and records[-1].partition == partition:
-                next_offsets[partition] = records[-1].offset + 1
-            at_end = at_end and remaining > 0 and room > 0
+            if len(records) > first:
+                next_offsets[partition] = records.offsets[-1] + 1
+            at_end = at_end and len(records) - first < remaining and room > 0
         return Batch(records, next_offsets, at_end)
 
-    def _stored(self, topic: str, partition: int, first: int, limit: int) -> Iterator[Stored]:
-        """Yields records of a partition, as bytes, whatever types a hostile file has."""
+    def _stored(
+        self, topic: str, partition: int, first: int, limit: int
+    ) -> Iterator[tuple[Sequence[Any], ...]]:
+        """Yields columns of a partition's records, as bytes, whatever types a hostile file has."""
         query = (
-            "SELECT offset, time, CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB)"
+            "SELECT offset, time, CAST(key AS BLOB), CAST(value AS BLOB),"
+            " CASE typeof(headers) WHEN 'integer' THEN headers ELSE CAST(headers AS BLOB) END"
             " FROM records WHERE topic = ? AND partition = ? AND offset >= ?"
             " ORDER BY offset LIMIT ?"
         )
+        known: dict[int | bytes | None, Headers | None] = {None: (), b"": ()}
         with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, partition, first, limit))) as rows:
-                for offset, time, key, value, raw in rows:
-                    if not (isinstance(offset, int) and isinstance(time, int)):
+                while several := rows.fetchmany(_ROWS):
+                    offsets, times, keys, values, raws = zip(*several, strict=True)
+                    if {*map(type, offsets), *map(type, times)} != {int}:
                         raise LogError(f"{self._path}: a record is not one of stream-dp")
-                    headers = _headers(raw) if raw else ()
+                    for raw in set(raws).difference(known):
+                        known[raw] = self._decoded(raw)
+                    headers: Sequence[Headers | None] = [known[raw] for raw in raws]
                     if self._seal is not None:
-                        label = f"{self._path}: record {offset} of topic '{topic}'"
-                        key, value, headers = self._seal.open(
-                            value, _context(topic, partition, offset, time), label
-                        )
-                    yield Stored(
-                        partition=partition,
-                        offset=offset,
-                        time=time,
-                        key=key,
-                        value=value,
-                        headers=headers,
-                    )
+                        places = zip(offsets, times, values, strict=True)
+                        opened = [
+                            self._seal.open(
+                                value,
+                                _context(topic, partition, offset, time),
+                                f"{self._path}: record {offset} of topic '{topic}'",
+                            )
+                            for offset, time, value in places
+                        ]
+                        keys, values, headers = zip(*opened, strict=True)
+                    yield (partition,) * len(offsets), offsets, times, keys, values, headers
+                    if len(known) > _MOST_KNOWN:
+                        known = {None: (), b"": ()}
+
+    def _decoded(self, raw: int | bytes) -> Headers | None:
+        """Returns headers from their encoding, or from their number among the shared ones."""
+        if isinstance(raw, int):
+            query = "SELECT CAST(content AS BLOB) FROM shared_headers WHERE number = ?"
+            found = self._db.execute(query, (raw,)).fetchone()
+            return None if found is None else _headers(found[0])
+        return _headers(raw)
 
     def append(self, records: Iterable[Record]) -> None:
         with sqlite_errors(self._path, "nothing was written"), self._transaction():
@@ -297,7 +314,9 @@ class SqliteLog:
     def _insert_columns(self, records: RecordColumns) -> None:
         """Inserts records partition by partition, by the CRC-32 of their keys."""
         topic, count = records.topic, self._count(records.topic)
-        headers = msgspec.msgpack.encode(records.headers) if records.headers else None
+        headers = None
+        if records.headers:
+            headers = headers_number(self._db, msgspec.msgpack.encode(records.headers))
         append_time = round(self._clock() * 1000)
         rows: Iterable[int] = range(len(records))
         partitions: dict[int, list[int]] = {}
@@ -384,6 +403,23 @@ class _Owner:
 
     def mark(self, content: bytes) -> None:
         write_mark(mark_path(self._log._path, self._name), content)
+
+
+def _fitting(piece: Sequence[Sequence[Any]], room: int) -> tuple[int, int]:
+    """Returns how many of some records a read takes, and the bytes that are left.
+
+    A read takes the record that fills it.
+    """
+    *_, keys, values, headers = piece
+    shared = memory_bytes(None, None, headers[0]) if headers.count(headers[0]) == len(keys) else room
+    size = sum(map(len, filter(None, (*keys, *values)))) + len(keys) * shared
+    if size < room:
+        return len(keys), room - size
+    for row, (key, value, several) in enumerate(zip(keys, values, headers, strict=True)):
+        room -= memory_bytes(key, value, several)
+        if room <= 0:
+            return row + 1, room
+    return len(keys), room
 
 
 def _context(topic: str, partition: int, offset: int, time: int) -> str:

@@ -85,8 +85,9 @@ class SqliteRows:
     def rows(self, topic: str, partition: int, first: int) -> Iterator[Row]:
         """Yields the rows of a partition from the offset `first` on."""
         query = (
-            "SELECT offset, time, key, value, headers FROM records"
-            " WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset"
+            "SELECT offset, time, key, value, CASE typeof(headers) WHEN 'integer' THEN"
+            " (SELECT content FROM shared_headers WHERE number = records.headers) ELSE headers END"
+            " FROM records WHERE topic = ? AND partition = ? AND offset >= ? ORDER BY offset"
         )
         with sqlite_errors(self._path, "cannot be read"):
             with closing(self._db.execute(query, (topic, partition, first))) as rows:
@@ -133,7 +134,8 @@ def write_rows(
 
 
 # `ends`: the end of a partition that was restored from a cluster; a cluster gives offsets to
-# control records, too.
+# control records, too. `shared_headers`: of records that were sent together; in place of their
+# headers the records have the number.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (version INTEGER NOT NULL, identity TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL);
@@ -142,6 +144,7 @@ CREATE TABLE IF NOT EXISTS records (
     time INTEGER NOT NULL, key BLOB, value BLOB, headers BLOB,
     PRIMARY KEY (topic, partition, offset)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shared_headers (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS ends (
     topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
     PRIMARY KEY (topic, partition)
@@ -351,16 +354,26 @@ def _check_schema(path: Path, db: sqlite3.Connection) -> None:
         raise LogError(f"{path}: not a log of stream-dp: it has more than plain tables")
 
 
+def headers_number(db: sqlite3.Connection, content: bytes) -> int:
+    """Returns the number of headers that records share; adds headers that are new."""
+    find = "SELECT number FROM shared_headers WHERE content = ?"
+    if (found := db.execute(find, (content,)).fetchone()) is None:
+        db.execute("INSERT INTO shared_headers (content) VALUES (?)", (content,))
+        found = db.execute(find, (content,)).fetchone()
+    return int(found[0])
+
+
 def insert_rows(
     db: sqlite3.Connection,
-    shared: tuple[str, int, int, bytes | None],
+    shared: tuple[str, int, int, int | None],
     first: int,
     keys: Sequence[bytes],
     values: Sequence[bytes],
 ) -> None:
     """Inserts records of a partition with consecutive offsets, many in a statement.
 
-    shared: topic, partition, time and headers of every record. first: the first offset.
+    shared: topic, partition and time of every record, and the number of its headers. first: the
+        first offset.
     """
     for start in range(0, len(keys), _ROWS):
         several = slice(start, start + _ROWS)

@@ -415,6 +415,9 @@ def sized_records(records: Records) -> NDArray[np.bool_]:
     headers, sizes = records.headers, records.values.lengths() + records.keys.lengths()
     sized: NDArray[np.bool_] = sizes <= LARGEST_REPORT
     sized[records.empty()] = False
+    shared = headers[0] if headers else ()
+    if shared is not None and headers.count(shared) == len(headers):
+        return sized & (sizes + memory_bytes(None, None, shared) <= LARGEST_REPORT)
     if headers.count(()) < len(records):
         for row in [row for row, several in enumerate(headers) if several != ()]:
             several = headers[row]
