@@ -411,7 +411,9 @@ def _fitting(piece: Sequence[Sequence[Any]], room: int) -> tuple[int, int]:
     A read takes the record that fills it.
     """
     *_, keys, values, headers = piece
-    shared = memory_bytes(None, None, headers[0]) if headers.count(headers[0]) == len(keys) else room
+    shared = (
+        memory_bytes(None, None, headers[0]) if headers.count(headers[0]) == len(keys) else room
+    )
     size = sum(map(len, filter(None, (*keys, *values)))) + len(keys) * shared
     if size < room:
         return len(keys), room - size

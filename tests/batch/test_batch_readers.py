@@ -84,7 +84,9 @@ def test_files_that_cannot_be_read_give_one_line(tmp_path):
         assert str(path) in str(refusal.value)
         assert fault in str(refusal.value)
     groups.rename(tmp_path / "groups.doc")
-    with pytest.raises(UserError, match=r"groups\.doc: write tables as CSV .* \.sas7bdat, \.xpt, or"):
+    with pytest.raises(
+        UserError, match=r"groups\.doc: write tables as CSV .* \.sas7bdat, \.xpt, or"
+    ):
         read_table(tmp_path / "groups.doc", ["hh", "area"], FileForm())
 
 
