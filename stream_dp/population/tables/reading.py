@@ -211,14 +211,18 @@ class Reading:
 
     def _without_blanks(self, column: pa.Array, name: str) -> pa.Array:
         """Removes blanks at the ends of texts that are no values as they stand."""
-        if column.equals(pc.utf8_trim_whitespace(column)):
+        trimmed = pc.utf8_trim_whitespace(column)
+        padded = pc.fill_null(pc.not_equal(column, trimmed), False)
+        rows = pc.indices_nonzero(padded)
+        if not len(rows):
             return column
         meanings = self.values[name].meanings
         is_value = _values_of(self.study.attributes[self.header.sources[name][1]])
-        return rewritten(
-            column,
-            lambda text: text if text in meanings or is_value(text) else text.strip() or None,
-        )
+        pairs = zip(column.take(rows).to_pylist(), trimmed.take(rows).to_pylist(), strict=True)
+        texts = [
+            text if text in meanings or is_value(text) else plain or None for text, plain in pairs
+        ]
+        return pc.replace_with_mask(column, padded, pa.array(texts, column.type))
 
     def _periods(self, batch: pa.RecordBatch) -> tuple[pa.Array | None, pa.Array | None]:
         """The labels of the rows' periods, and the rows that lack a zone, see `ReportColumns`.

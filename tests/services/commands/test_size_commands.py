@@ -129,7 +129,7 @@ def test_a_rehearsal_with_places(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [(fault["column"], fault["cells"]) for fault in faults] == [("home", 1)]
     page = (out / "rehearsal.html").read_text("utf-8")
     for where in ("all regions", "c0", "c1", *("/".join(region(i)) for i in range(6))):
-        assert f"Sizes in {where}:" in page
+        assert f"Sizes in {where}, " in page
     assert "CONFIDENTIAL" in page
     assert not list(tmp_path.glob("*.db"))
     assert "--places" in refusal(capsys, 2, "rehearse", file, reports)
