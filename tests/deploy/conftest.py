@@ -63,7 +63,8 @@ def released(world: World, study: str) -> str:
     said = world.run("run", other, "--until-idle")
     assert (said.code, said.error) == (0, "")
     assert said.out.endswith(
-        "published 2021-03\nthe horizon is reached: every period is released\n"
+        "published 2021-03\npublished the weights of answers about 2021-03\n"
+        "the horizon is reached: every period is released\n"
     )
     said = world.run("status", other, "--json")
     assert json.loads(said.out)["rho_spent"] == "5"
