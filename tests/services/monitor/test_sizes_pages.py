@@ -49,7 +49,7 @@ def test_the_page_has_a_chart_and_the_numbers_of_each_region(
         assert status == 200
         assert text.count("<figure>") == len(WHERE)
         for where in WHERE:
-            assert f"Sizes in {where}: " in text
+            assert f"Sizes in {where}, " in text
             path = () if where == "all regions" else tuple(where.split("/"))
             own = sizes.region(*path)
             for size, groups in zip(own.size, own.groups, strict=True):
@@ -136,7 +136,7 @@ def test_the_exported_page_has_a_chart_for_each_region(address: str, tmp_path: P
     assert cli.main(["page", address, str(out)]) == 0
     text = out.read_text("utf-8")
     for where in WHERE:
-        assert f"Sizes in {where}: " in text
+        assert f"Sizes in {where}, " in text
 
 
 def test_pages_of_sizes_fit_and_can_be_read_by_everybody(
