@@ -13,7 +13,7 @@ import stream_dp
 
 ROOT = Path(__file__).parents[1]
 # Modules that must have examples, some of them without a public name.
-WITH_EXAMPLES = {"continual.counters.stream_counters", "answers.query", "panel", "study.alphabet"}
+WITH_EXAMPLES = {"continual.counters.stream_counters", "answers.query", "panel", "study.attribute"}
 SOURCE = ast.parse((ROOT / "stream_dp" / "__init__.py").read_text("utf-8"))
 
 

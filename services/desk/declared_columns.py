@@ -99,6 +99,9 @@ BINS = 20
 LONGEST_ANSWER = 64
 
 
+_MOST_WORDS = 6  # values of a column that are shown
+
+
 @dataclass(frozen=True)
 class DeclaredColumn:
     """A column with its public values.
@@ -174,6 +177,17 @@ class DeclaredColumn:
             return None
         notice = code_notice(_scale(self.points))
         return None if notice is None else f"values: '{self.name}' {notice}"
+
+    @property
+    def words(self) -> str:
+        """The values in words."""
+        if self.edges and self.points is not None:
+            codes = f"; {', '.join(map(str, self.special))} are no numbers" if self.special else ""
+            words = f"numbers from {self.points[0]} to {self.points[-1]}{codes}"
+        else:
+            more = f" and {len(self.texts) - _MOST_WORDS} more" if self.texts[_MOST_WORDS:] else ""
+            words = f"{', '.join(self.texts[:_MOST_WORDS])}{more}"
+        return f"{words}; or empty" if self.empty else words
 
     def declaration(self, missing: object = None) -> dict[str, object]:
         """The attribute as a study declares it. missing: its rule; by default from `empty`."""

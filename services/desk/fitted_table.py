@@ -58,6 +58,7 @@ class FittedTable:
     columns: with their values.
     model: with its title, its noisy answers and its notes.
     pattern: a table of the library that samples are of.
+    left_out: the table's other columns, which are not learnt.
     simulated: whether the noise came from a seed.
     """
 
@@ -65,6 +66,7 @@ class FittedTable:
     columns: tuple[DeclaredColumn, ...]
     model: FittedModel[People]
     pattern: object = field(repr=False)
+    left_out: tuple[str, ...] = ()
     simulated: bool = False
 
     @property
@@ -76,6 +78,12 @@ class FittedTable:
     def epsilon(self) -> Decimal:
         """The epsilon of the cost at the declared delta."""
         return implied_epsilon(self.study.rho, self.study.delta)
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """How the table was read: a line a column, and last the columns that were left out."""
+        lines = [f"{column.name}: {column.words}" for column in self.columns]
+        return *lines, *([f"left out: {', '.join(self.left_out)}"] if self.left_out else [])
 
     @property
     def guarantee(self) -> str:
@@ -147,7 +155,7 @@ class FittedTable:
         return html_facts(
             "A model of a table of people",
             [
-                ("columns", ", ".join(column.name for column in self.columns)),
+                ("columns", "; ".join(self.reading)),
                 ("values", domain_words(self.study)),
                 ("guarantee", self.guarantee),
                 ("cost", f"rho {float(self.rho):.6g}, eps {self.epsilon} at this delta"),
@@ -174,7 +182,8 @@ def fit(
 ) -> FittedTable:
     """Fits a synthesizer to a table of people, a row for each person.
 
-    Each call is charged anew; there is no ledger here. Needs JAX, the `batch` extra.
+    Each call is charged anew; there is no ledger here. The kinds `mixture` and `rap` need JAX, the
+    `batch` extra.
 
     table: of pyarrow, pandas from 2.2 on, polars, or any library with Arrow's PyCapsule interface.
     neighbours: the relation that is protected. Under `add_remove` a row comes or goes, and the
@@ -239,7 +248,8 @@ def fit(
     if notices:
         warnings.warn("\n".join(["fit:", *notices]), stacklevel=2)
     model = synthesizer(people, _release(study), FitContext(noise))
-    return FittedTable(study, columns, model, table, noise.simulated)
+    left_out = [name for name in rows.column_names if name not in study.attributes]
+    return FittedTable(study, columns, model, table, tuple(left_out), noise.simulated)
 
 
 def _people(

@@ -126,8 +126,8 @@ def data_set_faults(batch: DataSetRelease, sections: Sections) -> Iterator[str]:
     if not batch.data_set.numbers:
         for name in batch.questions:
             if name in sections.attributes and sections.attributes[name].number is not None:
-                able = " and ".join(f"'{kind}'" for kind in _kinds_with_numbers())
-                yield f".attributes: '{name}' is a number, which only kinds {able} release"
+                able = "', '".join(_kinds_with_numbers())
+                yield f".attributes: '{name}' is a number, which only kinds '{able}' release"
     for key, field in type(batch).model_fields.items():
         used = {*batch.data_set.settings, *_CONTENT}
         if key not in used and not field.is_required() and getattr(batch, key) != field.default:

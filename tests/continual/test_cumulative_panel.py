@@ -49,6 +49,19 @@ def runs(draw):
     return mechanism, events, draws
 
 
+def noise_of(mechanism, draws, place, t):
+    """The noise of a counter up to t: a counter has one or more rows a step, in their order."""
+    rows = []
+    for number in range(place + 1, t + 1):
+        sizes = [
+            np.count_nonzero(counter.times == number - b)
+            for b, counter in enumerate(mechanism.counters[:number])
+        ]
+        start = sum(sizes[:place])
+        rows.append(np.concatenate(draws[number - 1].noise)[start : start + sizes[place]])
+    return np.concatenate(rows)
+
+
 @given(runs())
 def test_sums_are_monotone_and_the_rows_have_these_totals(run):
     mechanism, events, draws = run
@@ -82,7 +95,7 @@ def test_estimates_are_the_true_sums_and_the_decoded_noise(run):
         nobody, _ = mechanism.observe(nobody, nothing, draws[t - 1].noise)
         noise = mechanism.sums(nobody)
         for b, counter in enumerate(mechanism.counters[:t] if mechanism.counter else ()):
-            rows = np.array([np.concatenate(d.noise)[b] for d in draws[b:t]])
+            rows = noise_of(mechanism, draws, b, t)
             decoded = counter.decode[t - b - 1, : rows.size] @ rows / counter.scale
             assert abs(noise[b] - decoded) <= 1e-10 * (np.abs(rows).max(initial=0) + 1)
         truth, estimates, measured = (

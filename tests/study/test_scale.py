@@ -151,7 +151,7 @@ def test_faults_of_a_number(income, line):
 @pytest.mark.parametrize(
     ("release", "line"),
     [
-        ({"kind": "mixture"}, "attributes: 'income' is a number, which only kinds 'rap' and 'ma"),
+        ({"kind": "mixture"}, "attributes: 'income' is a number, which only kinds 'table', 'rap"),
         ({"labels": ["income"]}, "labels: 'income' is a number"),
         ({"labels": ["age"]}, "labels: 'age' is none of the release's attributes"),
         ({"labels": ["sex", "sex"]}, "labels: a column stands there twice"),

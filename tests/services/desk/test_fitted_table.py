@@ -56,6 +56,22 @@ def test_values_keep_their_types(fitted):
     assert types == {"work": pa.string(), "tired": pa.bool_(), "children": pa.int64()}
 
 
+def test_it_says_how_the_table_was_read(fitted):
+    assert fitted.reading == (
+        "work: yes, no; or empty",
+        "tired: true, false",
+        "children: 0, 1, 2, 3",
+        "left out: income",
+    )
+    incomes = {"income": [*range(0, 10_000, 100)], "children": range(4)}
+    hours = {"hours": [-9, -8, range(98)], "tired": [True, False]}
+    table = pa.table({**COLUMNS, "hours": [5] * N})
+    assert fit(table, rho=1, values=incomes).reading[0].startswith("income: 0, 100, 200")
+    assert fit(table, rho=1, values=hours).reading[0] == (
+        "hours: numbers from 0 to 97; -9, -8 are no numbers"
+    )
+
+
 def test_answers_have_the_error_of_the_noise(fitted):
     answer = fitted.answer("work=yes & tired=true", count=True)
     truth = WORK.count("yes")
