@@ -59,7 +59,7 @@ FAULTS: dict[str, Callable[[str], list[bytes]]] = {
     "cells too few": lambda month: [f"{X},{month}".encode()],
     "bytes of another encoding": lambda month: [f"{X},{month},yes,1".encode() + b"\xfc\xff"],
     "a quote in a cell": lambda month: [f'{X},{month},yes,1"2'.encode()],
-    "a line break in a cell": lambda month: [f'{X},{month},yes,"1\n"'.encode()],
+    "a line break in a cell": lambda month: [f'{X},{month},yes,"1\n2"'.encode()],
     "a NUL": lambda month: [f"{X},{month},yes,1\0".encode()],
     "a very long cell": lambda month: [f"{X},{month},yes,".encode() + b"1" * 70_000],
     "many rows that contradict each other": lambda month: [
