@@ -13,7 +13,7 @@ from stream_dp.errors import UserError
 from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table, missing_columns
 from stream_dp.population.tables import TableLayout
 from stream_dp.population.tables.reading import Reading
-from stream_dp.population.tables.reading_facts import reading_lines
+from stream_dp.population.tables.reading_facts import reading_lines, stated_layout
 from stream_dp.study.call_arguments import Number, checked_relation
 from stream_dp.study.field_types import ABSENT
 from stream_dp.study.period_texts import named_period
@@ -54,6 +54,7 @@ def window(
     special: Mapping[str, Sequence[int]] | None = None,
     rows: int | None = None,
     unit: str = "person",
+    reading: Mapping[str, object] | None = None,
     simulation_seed: int | None = None,
 ) -> PublicLog:
     """Publishes a panel for each column of a long table, with every pattern of the last periods.
@@ -80,6 +81,7 @@ def window(
     special: by column, the codes that count as no answer, such as `{"work": [-9, -8]}`.
     rows: under `add_remove` with `absent`, a public bound on the number of people.
     unit: who is protected, for the words of the guarantee.
+    reading: how texts are read, as in `run_study`, for example `{"dates": "%d.%m.%Y"}`.
     simulation_seed: for simulations only: repeatable noise, which protects nobody.
 
     Raises UserError. A warning says how many cells of the table do not count, and why.
@@ -138,10 +140,10 @@ def window(
         size=None if relation == "add_remove" else people,
         periods={"first": label, "every": every, "count": count},
     )
-    layout = TableLayout(*ids)
-    reading = Reading.of(NamedTable("table", answers), answers.column_names, study, layout)
-    result = run_study(study, reports, simulation_seed=simulation_seed)
-    result.reading = tuple(reading_lines(reading))
+    layout = stated_layout(reading, TableLayout(*ids))
+    shown = Reading.of(NamedTable("table", answers), answers.column_names, study, layout)
+    result = run_study(study, reports, reading=reading, simulation_seed=simulation_seed)
+    result.reading = tuple(reading_lines(shown))
     return result
 
 

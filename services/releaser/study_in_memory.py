@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,7 @@ from stream_dp.planning.plan import plan_study
 from stream_dp.population.arrow_tables import ArrowStream, NamedTable, arrow_table
 from stream_dp.population.rejection_reasons import Reason
 from stream_dp.population.tables import TableLayout
-from stream_dp.population.tables.reading_facts import reading_lines
+from stream_dp.population.tables.reading_facts import reading_lines, stated_layout
 from stream_dp.privacy.noise import NoiseSource, noise_source
 from stream_dp.study import Study
 from stream_dp.study.study import checked_study
@@ -48,6 +49,7 @@ def run_study(
     members: ArrowStream | None = None,
     group_key: str = "group",
     places: ArrowStream | None = None,
+    reading: Mapping[str, object] | None = None,
     strict: bool = False,
     simulation_seed: int | None = None,
 ) -> PublicLog:
@@ -68,6 +70,8 @@ def run_study(
     group_key: the column of `groups` and of `members` that names a group.
     places: where the study declares places, a row for each, with the columns `place` and those of
         its regions; or how many places have each size, with `size` and `count`.
+    reading: how texts are read, with the keys of a file of `stream-dp send --reading`: for example
+        `{"dates": "%d.%m.%Y", "decimal": ",", "nobody": ["Total"]}`.
     strict: whether no cell of the table may be one that does not count. By default a warning says
         how many do not, and why; all others count. Warnings have every notice of `stream-dp send`,
         and every rejection of the releaser, such as of people beyond the declared size.
@@ -120,11 +124,11 @@ def run_study(
         elif places is not None:
             raise UserError("run_study: the study declares no places; leave places out")
         table = NamedTable("reports", arrow_table(reports, "reports"))
-        layout = TableLayout(attribute=attribute)
+        layout = stated_layout(reading, TableLayout(attribute=attribute))
         log.create({REPORTS: 1})
-        reading, told = tuple[str, ...](), set[Reason]()
+        read, told = tuple[str, ...](), set[Reason]()
         if study.attributes:
-            reading, told = _check_reports(table, keyed_study, layout, strict)
+            read, told = _check_reports(table, keyed_study, layout, strict)
             for batch in encoded_reports(table, keyed_study, layout, quiet=True):
                 log.append(Record(REPORTS, value, key.encode()) for key, value in batch)
         log.append([close_marker(study.periods.count, 0)])
@@ -140,7 +144,7 @@ def run_study(
         if study.attributes:
             _tell_of_rejections(log, keyed_study, told)
     result = PublicLog(public)
-    result.reading = reading
+    result.reading = read
     return result
 
 

@@ -22,6 +22,11 @@ from .reading import Reading
 from .value_texts import Coding, Codings, ValueTexts
 
 Facts = dict[str, Any]
+# The facts that a call in Python may state of a table.
+STATED = (
+    *("dates", "zone", "languages", "decimal", "thousands"),
+    *("labels", "codes", "values", "nobody", "id_width", "columns"),
+)
 _MOST_LINES = 17  # of columns
 _MOST_TEXTS = 4  # of a column
 _MOST_NAMES = 12  # of columns in a line
@@ -108,6 +113,21 @@ def accepted_layout(facts: Facts, layout: TableLayout) -> TableLayout:
         elif isinstance(value, tuple):
             options[key] = tuple(options.get(key, ()))
     return replace(layout, **options | {"form": replace(layout.form, **decided)})
+
+
+def stated_layout(reading: Mapping[str, object] | None, layout: TableLayout) -> TableLayout:
+    """The layout with what the argument `reading` of a call says. Raises UserError."""
+    if reading is None:
+        return layout
+    if not isinstance(reading, Mapping):
+        raise UserError("reading: must be a mapping such as {'decimal': ','}")
+    if unknown := [key for key in reading if key not in STATED]:
+        raise UserError(f"reading: has no '{unknown[0]}'; there are {', '.join(STATED)}")
+    facts = {key: [*value] if isinstance(value, tuple) else value for key, value in reading.items()}
+    try:
+        return accepted_layout(facts, layout)
+    except (UserError, TypeError, AttributeError):
+        raise UserError("reading: write texts, lists of texts, and mappings of texts") from None
 
 
 def _is_fact(value: object) -> bool:

@@ -99,3 +99,34 @@ def test_answers_that_contradict_each_other_are_a_warning():
     table = {name: [*cells, *cells] for name, cells in LONG.items()}
     with pytest.warns(UserWarning, match="180 cells repeat an earlier one"):
         window(table, values={"work": ["yes", "no"]})
+
+
+def test_texts_are_read_as_stated():
+    days = {"2026-01": "15.01.26", "2026-02": "01.02.26", "2026-03": "28.03.26"}
+    texts = {**LONG, "month": [days[month] for month in LONG["month"]]}
+    texts["home"] = [f"{home},0" for home in LONG["home"]]
+    how = {"dates": "%d.%m.%y", "decimal": ",", "nobody": ["59"]}
+    with pytest.warns(UserWarning, match="3 rows of nobody"):
+        public = window(texts, values={"home": [0, 1]}, neighbours="add_remove", reading=how)
+    truth = LONG["home"].reshape(PEOPLE, 3)[:-1].sum(axis=0)
+    answers = [public.answer("home", "home=1", month, count=True) for month in MONTHS]
+    assert [answer.value for answer in answers] == pytest.approx(truth.tolist(), abs=1)
+    assert "dates as %d.%m.%y" in public.reading[2]
+    assert "nobody: 59" in public.reading[1]
+
+
+@pytest.mark.parametrize(
+    ("reading", "line"),
+    [
+        ({"date": "%d"}, "reading: has no 'date'; there are dates, zone, "),
+        ({"decimal": 1.5}, "reading: write texts"),
+        ({"values": "a"}, "reading: write texts"),
+        ("dates", "reading: must be a mapping"),
+        ({"dates": "%q"}, "--dates"),
+        ({"zone": "Berlin"}, "zone"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(reading, line):
+    with pytest.raises(stream_dp.UserError) as refused:
+        window(LONG, values={"home": [0, 1]}, reading=reading)
+    assert line in str(refused.value)
