@@ -119,7 +119,8 @@ def window(
     if wide:
         raise UserError(f"values: '{wide[0]}' has too many values for a panel; declare fewer")
     reports = _reports(answers, *ids, columns, every)
-    people = len(reports["person"].drop_null().unique())
+    layout = stated_layout(reading, TableLayout(*ids))
+    people = len({*reports["person"].unique().to_pylist()} - {None, *layout.nobody})
     if relation != "add_remove" and not people:
         raise UserError("table: has no people, and their number is public under this relation")
     study = one_study(
@@ -140,7 +141,6 @@ def window(
         size=None if relation == "add_remove" else people,
         periods={"first": label, "every": every, "count": count},
     )
-    layout = stated_layout(reading, TableLayout(*ids))
     shown = Reading.of(NamedTable("table", answers), answers.column_names, study, layout)
     result = run_study(study, reports, reading=reading, simulation_seed=simulation_seed)
     result.reading = tuple(reading_lines(shown))

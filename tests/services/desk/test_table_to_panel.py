@@ -111,6 +111,8 @@ def test_texts_are_read_as_stated():
     truth = LONG["home"].reshape(PEOPLE, 3)[:-1].sum(axis=0)
     answers = [public.answer("home", "home=1", month, count=True) for month in MONTHS]
     assert [answer.value for answer in answers] == pytest.approx(truth.tolist(), abs=1)
+    with pytest.warns(UserWarning, match="3 rows of nobody"):
+        assert window(texts, values={"home": [0, 1]}, reading=how).study.size == PEOPLE - 1
     assert "dates as %d.%m.%y" in public.reading[2]
     assert "nobody: 59" in public.reading[1]
 
