@@ -31,7 +31,7 @@ name = "patterns"
 kind = "window"
 attribute = "work"
 width = 2
-rho = 0.05
+share = 1
 """
 
 

@@ -24,7 +24,7 @@ study = stream_dp.parse_study(
         },
         "attributes": {"work": {"values": ["yes", "no"], "missing": "yes"}},
         "releases": [
-            {"name": "pairs", "kind": "window", "attribute": "work", "width": 2, "rho": "1/20"}
+            {"name": "pairs", "kind": "window", "attribute": "work", "width": 2, "share": 1}
         ],
     }
 )

@@ -42,6 +42,7 @@ from stream_dp.study.periods import Periods, Schedule
 from stream_dp.study.place_releases import Places, SizesRelease
 from stream_dp.study.table_releases import Derived, History
 from stream_dp.study.thresholds import Linear
+from stream_dp.studyfile.shares import SHARE
 from stream_dp.studyfile.strata import EXPANDED_KEYS, Waves
 
 # By heading: the model, and words before its keys.
@@ -161,6 +162,10 @@ SECTIONS: dict[str, tuple[type[BaseModel], str]] = {
     ),
 }
 # Keys of a declaration that are read before the models see it.
+SHARE_WORDS = (
+    "In place of `rho`: the part of `study.rho` that this costs, for all periods or data sets"
+    ' together, such as `0.5` or `"1/3"`. Shares add up to at most 1.'
+)
 EXPANDED = {
     "strata": "The name of a fixed attribute. The declaration stands for a release `NAME-VALUE` of"
     " each value. All strata together cost as much as one stratum. Needs `rows`.",
@@ -248,6 +253,8 @@ def markdown() -> str:
         rows = [*_rows(model)]
         if model is StudyKeys:
             rows += [row for row in _rows(Study) if row[0].strip("`") in inline()]
+        if model is not StudyKeys and "rho" in model.model_fields:
+            rows.append((f"`{SHARE}`", "number", "none", SHARE_WORDS))
         if model in (WindowRelease, CumulativeRelease, JointRelease):
             rows += [(f"`{key}`", "see text", "none", EXPANDED[key]) for key in EXPANDED_KEYS]
         if model is Attribute:
@@ -264,7 +271,8 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
         declared = field.alias or name
         key = schema["properties"][declared]
         if declared in schema.get("required", ()):
-            default = _DEFAULTS.get((model, name), "required")
+            priced = name == "rho" and model is not StudyKeys
+            default = "by `share`" if priced else _DEFAULTS.get((model, name), "required")
         elif key.get("default") in (None, "", []) or isinstance(key["default"], dict):
             default = "none"
         else:

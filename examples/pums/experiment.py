@@ -32,7 +32,7 @@ name = "hpd-fixed"
 kind = "hpd-fixed"
 attributes = ["age", "sex", "work"]
 every = 1
-rho = "{rho}"
+share = 1
 """
 
 
@@ -45,7 +45,7 @@ def study_text(pums: str) -> tuple[str, list[str]]:
     before, _, after = pums.partition("[[releases]]")
     text = re.sub(r"(?m)^rho = .*$", f'rho = "{rhos[-1]}"', before, count=1)
     run = after[after.index("[run]") :].replace("pums", "experiment")
-    return f"{text}{RELEASE.format(rho=rhos[-1])}\n{run}", [str(rho / rhos[-1]) for rho in rhos]
+    return f"{text}{RELEASE}\n{run}", [str(rho / rhos[-1]) for rho in rhos]
 
 
 def experiment(housing: str, people: str, out: str, repetitions: str = "1") -> int:

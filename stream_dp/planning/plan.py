@@ -277,6 +277,7 @@ class Plan:
                     "name": p.release.name,
                     "kind": p.release.kind,
                     "rho": str(sum(p.charges, Fraction(0))),
+                    "share": str(sum(p.charges, Fraction(0)) / study.rho),
                     "charges": {
                         x: str(c) for x, c in zip(study.periods.labels, p.charges, strict=True)
                     },

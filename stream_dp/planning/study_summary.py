@@ -225,7 +225,8 @@ class Summary:
             "",
             "what it costs:",
             *(
-                f"  {p.release.name} ({p.release.kind}): rho = {_decimal(sum(p.charges))}; "
+                f"  {p.release.name} ({p.release.kind}): {_share(sum(p.charges) / study.rho)},"
+                f" rho = {_decimal(sum(p.charges))}; "
                 f"{p.facts['mechanism']}"
                 for p in plan.releases
             ),
@@ -318,6 +319,11 @@ def _half_width(row: ExpectedError, unit: str) -> str:
 def _error_words(error: PanelError) -> str:
     words = f"{error.error:,g}"
     return words if not error.bias else f"{words}, {error.bias:+,g} on average"
+
+
+def _share(share: Fraction) -> str:
+    """A share of the study's rho: a short fraction exactly, and a long one to 3 digits."""
+    return f"share {share if len(str(share)) < 8 else format(float(share), '.3g')}"
 
 
 def _decimal(rho: Fraction | int) -> str:

@@ -71,6 +71,13 @@ def _probability(value: object) -> Fraction:
     return number
 
 
+def _share(value: object) -> Fraction:
+    number = _fraction(value)
+    if not 0 < number <= 1:
+        raise ValueError("must be above 0 and at most 1")
+    return number
+
+
 def _flag(value: object) -> object:
     """True or None: false and a missing key are the same declaration with the same hash."""
     if value is False or value is None:
@@ -110,6 +117,7 @@ def _no_formula(text: str) -> str:
 _exact = PlainSerializer(str, return_type=str)
 Rho = Annotated[Fraction, BeforeValidator(_positive), _exact]
 Probability = Annotated[Fraction, BeforeValidator(_probability), _exact]
+Share = Annotated[Fraction, BeforeValidator(_share), _exact]
 Multiple = Annotated[Fraction, BeforeValidator(_multiple), _exact]
 Weight = Annotated[Fraction, BeforeValidator(_weight), _exact]
 Flag = Annotated[Literal[True] | None, BeforeValidator(_flag)]

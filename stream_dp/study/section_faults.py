@@ -65,7 +65,7 @@ def section_faults(
         whose = "their rhos" if sections.gate is None else "their rhos and that of study.gate"
         problems.append(
             f"releases: {whose} add up to {float(cost):g}, {float(cost - total):g} more than"
-            f" study.rho = {float(total):g}; lower them or raise the total"
+            f" study.rho = {float(total):g}; lower the shares: they may add up to 1"
         )
     for faults_of in (groups_faults, places_faults, events_relation_faults):
         problems += faults_of(sections)

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from stream_dp.json_object import Json
+
 from . import Study
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBERS = frozenset({"rho", "delta", "failure", "size_share", "window_share"})
+_NUMBERS = frozenset({"rho", "share", "delta", "failure", "size_share", "window_share"})
 _HEAD = ("name", "description", "unit", "neighbours", "rho", "delta")
 
 
@@ -29,9 +31,22 @@ def study_text(study: Study) -> str:
         lines += _table(f"attributes.{toml_key(name)}", attribute)
     if "groups" in raw:
         lines += _table("groups", raw["groups"])
-    for release in (*raw["releases"], *raw.get("batches", ())):
-        lines += _table("releases", release, repeated=True)
+    for table in raw["releases"]:
+        lines += _table("releases", _with_share(table, study.rho, 1), repeated=True)
+    for batch, table in zip(study.batches or (), raw.get("batches", ()), strict=True):
+        data_sets = len(study.due_periods(batch))
+        lines += _table("releases", _with_share(table, study.rho, data_sets), repeated=True)
     return "\n".join(lines[1:]) + "\n"
+
+
+def _with_share(table: Json, rho: Fraction, data_sets: int) -> Json:
+    """A release with `share` in place of `rho`, unless another key determines its price."""
+    if "epsilon" in table:
+        return table
+    share = Fraction(table["rho"]) * data_sets / rho
+    return {
+        ("share" if k == "rho" else k): str(share) if k == "rho" else v for k, v in table.items()
+    }
 
 
 def _table(name: str, table: Mapping[str, object], *, repeated: bool = False) -> Iterator[str]:

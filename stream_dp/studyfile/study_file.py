@@ -42,7 +42,7 @@ from stream_dp.study.declared_sections import (
     WeightingCells,
 )
 from stream_dp.study.event_releases import MOST_SLOTS, EventsRelease, slot_attribute
-from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Neighbours, Registry
+from stream_dp.study.families import DATA_SET_FAMILIES, Family, Kind, Registry
 from stream_dp.study.field_types import NAME_PATTERN
 from stream_dp.study.group_releases import BatchRelease, Groups
 from stream_dp.study.periods import Periods
@@ -51,6 +51,7 @@ from stream_dp.study.section_faults import section_faults
 from stream_dp.study.study import Sections
 from stream_dp.study.table_releases import DataSetRelease
 
+from .shares import SHARE, number_of_data_sets, with_rho
 from .strata import EXPANDED_KEYS, Waves, expanded_releases
 
 
@@ -265,6 +266,8 @@ def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list
         text = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             keys = _known_keys(model, path[:-1])
+            if len(path) == 1 and "rho" in model.model_fields and section != "study":
+                keys.append(SHARE)
             if len(path) == 1 and "where" in model.model_fields:
                 keys += EXPANDED_KEYS
             if model is Attribute:
@@ -277,6 +280,8 @@ def _lines(error: ValidationError, section: str, model: type[BaseModel]) -> list
                 f"must have at least {item['loc'][-1] + 1} of them"
             )
             continue
+        elif item["type"] == "missing" and path == ["rho"] and section != "study":
+            key, text = f"{section}.{SHARE}", "is required: a part of study.rho, such as 0.5"
         elif item["type"] == "missing":
             text = "is required"
         elif item["type"] in {"model_type", "model_attributes_type", "dict_type"}:
@@ -332,15 +337,18 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
     for key in sorted(raw.keys() - set(_SECTIONS)):
         problems.append(f"{key}: unknown section; known are {', '.join(_SECTIONS)}")
     head = dict(raw["study"]) if isinstance(raw.get("study"), dict) else {}
-    for key, model, absent in _STUDY_TABLES:
-        sub = head.pop(key, absent)
+    tables = {key: head.pop(key, absent) for key, _, absent in _STUDY_TABLES}
+    declared, lines = _fields(head)
+    for key, model, _ in _STUDY_TABLES:
+        sub = tables[key]
         if sub is None and key == "periods":
             problems.append(f"study.{key}: is required")
         elif sub is not None:
             if key == "periods" and isinstance(sub, dict):
                 sub = _nest_schedule(sub)
+            if key == "gate":
+                sub = with_rho(sub, "study.gate", declared.get("rho"), 1, problems)
             fields[key] = _section(model, sub, f"study.{key}", problems)
-    declared, lines = _fields(head)
     fields |= declared
     problems += lines
     if "places" in raw:
@@ -379,7 +387,7 @@ def _sections(raw: Json) -> tuple[Json, Sections, list[str]]:
     sections = replace(
         sections,
         numbered_releases=tuple(
-            (i, _release(release, i, sections.neighbours, problems)) for i, release in expanded
+            (i, _release(release, i, sections, problems)) for i, release in expanded
         ),
     )
     fields["releases"] = tuple(sections.releases)
@@ -441,10 +449,12 @@ def _fields(head: Json) -> tuple[Json, list[str]]:
 
 
 def _release(
-    raw: object, number: int, neighbours: Neighbours | None, problems: list[str]
+    raw: object, number: int, sections: Sections, problems: list[str]
 ) -> Release | DataSetRelease | None:
     """A release; None if wrong, with the faults in `problems`."""
     section, fields = f"releases[{number}]", raw if isinstance(raw, dict) else {}
+    neighbours, data_sets = sections.neighbours, number_of_data_sets(fields, sections.periods)
+    fields = with_rho(fields, section, sections.rho, data_sets, problems)
     kind = next((kind for kind in Kind if kind == fields.get("kind")), None)
     if kind is None:
         problems.append(f"{section}.kind: must be one of {', '.join(Kind)}")

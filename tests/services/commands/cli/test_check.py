@@ -30,7 +30,7 @@ def test_new_overwrites_nothing(tmp_path, stream_dp):
 def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
     text = stream_dp("check", study)
     words = ("study poverty: 3 periods, 2021-01 to 2021-03", "one household", "eps = ", "60")
-    for word in (*words, "of households, +-", "pairs (window): rho = 0.5"):
+    for word in (*words, "of households, +-", "pairs (window): share 1/2, rho = 0.5"):
         assert word in text
     assert "total rho: 3/4 = 0.75" in stream_dp("check", study, "--exact")
     assert "3/4" not in text
