@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -33,7 +32,6 @@ from stream_dp.study import DataSetRelease, Family, Release, SizesRelease, Study
 from stream_dp.study.families import Registry
 from stream_dp.study.group_releases import Groups
 
-from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members, Roster
 from ..process.command_output import VIOLATION, Output
@@ -52,15 +50,6 @@ from .histories import (
 from .panel_runs import PanelRuns
 from .rho_bounds import TwoScores, counted_bound, gaussian_bound
 from .watched_fits import repeated_fit, watched_fit
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("release", metavar="RELEASE", help="a release that the study declares")
-    help_text = f"runs in each of the two worlds, at least {LEAST_RUNS}; {RUNS} by default"
-    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=help_text)
-    help_text = "write the result as a statement that the key of [run.signing] signs"
-    parser.add_argument("--statement", type=Path, metavar="FILE", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

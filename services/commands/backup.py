@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
 from ..storage.file_stores import file_store
 from ..storage.study_backup import back_up
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    help_text = "a folder for the backup of this study alone, or an fsspec URL; a later backup"
-    help_text += " copies only new data"
-    parser.add_argument("place", metavar="DIR|URL", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

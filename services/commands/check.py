@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from stream_dp.planning.plan import plan_study
 from stream_dp.planning.study_summary import summary
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
 from ..storage.study_register import read_register
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    help_text = "also every period's charge as a fraction, and each mechanism's parameters"
-    parser.add_argument("--exact", action="store_true", help=help_text)
-    help_text = "a register of studies: the study is in it, or must fit into its budget"
-    parser.add_argument("--register", type=Path, metavar="FILE", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -1,7 +1,7 @@
 """The command line: `stream-dp COMMAND`.
 
 A user's mistake gives one clear line and exit code 2. A command's module is imported only when
-the command is called.
+the command runs: its help and the completion of words need no other imports than this file's.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import NoReturn, TextIO
 
-from stream_dp import __version__
 from stream_dp.errors import UserError
 
 from ..process.command_output import (
@@ -32,6 +31,12 @@ from ..process.command_output import (
     printable,
     say,
 )
+from .begin_commands import BEGIN
+from .command_line import Command
+from .look_commands import LOOK
+from .operate_commands import OPERATE
+from .period_commands import PERIOD
+from .promise_commands import PROMISE
 
 _KINDS = {
     BAD_INPUT: "bad input",
@@ -48,63 +53,45 @@ With --json an error is one line on standard error:
 {{"error": "bad input", "lines": ["what is wrong, where, what to do"], "code": {BAD_INPUT}}}"""
 
 
-# What each command does, in the order of the help.
-COMMANDS = {
-    "demo": "simulate a study, run every period, draw a page",
-    "init": "ask about a table and write the study file for it",
-    "new": "write a commented study file to start from",
-    "check": "validate a study file and print the plan",
-    "audit": "prove a lower bound on the cost of a release, from runs on simulated people",
-    "register": "add up the costs of all studies of a population",
-    "plan": "print the errors to expect before any data, and the budget for a wanted error",
-    "schema": "write the schemas of a study's reports and topics",
-    "topics": "create the topics, or check existing topics",
-    "send": "send tables of reports",
-    "rehearse": "run the study on a copy in memory, with simulated noise (confidential)",
-    "groups": "send the table of groups and their members, once",
-    "places": "send the table of places and their regions, once",
-    "close": "show the contents of open periods, and close all periods up to PERIOD",
-    "run": "close periods, decide and publish releases; stops on SIGTERM",
-    "status": "show the open period, the last release and the budget (confidential)",
-    "backup": "copy a study while it runs: logs, snapshots, study file (confidential)",
-    "restore": "restore a study from its backup, if no noise could be drawn again",
-    "jobs": "list, retry or abandon batch jobs (confidential)",
-    "worker": "fit the data sets of batch jobs; stops on SIGTERM",
-    "aggregate": "close periods in parts, in several processes; stops on SIGTERM",
-    "rejected": "list dead letters by reason (confidential)",
-    "releases": "list all releases",
-    "export": "write a synthetic panel, or the tables of groups",
-    "estimate": "answer a query, with its standard error",
-    "regress": "fit a regression about the people of a table, with its standard errors",
-    "estimates": "write all answers of all releases as one table",
-    "page": "write one HTML file about a public log, which opens offline",
-    "monitor": "serve a public log as web pages and a JSON API; stops on SIGTERM",
-    "verify": "check hashes, chain, prefixes and budget",
-    "evaluate": "repeat the mechanisms on known data: errors against the truth (confidential)",
-}
-
-
-# Where the module of a command is: in `commands` under its name, or in the room that it opens.
-_ROOMS = {
-    "aggregate": "parts.aggregate",
-    "audit": "audit.audit",
-    "demo": "desk.demo",
-    "evaluate": "evaluate.evaluate",
-    "init": "desk.init",
-    "monitor": "monitor.monitor",
-    "page": "monitor.page",
-    "rehearse": "evaluate.rehearse",
-    "schema": "contract.schema",
-}
-
+GROUPS = (BEGIN, PERIOD, LOOK, OPERATE, PROMISE)
+COMMANDS = {name: command for group in GROUPS for name, command in group.commands.items()}
+FIRST = ("init", "send", "close", "run", "page")  # lead from a table to something to look at
 SERVICES = ("run", "worker", "aggregate")  # with --json every line of theirs is an event
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser whose faults are UserErrors, with the nearest command or option."""
+
+    called: argparse.ArgumentParser | None = None  # of the command that is called
+
     def error(self, message: str) -> NoReturn:
+        parser = self.called or self
+        close = ""
         if message.startswith("argument COMMAND:"):  # the help lists all commands
             message = message.partition(" (choose from")[0]
-        raise UserError(f"{message}; see '{self.prog} --help'")
+            close = _nearest(message.split("'")[1], COMMANDS)
+        elif message.startswith("unrecognized arguments:"):
+            wrong = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+            options = parser._option_string_actions
+            close = "".join([_nearest(word, options) for word in wrong][:1])
+        raise UserError(f"{message}{close}; see '{parser.prog} --help'")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """Words that propose the known word next to a mistyped one; empty if none is near."""
+    from difflib import get_close_matches  # only a mistyped word needs it
+
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from stream_dp import __version__
+
+        parser.exit(message=f"stream-dp {__version__}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,18 +99,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     typed = sys.argv[1:] if arguments is None else arguments
     logged = False
     try:
+        if "_ARGCOMPLETE" in os.environ and arguments is None:
+            from argcomplete import autocomplete
+
+            autocomplete(_parser())
+        if not typed:
+            say(_overview())
+            return 0
         called = next((word for word in typed if not word.startswith("-")), "")
         if arguments is None and called != "worker":
             # Except in fits matrices are small, and threads of linear algebra wait for one another.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         # A parser of all commands is dear, and only the help and a wrong word need it.
         listed = [called] if called in COMMANDS and called == typed[0] else COMMANDS
-        options = _parser([called], listed).parse_args(typed)
+        options = _parser(listed).parse_args(typed)
         logged = called in SERVICES
         from ..storage.file_modes import reporting_mended_modes
 
         with reporting_mended_modes(partial(_note, as_json=options.json, logged=logged)):
-            output: Output = options.command(options)
+            output: Output = import_module(command_module(options.command)).run(options)
         if options.json:
             # What a service prints is a log: one line for each event, the last among them.
             text = json.dumps(output.data, indent=None if logged else 2)
@@ -181,34 +175,53 @@ def _discard(stream: TextIO) -> None:
 
 
 def command_module(name: str) -> str:
-    """The module that has the options of a command and runs it."""
-    return f"stream_dp.services.{_ROOMS.get(name, f'commands.{name}')}"
+    """The module that runs a command."""
+    return f"stream_dp.services.{COMMANDS[name].module}"
 
 
-def _parser(
-    names: Collection[str] = COMMANDS, listed: Collection[str] = COMMANDS
-) -> argparse.ArgumentParser:
-    """The parser of the command line.
+def _overview() -> str:
+    """The first commands, and the names of all others by their tasks."""
+    lines = ["stream-dp publishes private synthetic data of people, period by period.", ""]
+    lines += [_line(name, COMMANDS[name]) for name in FIRST]
+    lines.append("")
+    lines += [f"{group.title}: {', '.join(group.commands)}" for group in GROUPS]
+    lines += ["", "An example and all options: stream-dp COMMAND --help"]
+    return "\n".join([*lines, "A simulated study, without any data: stream-dp demo"])
 
-    names: the commands whose modules are imported for their options.
-    listed: the commands that the parser has.
-    """
+
+def _line(name: str, command: Command) -> str:
+    return f"  {name:<10} {command.help}"
+
+
+def _parser(listed: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the command line. listed: the commands that the parser has."""
+    groups = [
+        "\n".join([f"{group.title}:", *(_line(*item) for item in group.commands.items())])
+        for group in GROUPS
+    ]
     parser = _Parser(
         "stream-dp",
-        description="Continual release of private synthetic data.",
+        usage="stream-dp COMMAND ...",
+        description="\n\n".join(["Continual release of private synthetic data.", *groups]),
         epilog=_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"stream-dp {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    help_text = "show the version and exit"
+    parser.add_argument("--version", action=_Version, nargs=0, help=help_text)
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", help=argparse.SUPPRESS, dest="command", prog="stream-dp"
+    )
     for name in listed:
-        help_text = COMMANDS[name]
-        command = commands.add_parser(name, help=help_text, description=help_text)
+        declared = COMMANDS[name]
+        command = commands.add_parser(
+            name,
+            description=declared.help,
+            epilog=f"example:\n  stream-dp {name} {declared.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         command.add_argument("--json", action="store_true", help="print the result as JSON")
-        if name in names:
-            module = import_module(command_module(name))
-            module.options(command)
-            command.set_defaults(command=module.run)
+        declared.options(command)
+        parser.called = command if len(listed) == 1 else None
     return parser
 
 

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING
 from stream_dp.errors import Inconsistent, UserError
 from stream_dp.log.log import LogError, Missing
 from stream_dp.study.period_texts import require_period
-from stream_dp.study.periods import duration_seconds
 
 from ..intake.markers import send_close_markers
-from ..intake.options import study_file
 from ..process.command_output import Output, say
 from ..storage import journal
 from ..storage.deployment import Deployment
@@ -27,19 +25,6 @@ from ..storage.journal import open_gate
 
 if TYPE_CHECKING:
     from ..releaser.close_preview import PeriodPreview, Preview
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("period", metavar="PERIOD")
-    help_text = "show the contents of open periods (confidential), and close nothing"
-    parser.add_argument("--check", action="store_true", help=help_text)
-    help_text = "close without counting and without asking, as it is without a terminal"
-    parser.add_argument("--yes", action="store_true", help=help_text)
-    help_text = "close the period that [study.gate] holds, with all reports up to now"
-    parser.add_argument("--despite-gate", action="store_true", help=help_text)
-    help_text = "wait this long before the markers are written, such as 30m; an interrupt withdraws"
-    parser.add_argument("--after", type=_duration, metavar="TIME", default=0, help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -86,13 +71,6 @@ def _check_gate(deployment: Deployment, number: int, options: argparse.Namespace
         )
     if not held and study.periods.close != "marker":
         raise UserError("close: this study closes by its schedule, and no period of it is held")
-
-
-def _duration(text: str) -> int:
-    try:
-        return duration_seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _agree(deployment: Deployment, number: int, label: str) -> None:

@@ -15,7 +15,6 @@ from stream_dp.release.answer import ASSUMED, Answer, Fused, ReleaseQuery, Synth
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..intake.options import public_source
 from ..process.command_output import Output
 from ..storage.deployment import open_pinned
 
@@ -27,37 +26,6 @@ SYNTHETIC = {
     Synthetic.RECORDS: "records' answer",
     Synthetic.SIZES: "published      ",
 }
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    parser.add_argument("release", nargs="?", metavar="RELEASE")
-    parser.add_argument("query", nargs="?", metavar="QUERY")
-    parser.add_argument("--period", help="as of this period; the last one by default")
-    help_text = "subtract the answer at this period, with the joint error of both"
-    parser.add_argument("--minus", metavar="PERIOD", help=help_text)
-    help_text = "of sizes of places, such as north/0101; all regions together by default"
-    parser.add_argument("--region", metavar="PATH", help=help_text)
-    help_text = (
-        "of sizes of places: subtract the answer of this region; an empty path means all regions"
-    )
-    parser.add_argument("--minus-region", metavar="PATH", help=help_text)
-    help_text = "another answer, together with the first: the error of their difference and ratio,"
-    help_text += " a band that covers all at once, with --json all covariances; repeatable"
-    several = ("RELEASE", "QUERY", "PERIOD")
-    parser.add_argument("--also", nargs=3, action="append", metavar=several, help=help_text)
-    help_text = "the answers at every period so far, with a joint band"
-    parser.add_argument("--each-period", action="store_true", help=help_text)
-    help_text = "whom shares are of: everybody, respondents or another query; by default those"
-    help_text += " who answered in the period, where people can be absent"
-    parser.add_argument("--of", metavar="PEOPLE", help=help_text)
-    help_text = "of panels: the unbiased answer, not the one of least error"
-    parser.add_argument("--unbiased", action="store_true", help=help_text)
-    help_text = "also how the panel's own answer is biased"
-    parser.add_argument("--long", action="store_true", help=help_text)
-    unit = parser.add_mutually_exclusive_group()
-    unit.add_argument("--share", action="store_true", help="as a share of people (default)")
-    unit.add_argument("--count", action="store_true", help="as a number of people")
 
 
 def run(options: argparse.Namespace) -> Output:

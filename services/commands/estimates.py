@@ -14,16 +14,9 @@ from stream_dp.errors import UserError
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..intake.options import public_source
 from ..process.command_output import Output
 from ..storage.atomic_files import atomic_file
 from ..storage.deployment import open_pinned
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help="a file .parquet or .csv")
-    parser.add_argument("--release", help="of this release alone")
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -19,7 +19,6 @@ from stream_dp.study import Family, Study
 from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from stream_dp.study.period_texts import period_label
 
-from ..intake.options import public_source
 from ..portals.description import DescribedFile, describe
 from ..portals.documents import DOCUMENTS, described_covariances, described_series, described_tables
 from ..portals.release_tables import PANEL, release_table, tables_of
@@ -35,31 +34,6 @@ from ..portals.table_writer import TABLE_MEDIA, CsvForm, write_tables
 from ..process.command_output import Output
 from ..storage.atomic_files import atomic_file, atomic_folder
 from ..storage.deployment import open_pinned
-
-_SEPARATORS = {",": ",", ";": ";", "tab": "\t"}
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    parser.add_argument("release", metavar="RELEASE")
-    help_text = (
-        "a folder for all tables of the release and their descriptions; a .xlsx file; of a panel"
-        " also a .parquet or .csv file"
-    )
-    parser.add_argument("out", type=Path, metavar="OUT", help=help_text)
-    help_text = "of a panel, up to this period; of a data set, at this period; the last by default"
-    parser.add_argument("--period", help=help_text)
-    form = parser.add_mutually_exclusive_group()
-    help_text = "a row for each synthetic person and period, with the dates of the period"
-    form.add_argument("--long", action="store_true", help=help_text)
-    help_text = "the noisy answers of every period, with their variances, instead of a panel"
-    form.add_argument("--measurements", action="store_true", help=help_text)
-    help_text = "of the tables in a folder; parquet by default"
-    parser.add_argument("--format", choices=("parquet", "csv"), help=help_text)
-    help_text = "between the cells of a .csv file: a comma by default; some spreadsheets want ;"
-    parser.add_argument("--separator", choices=tuple(_SEPARATORS), help=help_text)
-    help_text = "begin a .csv file with a byte order mark, by which Excel knows UTF-8"
-    parser.add_argument("--bom", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -122,7 +96,7 @@ def _check(options: argparse.Namespace, is_data_set: bool) -> None:
 def _export_file(public: PublicLog, options: argparse.Namespace) -> Output:
     """Writes a panel or its measurements to a file."""
     out: Path = options.out
-    form = CsvForm(_SEPARATORS[options.separator or ","], options.bom)
+    form = CsvForm("\t" if options.separator == "tab" else options.separator or ",", options.bom)
     if options.measurements:
         table = public.measurements(options.release, options.period)
         _write(out, {"measurements": iter([table])}, form)

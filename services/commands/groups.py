@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from stream_dp.errors import UserError
 
 from ..intake.options import (
-    coding_options,
     file_form,
-    file_form_options,
-    group_columns,
-    member_group_column,
     roster_tables,
-    study_file,
 )
 from ..intake.roster_files import read_roster
 from ..intake.table_topic import send_table
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("groups", type=Path, metavar="GROUPS")
-    parser.add_argument("members", type=Path, metavar="MEMBERS")
-    group_columns(parser)
-    member_group_column(parser, "MEMBERS")
-    parser.add_argument("--person", default="person", metavar="COL", help="column of members' ids")
-    coding_options(parser)
-    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -8,19 +8,11 @@ from contextlib import closing
 from stream_dp.errors import UserError
 from stream_dp.log.log import Missing
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..releaser.job_board import JobBoard, job_states
 from ..storage import journal
 from ..storage.deployment import Deployment
 from ..storage.job_records import operator_word
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    word = parser.add_mutually_exclusive_group()
-    word.add_argument("--retry", metavar="ID", help="try a failed job again")
-    word.add_argument("--abandon", metavar="ID", help="give a job up; its charge stands")
 
 
 def run(options: argparse.Namespace) -> Output:

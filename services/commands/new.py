@@ -6,13 +6,8 @@ import argparse
 from importlib import resources
 from pathlib import Path
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..storage.atomic_files import write_new_file
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

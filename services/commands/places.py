@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..intake.options import file_form, file_form_options, study_file
+from ..intake.options import file_form
 from ..intake.place_files import read_places
 from ..intake.table_topic import send_table
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("places", type=Path, metavar="PLACES")
-    parser.add_argument("--place", default="place", metavar="COL", help="column of places' keys")
-    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -11,7 +10,6 @@ from stream_dp.errors import UserError
 from stream_dp.log.message import START
 
 from ..process.command_output import Output
-from ..process.pin_options import head_option
 from ..storage.deployment import Deployment
 from ..storage.study_register import (
     Registered,
@@ -21,21 +19,6 @@ from ..storage.study_register import (
     begin_register,
     read_register,
 )
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    help_text = "begin a register, add a study to it, or check it, and whether a study fits"
-    parser.add_argument("action", choices=["begin", "add", "check"], help=help_text)
-    parser.add_argument("register", type=Path, metavar="FILE", help="the register")
-    parser.add_argument("study", type=Path, nargs="?", metavar="STUDY.toml", help="add, check")
-    head_option(parser, "check: a head that was kept elsewhere")
-    begin = parser.add_argument_group("begin")
-    begin.add_argument(
-        "--population", metavar="WORDS", help="the people whom the studies are about"
-    )
-    begin.add_argument("--unit", metavar="UNIT", help="study.unit of every study")
-    begin.add_argument("--neighbours", metavar="RELATION", help="study.neighbours of every study")
-    begin.add_argument("--rho", metavar="RHO", help="the most that all studies may cost together")
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -10,7 +10,6 @@ from stream_dp.release.answer import LEVEL
 from stream_dp.release.public_reader import AnyCertificate
 from stream_dp.study import Study
 
-from ..intake.options import public_source
 from ..process.command_output import Output
 from ..storage.deployment import open_pinned
 
@@ -18,17 +17,6 @@ ERRORS = "errors are those of the privacy noise, not of sampling people; ask wit
 SAMPLED = "'with sampling' covers {}; the other intervals cover the privacy noise alone"
 NAIVE = "'synthetic rows' is a fit of the synthetic people as if they were people: its intervals"
 NAIVE += " know of no noise"
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    parser.add_argument("release", metavar="RELEASE")
-    help_text = "OUTCOME ~ TERM + TERM, such as 'income ~ age + sex' or 'work=full ~ age*sex'"
-    parser.add_argument("formula", metavar="FORMULA", help=help_text)
-    parser.add_argument("--period", help="the table of this period; the last one by default")
-    parser.add_argument("--logistic", action="store_true", help="a logistic model, not linear")
-    help_text = "also the error of sampling people: by [study.sampling], or simple random sampling"
-    parser.add_argument("--sampling", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

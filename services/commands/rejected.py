@@ -7,7 +7,6 @@ from contextlib import closing
 
 from stream_dp.log.log import Missing
 
-from ..intake.options import study_file
 from ..intake.rejections import (
     Placing,
     no_rejections,
@@ -19,10 +18,6 @@ from ..intake.rejections import (
 from ..intake.schema_source import shape_reader
 from ..process.command_output import Output
 from ..storage.deployment import Deployment
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -7,13 +7,8 @@ import argparse
 from stream_dp.json_object import Json
 from stream_dp.release.public_reader import keep_none
 
-from ..intake.options import public_source
 from ..process.command_output import Output
 from ..storage.deployment import open_pinned
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

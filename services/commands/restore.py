@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..intake.options import study_file
 from ..process.command_output import Output
-from ..process.pin_options import head_option
 from ..storage.file_stores import file_store
 from ..storage.study_restore import restore
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("place", metavar="DIR|URL", help="where `stream-dp backup` wrote it")
-    help_text = (
-        "the last hash of the public log that was kept elsewhere; needed if the public log is lost"
-    )
-    head_option(parser, help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

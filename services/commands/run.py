@@ -7,7 +7,6 @@ import gc
 import threading
 from contextlib import ExitStack
 
-from ..intake.options import study_file
 from ..process.access import Access
 from ..process.command_output import JOB_FAILED, Output
 from ..process.events import tell_json, tell_text
@@ -15,23 +14,6 @@ from ..process.stopping import stop_on_signals
 from ..releaser.deployed_releaser import releaser_of
 from ..releaser.releaser_role import require_no_other
 from ..storage.deployment import Deployment
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("--until-idle", action="store_true", help="stop when nothing is left to do")
-    help_text = "with --until-idle: take the role even from a live releaser, which then waits"
-    parser.add_argument("--take-over", action="store_true", help=help_text)
-    help_text = (
-        "the logs' files were moved or restored, and NO other copy of them will run: two copies"
-    )
-    help_text += " would draw noise for the same periods, and the guarantee would be lost"
-    parser.add_argument("--moved", action="store_true", help=help_text)
-    help_text = (
-        "the declared witness is empty although the study has releases; use once, and only if"
-    )
-    help_text += " no older backup was restored"
-    parser.add_argument("--new-witness", action="store_true", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

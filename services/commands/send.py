@@ -16,7 +16,6 @@ from stream_dp.study import Study
 
 from ..intake.accepted_readings import AcceptedReading
 from ..intake.known_reports import known_reports
-from ..intake.options import reading_options, study_file, table_columns
 from ..intake.sending import require_plain_reports, send_table, withdraw_cells
 from ..intake.table_judging import (
     JudgedTable,
@@ -67,20 +66,6 @@ _NOT_COMPARED = (
     "this user may not read the log, as senders may not: ids and closed periods were not compared"
     " with it"
 )
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    table_columns(parser)
-    reading_options(parser)
-    parser.add_argument("--check", action="store_true", help="judge the files and send nothing")
-    help_text = "send nothing if a cell would not count, or if ids look different from earlier ids"
-    parser.add_argument("--strict", action="store_true", help=help_text)
-    help_text = "list the texts that would not count, with their numbers; only on a terminal"
-    parser.add_argument("--show-texts", action="store_true", help=help_text)
-    help_text = "FILE replaces this earlier one: cells that it lacks are cleared"
-    parser.add_argument("--replace", type=Path, metavar="EARLIER", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -19,7 +19,6 @@ from stream_dp.study import Study
 from stream_dp.study.topics import RELEASES, REPORTS
 
 from ..intake.markers import has_close_markers
-from ..intake.options import study_file
 from ..intake.table_topic import has_table
 from ..process.command_output import Output
 from ..process.heartbeats import Heartbeats, Process, ReceivedHeartbeat
@@ -122,10 +121,6 @@ def close_waits(beats: Mapping[Process, ReceivedHeartbeat], states: Sequence[Pro
 
 
 _MARKER_SEARCH_TIME = 5.0  # seconds to search unread records for a close
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
 
 
 @dataclass

@@ -8,14 +8,9 @@ from contextlib import closing
 from stream_dp.study.run_settings import Input
 from stream_dp.study.topics import REPORTS, topics_of
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..releaser.recovery import make_topics
 from ..storage.deployment import Deployment
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -19,9 +19,7 @@ from stream_dp.release.audit_statement import read_audit_statement
 from stream_dp.release.public_reader import keep_none
 from stream_dp.study.topics import REPORTS
 
-from ..intake.options import public_source
 from ..process.command_output import INCONSISTENT, Output, failure
-from ..process.pin_options import statement_option
 from ..storage import journal, journal_checks
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import Deployment, open_public
@@ -38,15 +36,6 @@ class Check:
     check: str
     holds: bool
     lines: Sequence[str]
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    statement_option(parser)
-    help_text = "continue after a failed check, and print the result of every check"
-    parser.add_argument("--all", action="store_true", help=help_text)
-    help_text = "write the result, also of a failure, for Prometheus' textfile collector"
-    parser.add_argument("--textfile", type=Path, metavar="FILE.prom", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -13,7 +13,6 @@ from tqdm import tqdm
 from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Missing
 
-from ..intake.options import study_file
 from ..process.command_output import JOB_FAILED, Output
 from ..process.events import Event, tell_json
 from ..process.heartbeats import Pulse, new_heartbeat
@@ -22,12 +21,6 @@ from ..releaser.worker import Worker
 from ..storage import journal, restored_logs
 from ..storage.deployment import Deployment
 from ..storage.job_records import Progress
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("--until-idle", action="store_true", help="stop when no job is open")
-    parser.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> Output:

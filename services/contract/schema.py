@@ -35,7 +35,6 @@ from stream_dp.study.topics import (
     topics_of,
 )
 
-from ..intake.options import study_file
 from ..process.command_output import Output
 from ..releaser.answer_topic import answer_avro
 from ..storage.atomic_files import write_text_file
@@ -116,19 +115,6 @@ _KINDS: dict[str, tuple[str, Callable[[Deployment], dict[str, object]]]] = {
     "asyncapi": ("asyncapi.json", lambda deployment: asyncapi(deployment.study, deployment.run)),
     "estimates-avro": ("estimate.avsc", lambda _: answer_avro()),
 }
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    help_text = (
-        "JSON Schema of reports (the default), Avro of reports, Avro of answers, or AsyncAPI"
-    )
-    help_text += " of all topics; several with --out"
-    parser.add_argument("--kind", choices=_KINDS, action="append", help=help_text)
-    help_text = (
-        "write STUDY.report.schema.json and so on into this folder; without --kind all of them"
-    )
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

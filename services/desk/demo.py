@@ -166,10 +166,6 @@ _QUESTION = "at-least 1 of last 3 poverty=1"
 _RUN = Run(log="sqlite:poverty.db", public="sqlite:poverty-public.db")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("stream-dp-demo"), metavar="DIR")
-
-
 def run(options: argparse.Namespace) -> Output:
     from stream_dp.services.evaluate import simulated_panels
 

@@ -39,7 +39,7 @@ from stream_dp.study import Study
 from stream_dp.study.number_texts import SPACE
 from stream_dp.study.study_text import study_text
 
-from ..intake.options import file_form, file_form_options
+from ..intake.options import file_form
 from ..process.command_output import Output, printable
 from ..storage.atomic_files import write_new_file
 from .column_proposals import TableHeader, codebook_values, labelled_values, public_values
@@ -139,20 +139,6 @@ def _filled(path: Path, form: FileForm) -> int:
 
 _QUANTILE = PlanRequest().quantile
 _PUBLIC = "The declared values were read off a file that the guarantee does not cover."
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    help_text = "a table of reports: only the header is read"
-    parser.add_argument("file", type=Path, metavar="FILE", help=help_text)
-    help_text = "the study file to write; by default NAME.toml in the current folder"
-    parser.add_argument("--out", type=Path, metavar="STUDY.toml", help=help_text)
-    help_text = "values to propose: a CSV with columns 'column' and 'value', DDI (.xml), .sav, .dta"
-    parser.add_argument("--codebook", type=Path, metavar="BOOK", help=help_text)
-    help_text = "FILE is public or of people whom this study does not protect: propose its values"
-    parser.add_argument("--public", action="store_true", help=help_text)
-    help_text = "ask on a page of this machine's browser instead of the terminal"
-    parser.add_argument("--page", action="store_true", help=help_text)
-    file_form_options(parser)
 
 
 def run(options: argparse.Namespace) -> Output:

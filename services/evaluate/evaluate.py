@@ -29,7 +29,7 @@ from stream_dp.release.published_panels import stated_errors
 from stream_dp.study import SizesRelease, Study
 from stream_dp.study.period_texts import require_period
 
-from ..intake.options import layout, member_group_column, roster_tables, study_file, table_columns
+from ..intake.options import layout, roster_tables
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
@@ -202,30 +202,6 @@ class Report:
         text.write_text(self.text + "\n")
         numbers.write_text(json.dumps(self.data, indent=1))
         return [text, numbers, *self.figures(folder)]
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("truth", type=Path, metavar="TRUTH")
-    help_text = "runs of each mechanism; 200 by default, 5 of batch releases"
-    parser.add_argument("--repetitions", type=int, metavar="R", help=help_text)
-    parser.add_argument("--scales", metavar="X,...", help="repeat it with every rho times X")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="for figures, table and JSON")
-    table_columns(parser)
-    help_text = "where the study releases groups with their members"
-    groups = parser.add_argument_group("groups", help_text)
-    groups.add_argument("--groups", type=Path, metavar="FILE", help="a row for each group")
-    groups.add_argument(
-        "--members", type=Path, metavar="FILE", help="a row for each member, who is in TRUTH"
-    )
-    member_group_column(groups, "--members")
-    help_text = (
-        "table of places, as to 'stream-dp places'; not with a table of counts, which is TRUTH"
-    )
-    parser.add_argument("--places", type=Path, metavar="FILE", help=help_text)
-    help_text = "judge data sets at this period's close; at the last due one by default"
-    parser.add_argument("--at", metavar="PERIOD", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -34,7 +34,7 @@ from ..intake.accepted_readings import AcceptedReading
 from ..intake.dead_letters import cells_of, source_header
 from ..intake.known_reports import KnownReports
 from ..intake.markers import close_marker
-from ..intake.options import reading_options, roster_tables, study_file, table_columns
+from ..intake.options import roster_tables
 from ..intake.place_files import read_places
 from ..intake.place_table import PlacesTable
 from ..intake.rejections import (
@@ -66,21 +66,6 @@ _WARNING = (
     "CONFIDENTIAL: a rehearsal on real reports with simulated noise; no release, and nobody is"
     " protected by it"
 )
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    table_columns(parser)
-    reading_options(parser)
-    parser.add_argument("--groups", type=Path, metavar="FILE", help="table of groups")
-    help_text = "table of their members, with the column of ids that reports have"
-    parser.add_argument("--members", type=Path, metavar="FILE", help=help_text)
-    parser.set_defaults(member_group=None)
-    parser.add_argument("--places", type=Path, metavar="FILE", help="table of places")
-    parser.add_argument("--seed", type=int, default=1, help="of the simulated noise")
-    help_text = "a folder for the text, a page to look at, and each release's panel and estimates"
-    parser.add_argument("--out", type=Path, metavar="DIR", help=help_text)
 
 
 @dataclass

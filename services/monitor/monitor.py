@@ -16,36 +16,9 @@ from stream_dp.log.open_public import public_log
 
 from ..process.addresses import listen_address
 from ..process.command_output import Output, say
-from ..process.pin_options import pin_options, statement_option
 
 if TYPE_CHECKING:
     from .client_limits import Application
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    help_text = "public logs such as sqlite:FILE or kafka://host:port/prefix, or a folder of files"
-    help_text += " that end with -public.db; with --operator study files"
-    parser.add_argument("sources", nargs="+", metavar="PUBLIC|STUDY.toml", help=help_text)
-    pin_options(parser)
-    statement_option(parser)
-    help_text = "the outlines of the regions of sizes, a GeoJSON file: pages have maps then"
-    parser.add_argument("--map", type=Path, metavar="FILE", help=help_text)
-    help_text = "the operator's pages of a study (confidential), with its close, retry and abandon"
-    parser.add_argument("--operator", action="store_true", help=help_text)
-    help_text = (
-        "operator: a file with a token that clients give; needed beyond the loopback. Without"
-    )
-    help_text += " it a link is printed, which works once"
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help=help_text)
-    help_text = "operator: the header in which a proxy, which sends the token, names the user"
-    parser.add_argument("--proxy-header", metavar="NAME", help=help_text)
-    help_text = "where the pages are public, such as https://poverty.example.org: previews of links"
-    help_text += " and embedded figures name it"
-    parser.add_argument("--url", metavar="URL", default="", help=help_text)
-    help_text = "further names of the host in clients' addresses, but for that of --url"
-    parser.add_argument("--hosts", metavar="NAME,...", default="", help=help_text)
-    help_text = "where pages are served; 127.0.0.1:8080 by default"
-    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help=help_text)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -7,16 +7,10 @@ from pathlib import Path
 
 from stream_dp.errors import UserError
 
-from ..intake.options import public_source
 from ..process.command_output import Output
 from ..storage.atomic_files import write_text_file
 from ..storage.deployment import open_pinned
 from .study_page import study_page
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    public_source(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help="a file .html")
 
 
 def run(options: argparse.Namespace) -> Output:

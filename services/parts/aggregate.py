@@ -40,7 +40,6 @@ from stream_dp.study import DataSetRelease, Study
 from stream_dp.study.topics import ORDERS, REPORTS
 
 from ..intake.dead_letters import refuse_cells
-from ..intake.options import study_file
 from ..intake.place_table import PlacesTable
 from ..intake.roster import Members
 from ..process.command_output import Output
@@ -354,12 +353,6 @@ class Aggregator:
             for population in split_population(everybody, order.parts)
         ]
         return files, everybody.people
-
-
-def options(parser: argparse.ArgumentParser) -> None:
-    study_file(parser)
-    parser.add_argument("--until-idle", action="store_true", help="stop when no order is open")
-    parser.add_argument("--attached", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> Output:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stream_dp.release.signatures import is_hash
-
 
 def pin_options(parser: argparse.ArgumentParser) -> None:
     """Adds what a reader of a public log may have kept elsewhere."""
@@ -22,6 +20,8 @@ def head_option(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 def _hash(text: str) -> str:
     """A hash as messages have it. Raises ArgumentTypeError."""
+    from stream_dp.release.signatures import is_hash  # a help does not wait for it
+
     if not is_hash(text.lower()):
         raise argparse.ArgumentTypeError("write the 64 hexadecimal digits of a hash")
     return text.lower()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -15,26 +17,30 @@ import pytest
 from stream_dp.services.commands import cli
 
 PROGRAM = [sys.executable, "-P", "-m", "stream_dp.services.commands.cli"]
+MODULE = [sys.executable, "-P", "-m", "stream_dp"]
 HEAVY = {"numpy", "scipy", "pyarrow", "opendp", "pydantic", "msgspec", "fsspec"}
 
 
-@pytest.mark.parametrize("word", ["--version", "--help"])
-def test_what_needs_no_command_imports_none(word: str) -> None:
+@pytest.mark.parametrize("words", [[], ["--version"], ["--help"], ["send", "--help"]])
+def test_what_runs_no_command_imports_none(words: list[str]) -> None:
     code = f"""
 import sys
 from stream_dp.services.commands import cli
 try:
-    cli.main([{word!r}])
+    sys.exit(cli.main({words!r}))
 except SystemExit:
     print(*sys.modules, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert {n for n in loaded if n.startswith("stream_dp.services.")} == {
-        "stream_dp.services.commands",
-        "stream_dp.services.commands.cli",
-        "stream_dp.services.process",
-        "stream_dp.services.process.command_output",
+        f"stream_dp.services.{name}"
+        for name in (
+            *("commands", "commands.cli", "commands.command_line", "commands.begin_commands"),
+            *("commands.period_commands", "commands.look_commands", "commands.operate_commands"),
+            *("commands.promise_commands", "intake", "intake.options"),
+            *("process", "process.command_output", "process.pin_options"),
+        )
     }
     assert not HEAVY & loaded
 
@@ -55,16 +61,79 @@ print(os.environ.get("OPENBLAS_NUM_THREADS"))
     assert done.stdout == f"{threads}\n"
 
 
-def test_every_command_is_there() -> None:
-    (commands,) = (
-        action
-        for action in cli._parser()._actions
-        if isinstance(action, argparse._SubParsersAction)
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_a_module_and_an_example_that_is_understood(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(import_module(cli.command_module(name)).run)
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    example = capsys.readouterr().out.partition("\nexample:\n")[2].strip()
+    program, *words = shlex.split(example)
+    assert program == "stream-dp"
+    assert cli._parser().parse_args(words).command == name
+
+
+def test_the_first_commands_and_all_others_by_their_tasks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main([]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("\n") <= 20
+    assert [line.split()[0] for line in shown.splitlines() if line[:2] == "  "] == [*cli.FIRST]
+    assert set(re.findall(r"\w+", shown)) >= cli.COMMANDS.keys()
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    listed = re.findall(r"^  (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    assert listed == [*cli.COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["chek", "x.toml"], "check"),
+        (["estimat"], "estimate"),
+        (["check", "--exakt", "x.toml"], "--exact"),
+        (["send", "x.toml", "a.csv", "--id-widht=3"], "--id-width"),
+        (["monitor", "sqlite:a.db", "--listne", ":80"], "--listen"),
+    ],
+)
+def test_a_mistyped_word_and_the_word_next_to_it(
+    typed: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(typed) == 2
+    assert f"; did you mean '{meant}'?; see 'stream-dp" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["send", "verify"])
+def test_a_help_is_there_at_once(name: str) -> None:
+    """Python itself and the packages' finders take 60 ms of these on a small machine."""
+    least = math.inf
+    for _ in range(3):
+        before = os.times().children_user + os.times().children_system
+        subprocess.run([*MODULE, name, "--help"], check=True, stdout=subprocess.DEVNULL)
+        least = min(least, os.times().children_user + os.times().children_system - before)
+    assert least <= 0.25, least  # 0.1 s on a machine that does nothing else
+
+
+def completed(line: str) -> set[str]:
+    """What argcomplete proposes for a line whose last word is being typed."""
+    code = "from stream_dp.services.commands.cli import main; main()"
+    environment = {**os.environ, "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n"}
+    environment |= {"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"}
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -c "$1" stream-dp 8>&1 9>/dev/null', sys.executable, code],
+        env=environment,
+        capture_output=True,
+        text=True,
     )
-    assert commands.choices.keys() == cli.COMMANDS.keys()
-    for name, parser in commands.choices.items():
-        module = import_module(cli.command_module(name))
-        assert parser.get_default("command") is module.run, name
+    return {word.strip() for word in done.stdout.split("\n")} - {""}
+
+
+def test_words_are_completed() -> None:
+    assert completed("stream-dp est") == {"estimate", "estimates"}
+    assert completed("stream-dp check --e") == {"--exact"}
+    assert "asyncapi" in completed("stream-dp schema study.toml --kind ")
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
