@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from people_tables import domain
 
 from stream_dp.batch.people.junction_tree import JunctionTree
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_table import People
 from stream_dp.batch.people.residual_counts import Residuals, centred, marginal_counts
 from stream_dp.batch.people.tree_model import OF_MARGINALS, TreeModel
@@ -56,7 +57,7 @@ def test_a_chain_is_fitted_and_drawn():
         columns.append(np.where(follows, (columns[-1] + 1) % size, rng.integers(0, size, n)))
     people = People(domain(*[size] * 4), np.stack(columns, axis=1))
     residuals = Residuals(people.domain, ((0, 1), (1, 2), (2, 3)))
-    phase = Everything(10**6, (0, 1, 2), (1, 1, 1))
+    phase = Everything(10**6, (0, 1, 2), (1, 1, 1), PairFilter(residuals))
     variances = phase.variances(residuals)
     answers = NoisyAnswers.none().joined(
         residuals, (0, 1, 2), residuals.counter(people)((0, 1, 2)), variances

@@ -19,6 +19,7 @@ from stream_dp.batch.people.compression import (
     NoisyColumn,
 )
 from stream_dp.batch.people.match_plan import MatchPlan
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import MANY_PEOPLE
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.people.residual_counts import marginal_counts
@@ -274,7 +275,7 @@ def test_what_is_drawn_costs_rho_and_is_never_drawn_again(moves):
     drawn = [demand for demand in source.demands if demand]
     assert len(drawn) == rounds == fit.notes["rounds"]
     costs = [
-        part.workload.cost(picked, [variance for variance, _ in demand])
+        PairFilter(part.workload).charged(picked, [variance for variance, _ in demand]).spent
         for part, picked, demand in zip(
             [fit.first] * (rounds - 1) + [fit.second],
             (*fit.first.picked, *fit.second.picked),

@@ -95,7 +95,7 @@ def test_noise_is_less_than_where_each_phase_is_charged_by_itself():
     phases = [*everything.phases, everything.last(everything.triples)]
     ratios = []
     for phase in phases:
-        alone = plan.workload.cost(phase.candidates, phase.weights) / phase.rho
+        alone = PairFilter(plan.workload).charged(phase.candidates, phase.weights).spent / phase.rho
         first = phase.candidates[0]
         ratios.append(float(phase.variances(plan.workload)[first] / phase.weights[0] / alone))
     assert ratios == pytest.approx([1, 0.737, 0.610], abs=1e-3)
@@ -287,5 +287,5 @@ def test_the_phases_of_a_wide_table_have_an_upper_bound():
     pairs = [i for i, a in enumerate(residuals.sets) if len(a) == 2]
     after = PairFilter(residuals).allowing(RHO).charged(pairs, [Fraction(10**9)] * len(pairs))
     assert not after.exact
-    assert after.spent == residuals.cost(pairs, [Fraction(10**9)] * len(pairs))
+    assert after.spent == PairFilter(residuals).charged(pairs, [Fraction(10**9)] * len(pairs)).spent
     assert after.spent == sum(residuals.squared[i] for i in pairs) / Fraction(2 * 10**9)

@@ -9,6 +9,7 @@ from kit.small_groups import Never
 from kit.studies import attribute, small_study
 
 from stream_dp.batch.kinds import load_synthesizer
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_table import People, study_people
 from stream_dp.batch.synthesizer import FitContext, MemoryTranscript
 from stream_dp.errors import UserError
@@ -84,7 +85,8 @@ def test_a_charge_follows_from_the_variances():
     singles = [i for i, c in enumerate(candidates) if len(fit.workload.sets[c]) == 1]
     own = [candidates[i] for i in singles]
     exact = [variances[i] for i in singles]
-    assert fit.workload.cost(own, exact) == Fraction(23, 100)
+    assert PairFilter(fit.workload).charged(own, exact).spent == Fraction(23, 100)
     for factor in (Fraction(95, 100), Fraction(105, 100)):
-        assert fit.workload.cost(own, [factor * v for v in exact]) != Fraction(23, 100)
+        other = [factor * v for v in exact]
+        assert PairFilter(fit.workload).charged(own, other).spent != Fraction(23, 100)
     assert replace(fit).title == fit.title

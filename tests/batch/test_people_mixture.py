@@ -7,6 +7,7 @@ import pytest
 from people_tables import paired
 
 from stream_dp.batch.people import mixture_model
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_draw import drawn_cells
 from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
 from stream_dp.batch.people.target_shares import CLEAR, Targets, on_simplex, shrunk
@@ -105,7 +106,7 @@ def targets_of(ways, rho):
     people = paired(6000, 8, 2)
     residuals = all_residuals(people.domain, ways, 20_000)
     every = tuple(range(residuals.candidates))
-    phase = Everything(Fraction(rho), every, (Fraction(1),) * len(every))
+    phase = Everything(Fraction(rho), every, (Fraction(1),) * len(every), PairFilter(residuals))
     variances = phase.variances(residuals)
     true = residuals.counter(people)(every)
     sizes = np.diff(residuals.starts)

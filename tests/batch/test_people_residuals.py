@@ -12,6 +12,7 @@ from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people import residual_counts
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import all_pairs_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
@@ -67,18 +68,18 @@ def test_the_cost_is_the_largest_change_of_what_is_measured(relation, data):
         costs += [
             change(residuals, [*rest, x], [*rest, y], variances) for x in first for y in people
         ]
-    assert max(costs) == residuals.cost(range(8), variances)
+    assert max(costs) == PairFilter(residuals).charged(range(8), variances).spent
 
 
 def test_with_many_columns_the_cost_is_no_less(monkeypatch):
     own = domain(2, 3, 4, moves=False, replaced=True, size=9)
     residuals = all_residuals(own, 3, 100)
     variances = [Fraction(i + 1, 3) for i in range(8)]
-    exact = residuals.cost(range(8), variances)
+    exact = PairFilter(residuals).charged(range(8), variances).spent
     monkeypatch.setattr(residual_counts, "MOST_PATTERNS", 2)
-    bound = residuals.cost(range(8), variances)
+    bound = PairFilter(residuals).charged(range(8), variances).spent
     assert exact <= bound <= Fraction(3, 2) * exact
-    alone = [residuals.cost([i], [Fraction(1, 2)]) for i in range(8)]
+    alone = [PairFilter(residuals).charged([i], [Fraction(1, 2)]).spent for i in range(8)]
     assert alone == list(residuals.squared)
 
 
@@ -165,7 +166,8 @@ def test_what_others_published_counts_by_its_precision():
     """Beside a measurement of variance v in an entry, an interaction of variance w in a cell."""
     own = domain(2, 3)
     residuals = all_residuals(own, 2, 100)
-    phase = Everything(Fraction(1), (0, 3), (Fraction(1), Fraction(2)))
+    weights = Fraction(1), Fraction(2)
+    phase = Everything(Fraction(1), (0, 3), weights, PairFilter(residuals))
     variances, cells = phase.variances(residuals), 6
     values = np.concatenate([[50], np.arange(6) * 6])
     answers = NoisyAnswers.none().joined(residuals, (0, 3), values, variances)

@@ -16,6 +16,7 @@ from kit.small_groups import Never
 from people_tables import CountedNoise, domain, paired
 
 from stream_dp.batch.people.junction_tree import JunctionTree, grown_tree, open_pairs
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_plan import people_plan
 from stream_dp.batch.people.people_synthesizer import fit_people
 from stream_dp.batch.people.people_table import People
@@ -123,7 +124,9 @@ def test_a_pair_s_residual_changes_by_what_is_charged():
         if own.replaced:
             changes += [np.square(vectors[a] - vectors[b]).sum() for a in every for b in every]
         assert max(changes) == pairs.squared[number]
-        assert pairs.cost([number], [Fraction(5)]) == Fraction(int(max(changes)), 10)
+        assert PairFilter(pairs).charged([number], [Fraction(5)]).spent == Fraction(
+            int(max(changes)), 10
+        )
 
 
 @given(

@@ -1,5 +1,6 @@
 """The cost of a plan of residuals by brute force: over all that one person may answer."""
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -9,7 +10,7 @@ import numpy as np
 from stream_dp.batch.data.domain import Column
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import residual
-from stream_dp.batch.rounds.phases import NoisyAnswers
+from stream_dp.batch.rounds.phases import Everything, NoisyAnswers
 
 
 @lru_cache(maxsize=1000)
@@ -92,7 +93,20 @@ def brute_force_costs(plan, residuals, relation, measured, rest, answers, *, eve
 
 
 def spent(phases, workload, picked):
-    """The exact rho of rounds that measured these candidates, phase after phase."""
-    rounds = [phase for phase in phases for _ in range(phase.rounds)]
-    costs = (phase.cost(workload, chosen) for phase, chosen in zip(rounds, picked, strict=True))
-    return sum(costs, Fraction(0))
+    """The rho of rounds that measured these candidates, phase after phase, by the filter."""
+    return charged(phases, workload, picked).spent
+
+
+def charged(phases, workload, picked):
+    """The filter after rounds that measured these candidates, phase after phase."""
+    after, picked = workload.filter, iter(picked)
+    for phase in phases:
+        if isinstance(phase, Everything):
+            assert tuple(next(picked)) == phase.candidates
+            after = phase.charged
+            continue
+        rounds = replace(phase, before=after)
+        while rounds is not None:
+            chosen = next(picked)
+            after, rounds = rounds.charged(workload, chosen), rounds.after(workload, chosen)
+    return after

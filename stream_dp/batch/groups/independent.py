@@ -25,15 +25,15 @@ from ..data.domain import Domain, Hierarchy
 from ..rounds.phases import CHARGES
 from ..synthesizer import FitContext, begun_rounds
 from .workload.candidates import one_way_marginals
-from .workload.groups_plan import attains_all
-from .workload.sensitivity import squared_sensitivity
+from .workload.groups_plan import independent_phase
 
 Counts = NDArray[np.int64]
 
 
 def noise_variance(domain: Domain, rho: Fraction) -> Fraction:
     """The variance of the noise in every count."""
-    return sum(squared_sensitivity(m) for m in one_way_marginals(domain)) / (2 * rho)
+    workload, phase = independent_phase(domain, rho)
+    return phase.variances(workload)[0]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Independent:
         negative_counts: how many of the noisy counts are below 0.
         """
         return {
-            "charge": CHARGES[attains_all(self.domain)],
+            "charge": CHARGES[independent_phase(self.domain, Fraction(1))[1].exact],
             "negative_counts": int(sum((c < 0).sum() for c in self.counts)),
         }
 

@@ -48,8 +48,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dp.privacy.zcdp import gaussian_rho
-
 from ..data.domain import Int64Array
 from ..rounds.phases import candidate_rows
 from .people_table import People, PeopleDomain
@@ -279,30 +277,6 @@ class Residuals:
     def squared_norm(self, columns: Columns) -> int:
         """The squared norm of a row's contribution to the residual."""
         return prod(n * (n - 1) for n in (self.domain.sizes[c] for c in columns))
-
-    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The exact rho of measuring candidates together, with noise of `variances`."""
-        sets = [self.sets[i] for i in candidates]
-        costs = [Fraction(0)]
-        if self.domain.moves:
-            moved = (
-                gaussian_rho(self.squared_norm(a), v) for a, v in zip(sets, variances, strict=True)
-            )
-            costs.append(sum(moved, Fraction(0)))
-        if self.domain.replaced:
-            costs.append(self._replacement(sets, variances))
-        return max(costs)
-
-    def _replacement(self, sets: Sequence[Columns], variances: Sequence[Fraction]) -> Fraction:
-        """The largest cost of replacing a row: exact, or an upper bound for too many patterns."""
-        precisions = defaultdict[Columns, Fraction](Fraction)
-        for columns, variance in zip(sets, variances, strict=True):
-            if columns:
-                precisions[columns] += 1 / variance
-        patterns = AgreementPatterns(self.domain.sizes, precisions, {})
-        if patterns.few:
-            return patterns.largest_ratio(Fraction(1))
-        return largest_terms(self.domain.sizes, precisions)
 
     def counter(self, data: People) -> Callable[[Sequence[int]], Int64Array]:
         """A function from candidates to their exact residuals. Confidential."""

@@ -11,11 +11,10 @@ of them once with independent discrete Gaussian noise. It picks no candidate tha
 already. The candidates and answers of a round are recorded together before either is used. The
 model learns from all answers so far before anything is picked, and at the end.
 
-Cost: exactly the sum of the phases' parts, as the costs of rounds add up under zCDP even if later
-rounds depend on earlier ones (Bun and Steinke 2016, Lemma 2.3).
-- A measurement costs what its candidates state for their relation: D2 / (2 s2) for squared L2
-  sensitivity D2 and noise of variance s2 (`zcdp.gaussian_rho`), or less where several together
-  change by less than the sum of each.
+Cost: the sum of the phases' parts, as the costs of rounds add up under zCDP even if later rounds
+depend on earlier ones (Bun and Steinke 2016, Lemma 2.3).
+- Measurements cost what the phases' filter states: for a pair of neighbours whose counts differ by
+  D2 in squares, noise of variance s2 costs D2 / (2 s2), and the costs of a pair add up.
 - K picks from scores that change by at most D, with Gumbel noise of squared scale b2, cost
   K D^2 / (2 b2) (`zcdp.selection_rho`). A score is a sum of |count - c|, less a public number,
   where the integers c depend on earlier rounds only. So it changes by at most the L1 change of the
@@ -26,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -41,11 +40,29 @@ from stream_dp.privacy.noise import Measurements, NoiseSource, exact_variance
 from ..data.domain import Int64Array
 from ..synthesizer import FitContext, begun_rounds, first_seed
 from .annealing import Annealed, NextPhase, Phase
-from .phases import CHARGES, Candidates, Everything, NoisyAnswers, Weighed
+from .phases import (
+    CHARGES,
+    Candidates,
+    Everything,
+    NoisyAnswers,
+    PrivacyFilter,
+    Rounds,
+    Weighed,
+)
 
 D = TypeVar("D")  # what a release looks at: people, or groups and their members
 S = TypeVar("S", covariant=True)
 W = TypeVar("W", bound=Candidates)
+
+
+class Planned(Candidates, Protocol):
+    """Candidates of a plan whose phases depend on no answer."""
+
+    def filter_after(self, phases: Sequence[Phase], answers: NoisyAnswers) -> PrivacyFilter:
+        """The filter after phases with these answers."""
+
+
+P = TypeVar("P", bound=Planned)
 
 
 class Model(Protocol[S]):
@@ -83,15 +100,22 @@ class AdaptiveMethod(Generic[W, S]):
     @staticmethod
     def of(
         title: str,
-        workload: W,
+        workload: P,
         phases: Sequence[Phase],
         start: Callable[[int], Model[S]],
-    ) -> AdaptiveMethod[W, S]:
-        """A method whose phases depend on no answer."""
+    ) -> AdaptiveMethod[P, S]:
+        """A method whose phases depend on no answer, but for the filter before rounds."""
+
+        def phase(number: int, answers: NoisyAnswers) -> Phase | None:
+            following = phases[number] if number < len(phases) else None
+            if not isinstance(following, Rounds):
+                return following
+            return replace(following, before=workload.filter_after(phases[:number], answers))
+
         return AdaptiveMethod(
             title,
             workload=workload,
-            phase=lambda number, answers: phases[number] if number < len(phases) else None,
+            phase=phase,
             rounds=sum(phase.rounds for phase in phases),
             start=start,
         )

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stream_dp.privacy.noise import NoiseSource
-from stream_dp.privacy.zcdp import selection_rho
 
 from ..data.domain import Int64Array
 from .phases import (
@@ -116,22 +115,15 @@ class Annealed(Picking):
 
     def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
         """By pick, the variance of its noise; the last round takes all that the filter has left."""
-        variances = self.variances(workload)
-        if not self.last or not picked:
-            return variances
-        selected = self.before.charged((), (), self._selection_cost(workload, picked))
-        scale = selected.scale(picked, [variances[i] for i in picked])
-        return {i: scale * variances[i] for i in picked}
+        if self.last and picked:
+            return self.filled(self.before, workload, picked)
+        return self.variances(workload)
 
     def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
         """The filter after the next round with these picks."""
         variances = self.measured(workload, picked)
-        selection = self._selection_cost(workload, picked)
+        selection = self.selection_cost(workload, picked)
         return self.before.charged(picked, [variances[i] for i in picked], selection)
-
-    def _selection_cost(self, workload: Any, picked: Sequence[int]) -> Fraction:
-        """The rho of picking so many candidates."""
-        return selection_rho(workload.sensitivity, self.scale(workload), len(picked))
 
     def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
         """The rho of the next round with these picks."""

@@ -3,8 +3,8 @@
 A phase measures all of its candidates at once, with declared weights (`Everything`), or in rounds
 that each pick the candidates that the model answers worst (`Rounds`). A later phase may depend on
 the noisy answers of earlier ones: costs add up under zCDP even then (Bun and Steinke 2016, Lemma
-2.3). Phases of people have a filter instead, which adds costs up for each pair of neighbours by
-itself (`people/pair_filter.py`). Everything here is public.
+2.3). A filter adds costs up for each pair of neighbours by itself (`people/pair_filter.py`,
+`groups/workload/change_filter.py`). Everything here is public.
 """
 
 from __future__ import annotations
@@ -50,9 +50,6 @@ class Candidates(Protocol):
     @property
     def squared(self) -> Sequence[int]:
         """By candidate, the squared L2 sensitivity of its counts alone."""
-
-    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The exact rho of measuring candidates together, with noise of `variances`."""
 
     def counter(self, data: Any) -> Callable[[Sequence[int]], Int64Array]:
         """A function from candidates to their exact counts, in this order. Confidential."""
@@ -181,17 +178,14 @@ class Everything:
     rho: its part of the budget.
     candidates: their numbers.
     weights: by candidate, the variance of its noise, up to a common factor.
-    before: the filter that earlier phases leave; None: the phase is charged by itself.
-    attained: without a filter, whether one pair of neighbours attains the charges of all candidates
-        and of earlier phases.
+    before: the filter that earlier phases leave.
     Raises ValueError unless all are positive.
     """
 
     rho: Fraction
     candidates: tuple[int, ...]
     weights: tuple[Fraction, ...]
-    before: PrivacyFilter | None = None
-    attained: bool = False
+    before: PrivacyFilter
 
     def __post_init__(self) -> None:
         if self.rho <= 0 or not self.candidates or min(self.weights) <= 0:
@@ -204,16 +198,11 @@ class Everything:
     def variances(self, workload: Candidates) -> dict[int, Fraction]:
         """By candidate, the variance of its noise: all together add rho to what the worst pair of
         neighbours costs."""
-        scale = self._filter_scale
-        if scale is None:
-            scale = workload.cost(self.candidates, self.weights) / self.rho
-        return {i: w * scale for i, w in zip(self.candidates, self.weights, strict=True)}
+        return {i: w * self._scale for i, w in zip(self.candidates, self.weights, strict=True)}
 
     @cached_property
-    def _filter_scale(self) -> Fraction | None:
-        """The factor of the weights; None without a filter."""
-        if self.before is None:
-            return None
+    def _scale(self) -> Fraction:
+        """The factor of the weights."""
         return self.before.allowing(self.rho).scale(self.candidates, self.weights)
 
     def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
@@ -222,16 +211,14 @@ class Everything:
 
     @cached_property
     def charged(self) -> PrivacyFilter:
-        """The filter after the phase, which must have one before."""
-        assert self.before is not None
-        assert self._filter_scale is not None
-        variances = [weight * self._filter_scale for weight in self.weights]
+        """The filter after the phase."""
+        variances = [weight * self._scale for weight in self.weights]
         return self.before.allowing(self.rho).charged(self.candidates, variances)
 
     @property
     def exact(self) -> bool:
         """Whether the charges up to this phase are proved to be the maximum over all pairs."""
-        return self.attained if self.before is None else self.charged.exact
+        return self.charged.exact
 
     def after(self, workload: Candidates, picked: Sequence[int]) -> None:
         """The phase after this round: none."""
@@ -242,10 +229,7 @@ class Everything:
 
     def cost(self, workload: Candidates, picked: Sequence[int]) -> Fraction:
         """The rho of the phase's round."""
-        if self.before is not None:
-            return self.charged.spent - self.before.spent
-        variances = self.variances(workload)
-        return workload.cost(picked, [variances[i] for i in picked])
+        return self.charged.spent - self.before.spent
 
 
 @dataclass(frozen=True)
@@ -302,25 +286,35 @@ class Picking:
         return {i: variances[squared[i]] for i in self.candidates}
 
     def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
-        """By candidate, the variance of its noise in the round that measures `picked`."""
-        return self.variances(workload)
+        """By pick, the variance of its noise in the next round."""
+        raise NotImplementedError
 
     def scale(self, workload: Ranked) -> Fraction:
         """The squared scale of a pick's Gumbel noise."""
         return workload.sensitivity**2 / (2 * self.selection * self.each)
 
-    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
-        """The rho of the next round with these picks."""
+    def filled(
+        self, before: PrivacyFilter, workload: Candidates, picked: Sequence[int]
+    ) -> dict[int, Fraction]:
+        """By pick, the least variance with which the round spends all that a filter has left."""
         variances = self.variances(workload)
-        measured = sum((workload.cost([i], [variances[i]]) for i in picked), Fraction(0))
-        return measured + selection_rho(workload.sensitivity, self.scale(workload), len(picked))
+        selected = before.charged((), (), self.selection_cost(workload, picked))
+        scale = selected.scale(picked, [variances[i] for i in picked])
+        return {i: scale * variances[i] for i in picked}
+
+    def selection_cost(self, workload: Any, picked: Sequence[int]) -> Fraction:
+        """The rho of picking so many candidates."""
+        return selection_rho(workload.sensitivity, self.scale(workload), len(picked))
 
 
 @dataclass(frozen=True)
 class Rounds(Picking):
-    """A phase whose rounds all have the same noise; no candidate is picked twice.
+    """A phase whose rounds have equal parts of rho; no candidate is picked twice.
 
-    rho is split equally among all measurements and, apart, all picks.
+    A round has the least noise with which the worst pair of neighbours costs no more than the parts
+    of all rounds so far. `variances` are the most that this can be.
+
+    before: the filter that earlier measurements leave; None in a plan.
     Raises ValueError where the rounds have nothing to do, or more than there is.
     """
 
@@ -329,6 +323,7 @@ class Rounds(Picking):
     rounds: int
     picks: int
     selection: Fraction = SELECTION
+    before: PrivacyFilter | None = None
 
     def __post_init__(self) -> None:
         if self.rho <= 0 or not 0 < self.selection < 1:
@@ -340,10 +335,33 @@ class Rounds(Picking):
     def each(self) -> Fraction:
         return self.rho / (self.rounds * self.picks)
 
+    @property
+    def _allowed(self) -> PrivacyFilter:
+        assert self.before is not None, "the rounds of a plan measure nothing"
+        return self.before.allowing(self.each * self.picks)
+
+    def measured(self, workload: Candidates, picked: Sequence[int]) -> dict[int, Fraction]:
+        """By pick, the variance of its noise in the next round."""
+        return self.filled(self._allowed, workload, picked)
+
+    def charged(self, workload: Candidates, picked: Sequence[int]) -> PrivacyFilter:
+        """The filter after the next round with these picks."""
+        variances = self.measured(workload, picked)
+        selection = self.selection_cost(workload, picked)
+        return self._allowed.charged(picked, [variances[i] for i in picked], selection)
+
+    def cost(self, workload: Ranked, picked: Sequence[int]) -> Fraction:
+        """The rho of the next round with these picks."""
+        assert self.before is not None
+        return self.charged(workload, picked).spent - self.before.spent
+
     def after(self, workload: Candidates, picked: Sequence[int]) -> Rounds | None:
         """The remaining rounds, or None."""
         rounds = self.rounds - 1
-        return replace(self, rounds=rounds, rho=self.each * self.picks * rounds) if rounds else None
+        if not rounds:
+            return None
+        rho, before = self.each * self.picks * rounds, self.charged(workload, picked)
+        return replace(self, rounds=rounds, rho=rho, before=before)
 
     def allows(self, picked: Sequence[int], measured: Sequence[int]) -> bool:
         """Whether a round may pick `picked` after `measured`."""

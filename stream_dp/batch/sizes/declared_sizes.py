@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import pyarrow as pa
 
 from stream_dp.study import SizesRelease, Study
-from stream_dp.study.place_releases import sizes_title
+from stream_dp.study.place_releases import sizes_title, squared_change
 
 from ..planned_phases import FitPlan, PlannedPhase
 from ..rounds.phases import CHARGES
@@ -49,10 +50,39 @@ def declared_levels(
     """The plan of each level, given the methods from which it chooses."""
     shares = release.parts or (1,) * len(methods)
     budgets = release.epsilon or [release.rho * share / sum(shares) for share in shares]
-    return tuple(
+    levels = tuple(
         level_plan(neighbours, names, budget, pure=release.epsilon is not None)
         for names, budget in zip(methods, budgets, strict=True)
     )
+    if release.largest > 1 or neighbours == "add_remove" or release.epsilon is not None:
+        return levels
+    return _capped_at_one(levels, 1 - budgets[0] / release.rho)
+
+
+def _capped_at_one(
+    levels: tuple[LevelPlan | LevelChoice, ...], below: Fraction
+) -> tuple[LevelPlan | LevelChoice, ...]:
+    """The levels under replacement if a place is only empty or not.
+
+    below: the share of rho below the root.
+
+    Let u be what one place that becomes empty or full changes of a method: its change under
+    `add_remove`. A move changes no place, or one, or two, of which one becomes empty and one full.
+    One place costs u at every level. Two places of one region cancel, those of two regions cost 2
+    u. So two places of two regions of level 1 cost most, 2 u at every level below the root, or one
+    place does. If levels cost their parts of rho by u alone, the worst is max(1, 2 below) rho. A
+    choice between methods is charged by itself.
+    """
+    if not all(isinstance(level, LevelPlan) for level in levels):
+        return levels
+    result = []
+    for level in levels:
+        assert isinstance(level, LevelPlan)
+        alone = Fraction(
+            squared_change(level.method, "add_remove"), squared_change(level.method, level.relation)
+        )
+        result.append(replace(level, joint=max(Fraction(1), 2 * below) * alone))
+    return tuple(result)
 
 
 def declared_plan(study: Study, release: SizesRelease, regions: Regions) -> SizesPlan:
@@ -91,24 +121,23 @@ def planned_levels(study: Study, release: SizesRelease) -> list[PlannedLevel]:
                 picked=1,
                 least=min(deviations),
                 most=max(deviations),
-                charge=CHARGES[is_exact(release, study.neighbours)],
+                charge=CHARGES[is_exact(release)],
             )
         )
     return planned
 
 
-def is_exact(release: SizesRelease, neighbours: str) -> bool:
+def is_exact(release: SizesRelease) -> bool:
     """Whether the levels together are charged the exact maximum over all pairs of neighbours.
 
     A person who leaves a place of one and joins another place of one attains the charge of every
-    level, if sizes up to 2 are told apart. With `largest = 1` that place stays at the cap. Then the
-    maximum is the larger of half of the charge and the charge of the levels below the root.
+    level, if sizes up to 2 are told apart; `_capped_at_one` has the other case.
     Double-geometric noise is charged at most 1e-12 of its cost too much. The charge of a choice
     between methods is an upper bound.
     """
     if any(len(methods) > 1 for methods in release.candidates or ()):
         return False
-    return release.epsilon is None and (release.largest > 1 or neighbours == "add_remove")
+    return release.epsilon is None
 
 
 def fit_release(

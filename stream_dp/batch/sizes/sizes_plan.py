@@ -40,16 +40,19 @@ class LevelPlan:
     method: the name of the method.
     budget: its rho; with pure noise its eps.
     pure: whether the noise is double-geometric.
+    joint: the variance over the variance that the level needs by itself, where no pair of
+        neighbours is the worst of every level.
     """
 
     relation: str
     method: str
     budget: Fraction
     pure: bool = False
+    joint: Fraction = Fraction(1)
 
     @property
     def rho(self) -> Fraction:
-        """The cost of the level; with pure noise too high by at most 1e-12 of it."""
+        """The level's part of the cost; with pure noise too high by at most 1e-12 of it."""
         if self.pure:
             return geometric_cost(self.method, self.relation, self.budget)
         return self.budget
@@ -64,7 +67,7 @@ class LevelPlan:
         """The noise: the variance of a discrete Gaussian, or the decay of pure noise."""
         if self.pure:
             return geometric_decay(self.method, self.relation, self.budget)
-        return squared_change(self.method, self.relation) / (2 * self.budget)
+        return self.joint * squared_change(self.method, self.relation) / (2 * self.budget)
 
     @property
     def variance(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kit.divergences import log_moment
 
-from stream_dp.batch.sizes.declared_sizes import is_exact
+from stream_dp.batch.sizes.declared_sizes import declared_levels, is_exact
 from stream_dp.batch.sizes.histogram import Sizes, earth_movers_distance
 from stream_dp.batch.sizes.size_estimates import METHODS
 from stream_dp.batch.sizes.sizes_plan import LevelChoice, LevelPlan
@@ -233,17 +233,16 @@ def test_a_whole_tree_costs_what_its_levels_were_given(relation, mix):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_charge_is_exact_where_the_plan_says_so(relation, cap, shares, method):
     """Of a tree with two levels. A cap of 1 hides one of the two changes of a move."""
-    levels = [LevelPlan(relation, method, Fraction(share)) for share in shares]
+    methods = ((method,), (method,))
+    release = SizesRelease(
+        name="s", kind="sizes", rho=1, largest=cap, every=1, methods=methods, parts=shares
+    )
+    levels = declared_levels(release, relation, methods)
     worst = Fraction(0)
     for sizes in inputs(2):
         for other in neighbours(sizes, relation):
             changes = tree_changes((method, method), sizes, other, cap)
             costs = (c @ c / (2 * x.parameter) for c, x in zip(changes, levels, strict=True))
             worst = max(worst, sum(map(Fraction, costs)))
-    release = SizesRelease(name="s", kind="sizes", rho=1, largest=cap, every=1)
-    charged = Fraction(sum(shares))
-    assert is_exact(release, relation) == (worst == charged)
-    if not is_exact(release, relation) and method == "naive":
-        assert worst == max(charged / 3, Fraction(2 * shares[1], 3))
-    elif not is_exact(release, relation):
-        assert worst == max(charged / 2, Fraction(shares[1]))
+    assert is_exact(release)
+    assert worst == 1

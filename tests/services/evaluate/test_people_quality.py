@@ -14,6 +14,7 @@ from kit.commands import json_output, refusal
 from kit.studies import MARKER, attribute, study_toml
 
 from stream_dp.batch.data.domain import Column
+from stream_dp.batch.people.pair_filter import PairFilter
 from stream_dp.batch.people.people_table import People, PeopleDomain
 from stream_dp.batch.people.residual_counts import all_residuals, marginal_counts
 from stream_dp.batch.people.target_shares import Targets
@@ -101,7 +102,8 @@ def test_a_measured_marginal_is_rebuilt_from_its_residuals() -> None:
     true = dependent(300)
     residuals = all_residuals(true.domain, 3, 1000)
     candidates = tuple(range(residuals.candidates))
-    phase = Everything(Fraction(10**9), candidates, (Fraction(1),) * len(candidates))
+    weights = (Fraction(1),) * len(candidates)
+    phase = Everything(Fraction(10**9), candidates, weights, PairFilter(residuals))
     variances, answers = phase.variances(residuals), NoisyAnswers.none()
     values = residuals.counter(true)(candidates)
     answers = answers.joined(residuals, candidates, values, variances)

@@ -13,7 +13,7 @@ Scores are clipped to 62 bits: clipping increases no difference of two scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, pi, sqrt
@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dp.errors import UserError
-from stream_dp.privacy.zcdp import gaussian_rho
 from stream_dp.study.hierarchy_releases import HierarchyRelease
 
 from ...data.domain import Domain, Hierarchy, Int64Array
-from ...rounds.phases import candidate_rows
+from ...rounds.annealing import Phase
+from ...rounds.phases import NoisyAnswers, Rounds, candidate_rows
+from .change_filter import ChangeFilter
 from .exact_counts import exact_answers
 from .head_leads import lead_columns
 from .queries import (
@@ -42,6 +43,7 @@ from .queries import (
     all_marginals,
 )
 from .sensitivity import error_sensitivity, squared_sensitivity
+from .worst_changes import worst_changes
 
 MOST_CELLS = 100_000  # of a marginal
 MOST_QUERIES = 2_000_000  # of a workload
@@ -56,6 +58,7 @@ class Workload:
     Costs are under `replace_in_place`. The first candidates are the opening, one-way marginals,
     then the base, those of relatives that are always measured. Those of sensitivity 0 are free.
 
+    marginals: the candidates.
     queries: all queries, candidate by candidate.
     starts: candidate i is queries[starts[i] : starts[i + 1]].
     squared: by candidate, the squared L2 sensitivity of its answers.
@@ -64,13 +67,17 @@ class Workload:
     base: the number of candidates of the base.
     """
 
-    domain: Domain
+    marginals: tuple[Marginal, ...]
     queries: Queries
     starts: Int64Array
     squared: tuple[int, ...]
     change: tuple[int, ...]
     opening: int = 0
     base: int = 0
+
+    @property
+    def domain(self) -> Domain:
+        return self.marginals[0].domain
 
     @property
     def candidates(self) -> int:
@@ -117,12 +124,24 @@ class Workload:
         """The rows of the candidates' queries, in order."""
         return candidate_rows(self.starts, candidates)
 
-    def cost(self, candidates: Sequence[int], variances: Sequence[Fraction]) -> Fraction:
-        """The rho of measuring candidates together: the sum of their costs."""
-        costs = (
-            gaussian_rho(self.squared[i], v) for i, v in zip(candidates, variances, strict=True)
-        )
-        return sum(costs, Fraction(0))
+    def filter_after(self, phases: Sequence[Phase], answers: NoisyAnswers) -> ChangeFilter:
+        """The filter after phases with these answers."""
+        phases_rho = (phase.rho for phase in phases)
+        selection = (phase.selection * phase.rho for phase in phases if isinstance(phase, Rounds))
+        measured = [answers.variances[end - 1] for end in answers.ends]
+        return replace(
+            self.filter, limit=sum(phases_rho, Fraction(0)), of_all=sum(selection, Fraction(0))
+        ).charged(answers.candidates, measured)
+
+    @cached_property
+    def filter(self) -> ChangeFilter:
+        """The filter before anything is measured.
+
+        One pair of neighbours attains all charges without relatives and events: a group of one,
+        whose member changes every attribute.
+        """
+        exact = not self.domain.events and bool((self.levels < SPOUSE).all())
+        return ChangeFilter(worst_changes(self.marginals), exact)
 
     def counter(self, data: Hierarchy) -> Callable[[Sequence[int]], Int64Array]:
         """The function that gives the exact counts of candidates; all are counted at its start."""
@@ -175,7 +194,7 @@ def marginal_workload(
         raise ValueError("a workload needs a marginal")
     candidates = [*opening, *base, *marginals]
     return Workload(
-        domain=marginals[0].domain,
+        marginals=tuple(candidates),
         queries=Queries.joined(m.queries() for m in candidates),
         starts=np.cumsum([0, *(m.size for m in candidates)]),
         squared=tuple(map(squared_sensitivity, candidates)),

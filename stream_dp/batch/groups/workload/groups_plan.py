@@ -27,8 +27,7 @@ from stream_dp.study.hierarchy_releases import RELATIONS, HierarchyRelease
 from ...data.domain import Domain, Hierarchy
 from ...planned_phases import FitPlan, PlannedPhase, counted_phases
 from ...rounds.adaptive_fit import AdaptiveFit, AdaptiveMethod, Model, fit_adaptively
-from ...rounds.annealing import Phase
-from ...rounds.phases import SELECTION, Everything, Rounds
+from ...rounds.phases import SELECTION, Everything, PrivacyFilter, Rounds
 from ...synthesizer import FitContext, events_domain, release_domain
 from .candidates import Workload, declared_workload, marginal_workload, one_way_marginals
 from .queries import SPOUSE
@@ -77,7 +76,7 @@ class AdaptivePlan:
             relations=release.share_of_relatives,
         )
 
-    def phases(self, workload: Workload) -> tuple[Phase, ...]:
+    def phases(self, workload: Workload) -> tuple[Everything | Rounds, ...]:
         """The phases for a workload. If there are fewer candidates than picks, all are measured."""
         opening = (*range(workload.opening), *self._free(workload))
         base = tuple(range(workload.opening, workload.opening + workload.base))
@@ -89,11 +88,13 @@ class AdaptivePlan:
         related, rest = _split(self.relations, bool(base), bool(unrelated or workload.opening))
         of_opening, of_unrelated = _split(self.opening, bool(workload.opening), bool(unrelated))
         of_base, of_relatives = _split(self.base, bool(base), bool(relatives))
-        phases: list[Phase] = []
+        phases: list[Everything | Rounds] = []
+        before: PrivacyFilter = workload.filter
         if workload.opening:
-            phases.append(equal_costs(rest * of_opening * self.rho, opening, workload))
+            first = equal_costs(rest * of_opening * self.rho, opening, workload, before)
+            phases, before = [first], first.charged
         if base:
-            phases.append(equal_costs(related * of_base * self.rho, base, workload))
+            phases.append(equal_costs(related * of_base * self.rho, base, workload, before))
         if relatives:
             rounds, picks = RELATIVE_ROUNDS, RELATIVE_PICKS * self.per_round
             phases.append(self._rounds(related * of_relatives * self.rho, relatives, rounds, picks))
@@ -122,30 +123,27 @@ def _split(share: Fraction, first: bool, second: bool) -> tuple[Fraction, Fracti
     return share, 1 - share
 
 
-def equal_costs(rho: Fraction, candidates: tuple[int, ...], workload: Workload) -> Everything:
+def equal_costs(
+    rho: Fraction,
+    candidates: tuple[int, ...],
+    workload: Workload,
+    before: PrivacyFilter,
+) -> Everything:
     """Measures all candidates at equal cost; free ones have the noise of the cheapest.
 
-    One pair of neighbours attains all charges if there are no roles: a group of one, whose member
-    changes every attribute. With roles the role stays as it is, and no person has the largest
-    change of every marginal: the charge is an upper bound. So it is of events, for sizes change
-    most where events change less.
+    before: the filter that an earlier phase leaves.
     """
     squared = [workload.squared[i] for i in candidates]
     smallest = min(s for s in squared if s)
     weights = tuple(Fraction(s or smallest) for s in squared)
-    return Everything(rho, candidates, weights, attained=attains_all(workload.domain))
-
-
-def attains_all(domain: Domain) -> bool:
-    """Whether one pair of neighbours has the largest change of every marginal."""
-    return domain.roles is None and not domain.events and min(domain.person_values) > 1
+    return Everything(rho, candidates, weights, before)
 
 
 def fit_workload(
     hierarchy: Hierarchy,
     release: HierarchyRelease,
     context: FitContext,
-    begin: Callable[[Workload, Sequence[Phase]], Callable[[int], Model[Hierarchy]]],
+    begin: Callable[[Workload, Sequence[Everything | Rounds]], Callable[[int], Model[Hierarchy]]],
 ) -> AdaptiveFit[Workload, Hierarchy]:
     """Fits a declared release in adaptive rounds.
 
@@ -179,6 +177,12 @@ def _phases(domain: Domain, release: HierarchyRelease) -> tuple[PlannedPhase, ..
 
 def planned_independent(study: Study, release: BatchRelease) -> FitPlan:
     """The plan of the kind `independent`: every one-way marginal, at once."""
-    workload = marginal_workload(one_way_marginals(release_domain(study, release)))
-    phase = equal_costs(release.rho, tuple(range(workload.candidates)), workload)
+    workload, phase = independent_phase(release_domain(study, release), release.rho)
     return FitPlan(release.titles, lambda: counted_phases([phase], workload))
+
+
+def independent_phase(domain: Domain, rho: Fraction) -> tuple[Workload, Everything]:
+    """All one-way marginals, with equal noise."""
+    workload = marginal_workload(one_way_marginals(domain))
+    every = tuple(range(workload.candidates))
+    return workload, Everything(rho, every, (Fraction(1),) * len(every), workload.filter)

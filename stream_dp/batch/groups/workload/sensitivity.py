@@ -7,8 +7,8 @@ to which, their sizes and attributes. In a study everybody's role stays too, ove
 it comes with membership, never from a report, and the certificate says so. The bounds hold for
 more: a role may change as well, as far as both tables are valid, with exactly one head, at most
 one spouse and at most C children. Then a head stays the head; spouses, children and others may
-become one another. No bound grows by that: each is proved for any change, and attained with all
-roles fixed. So that roles are invariant makes nothing cheaper.
+become one another. No bound of relatives grows by that: each is proved for any change, and attained
+with all roles fixed. How much all marginals together change is in `worst_changes.py`.
 
 One group changes, in one cell of its group attributes. Write x for the own targets' columns of a
 person, r for the relative's columns, h, s for head and spouse, R for the set of r of all children,
@@ -40,9 +40,10 @@ Whole marginals, squared L2
 At C = 3 these are 6, 8 and 18. Bounds are attained if groups may be of 3 and the columns have
 enough values: two, but for HAS_CHILD at D > 4, where the relative's need D.
 
-Queries that nobody can move: those about groups or people with group columns alone. How many groups
-have an attribute or a size, and how many people belong to such groups, stays as it is: 0. They are
-free. Their answers get noise all the same, so that no number in a result is exact.
+Queries that nobody can move: those about groups or people with group columns and roles alone. How
+many groups have an attribute or a size, and how many people of a role belong to such groups, stays
+as it is: 0. So does what a column of one value counts. They are free. Their answers get noise all
+the same, so that no number in a result is exact.
 
 Whole marginals, L1 (what a sum of absolute errors over all cells changes by, at most)
 - GROUP, PERSON, COUPLE, LEAD: 2, as above.
@@ -134,8 +135,11 @@ def _events_change(marginal: Marginal, power: int) -> int:
 
 
 def _unmoved(marginal: Marginal) -> bool:
-    """Whether no change of a person's attributes moves any cell."""
-    return marginal.level < SPOUSE and not marginal.person
+    """Whether no change of a person's attributes moves any cell: roles stay."""
+    domain = marginal.domain
+    role = None if domain.roles is None else domain.role_column
+    moving = [c for c in marginal.person if domain.person_values[c] > 1 and c != role]
+    return marginal.level < SPOUSE and not moving
 
 
 def _distinct_children(marginal: Marginal) -> int:

@@ -1,0 +1,106 @@
+"""The privacy filter of groups and of events: the costs of all measurements add up for one change.
+
+Every variance follows from public numbers and earlier noisy answers. So all measurements together
+cost a change of one person what `worst_changes.py` bounds, and a measurement gets the least noise
+with which no change costs more than the limit: `docs/proofs/filter.md`. What selects marginals
+costs every change the same.
+
+The bound is a convex function of the factor 1 / s of the new precisions, in finitely many straight
+pieces. From a factor at which the bound exceeds the limit, Newton's steps along the pieces fall to
+the largest factor that the limit allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+from .worst_changes import Worst, total
+
+_BITS = 256  # of a factor that is not rounded; a longer one keeps as many digits
+
+
+@dataclass(frozen=True)
+class ChangeFilter:
+    """What measurements have cost the worst change of one person; see `phases.PrivacyFilter`.
+
+    worst: from precisions to the squared changes of the costliest case.
+    exact: whether one pair of neighbours attains these changes.
+    limit: the rho that all measurements so far may cost.
+    precisions: by candidate, the sum of 1 / variance.
+    of_all: what selections have cost.
+    """
+
+    worst: Worst = field(repr=False)
+    exact: bool
+    limit: Fraction = Fraction(0)
+    precisions: Mapping[int, Fraction] = field(default_factory=dict)
+    of_all: Fraction = Fraction(0)
+
+    @cached_property
+    def spent(self) -> Fraction:
+        """What the measurements cost the worst change."""
+        if not self.precisions:
+            return self.of_all
+        return self.of_all + total(self.precisions, self.worst(self.precisions)) / 2
+
+    @property
+    def left(self) -> Fraction:
+        return self.limit - self.spent
+
+    def allowing(self, rho: Fraction) -> ChangeFilter:
+        """The filter with so much more rho."""
+        return replace(self, limit=self.limit + rho)
+
+    def scale(self, candidates: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
+        """The least factor of weights that makes variances with which nothing exceeds the limit.
+
+        Raises ValueError if nothing is left.
+        """
+        rest = 2 * (self.limit - self.of_all)
+        if self.left <= 0:
+            raise ValueError("nothing is left of rho")
+        added = _added({}, candidates, weights)
+        changes = self.worst(added)
+        factor = rest / total(added, changes)
+        while True:
+            together = _added(self.precisions, candidates, [w / factor for w in weights])
+            changes = self.worst(together)
+            if total(together, changes) <= rest:
+                return _short(1 / factor)
+            factor = (rest - total(self.precisions, changes)) / total(added, changes)
+
+    def charged(
+        self,
+        candidates: Sequence[int],
+        variances: Sequence[Fraction],
+        selection: Fraction = Fraction(0),
+    ) -> ChangeFilter:
+        """The filter after candidates are measured with these variances.
+
+        selection: the rho of what selected them.
+        """
+        precisions = _added(self.precisions, candidates, variances)
+        return replace(self, precisions=precisions, of_all=self.of_all + selection)
+
+
+def _added(
+    precisions: Mapping[int, Fraction], candidates: Sequence[int], variances: Sequence[Fraction]
+) -> dict[int, Fraction]:
+    """The precisions with those of more measurements."""
+    result = {**precisions}
+    for candidate, variance in zip(candidates, variances, strict=True):
+        result[candidate] = result.get(candidate, Fraction(0)) + 1 / variance
+    return result
+
+
+def _short(scale: Fraction) -> Fraction:
+    """The scale, or one that is hardly larger whose inverse has a power of 2 below the line."""
+    if max(scale.numerator.bit_length(), scale.denominator.bit_length()) <= _BITS:
+        return scale
+    inverse = 1 / scale
+    shift = 96 - inverse.numerator.bit_length() + inverse.denominator.bit_length()
+    unit = Fraction(2) ** shift
+    return unit / (inverse * unit).__floor__()
