@@ -36,8 +36,9 @@ def _new(parser: argparse.ArgumentParser) -> None:
 
 def _check(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
-    help_text = "also every period's charge as a fraction, and each mechanism's parameters"
-    parser.add_argument("--exact", action="store_true", help=help_text)
+    help_text = "the whole plan: every period's charge as a fraction, each mechanism's parameters,"
+    help_text += " the errors of small groups and of panels' own answers"
+    parser.add_argument("--long", action="store_true", help=help_text)
     help_text = "a register of studies: the study is in it, or must fit into its budget"
     parser.add_argument("--register", type=Path, metavar="FILE", help=help_text)
 
@@ -62,6 +63,8 @@ def _plan(parser: argparse.ArgumentParser) -> None:
     )
     help_text += " errors at the same rho"
     parser.add_argument("--alternatives", action="store_true", help=help_text)
+    help_text = "every period, with standard errors, and the errors of small groups"
+    parser.add_argument("--long", action="store_true", help=help_text)
     help_text = "write half-widths over the periods, and the alternatives, as a picture .svg"
     parser.add_argument("--picture", type=Path, metavar="OUT", help=help_text)
 

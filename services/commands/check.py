@@ -18,5 +18,5 @@ def run(options: argparse.Namespace) -> Output:
     for register in {options.register, deployment.register} - {None}:
         read_register(register).check(study)
     study_summary = summary(plan_study(study))
-    text = study_summary.text(exact=options.exact)
+    text = study_summary.text(long=options.long)
     return Output(study_summary.as_dict(), text)

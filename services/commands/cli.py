@@ -91,7 +91,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from stream_dp import __version__
 
-        parser.exit(message=f"stream-dp {__version__}\n")
+        say(f"stream-dp {__version__}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

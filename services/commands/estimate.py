@@ -85,7 +85,7 @@ def _askable(public: PublicLog, release: str | None) -> Output:
 
 
 def answer_lines(answer: Answer, *, long: bool = False) -> list[str]:
-    """An answer in words, line by line. long: whether with the bias of the panel's own answer."""
+    """An answer in words, in four lines. long: with other answers to the query, and the method."""
     of_sizes = answer.region is not None
     shown = NUMBER_TEXT.get("" if of_sizes else answer.measure, "{:.5g}").format
     whom = f"{answer.unit} by their number of people" if of_sizes else answer.base
@@ -96,37 +96,45 @@ def answer_lines(answer: Answer, *, long: bool = False) -> list[str]:
     ends = answer.interval and (
         f"  {LEVEL:.0%} interval    {shown(answer.interval[0])} to {shown(answer.interval[1])}"
     )
-    if answer.standard_error is not None:
+    known = answer.standard_error is not None
+    if known:
         name = "estimate" if answer.minus is None else "change  "
-        lines += [
-            f"  {name}        {shown(answer.value)}",
-            f"  standard error  {shown(answer.standard_error)}",
-        ]
+        error = f"standard error {shown(answer.standard_error)}"
+        lines.append(f"  {name}        {shown(answer.value)}, {error}")
         lines += [ends] if ends else []
-    if answer.unbiased is not None:
+    if answer.unbiased is not None and long:
         lines.append(_unbiased_line(answer.unbiased, shown))
     if answer.sampled is not None:
         low, high = map(shown, answer.sampled.interval)
         error = shown(answer.sampled.standard_error)
         lines.append(f"  with sampling   {low} to {high}, standard error {error}")
-    if answer.fused is not None:
+    if answer.fused is not None and long:
         lines.append(_fused_line(answer.fused, shown))
-    if answer.synthetic is not None:
+    if answer.synthetic is not None and (long or not known):
         padding = f", of which {shown(answer.padding)} are padding" if answer.padding else ""
         levels = ", which agrees between all levels" if of_sizes and answer.minus is None else ""
         lines.append(f"  {SYNTHETIC[answer.origin]} {shown(answer.synthetic)}{padding}{levels}")
-    if answer.standard_error is None:
+    if not known:
         lines.append(f"  standard error  none is known: {answer.reason}")
         lines += [ends] if ends else []
-    if answer.bias is not None and long:
+    if long:
+        lines += _method(answer)
+    if ends and (long or answer.sampled is None):
+        errors = ERRORS if answer.sampled is None else SAMPLED.format(answer.sampled.covers)
+        lines.append(f"  {errors}")
+    return lines
+
+
+def _method(answer: Answer) -> list[str]:
+    """How the answer was computed, and how the panel's own answer is biased."""
+    lines = []
+    if answer.bias is not None:
         bias = f"  panel's bias    {answer.bias}"
         lines += textwrap.wrap(bias, 100, subsequent_indent=" " * 18, break_long_words=False)
     is_single = answer.sources == (answer.release,)
     sources = "" if is_single else f" of {', '.join(answer.sources)}"
     through = f", from measurements{sources} up to {answer.through}" if answer.through else ""
-    lines.append(f"  method          {answer.method}{through}")
-    errors = ERRORS if answer.sampled is None else SAMPLED.format(answer.sampled.covers)
-    return lines + ([f"  {errors}"] if ends else [])
+    return [*lines, f"  method          {answer.method}{through}"]
 
 
 def _unbiased_line(answer: Answer, shown: Callable[[float], str]) -> str:

@@ -65,7 +65,7 @@ def _estimate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", metavar="PEOPLE", help=help_text)
     help_text = "of panels: the unbiased answer, not the one of least error"
     parser.add_argument("--unbiased", action="store_true", help=help_text)
-    help_text = "also how the panel's own answer is biased"
+    help_text = "also the unbiased answer, the panel's own answer and its bias, and the method"
     parser.add_argument("--long", action="store_true", help=help_text)
     unit = parser.add_mutually_exclusive_group()
     unit.add_argument("--share", action="store_true", help="as a share of people (default)")

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> Output:
     )
     request.check()
     result = planned(Deployment.load(options.study).study, request)
-    data, text = result.as_dict(), result.text()
+    data, text = result.as_dict(), result.text(long=options.long)
     if out is not None:
         write_text_file(out, plan_picture(data).svg(), public=True)
         text += f"\n\n{out} written"

@@ -131,16 +131,46 @@ class Planned:
         }
         return {**asdict(row), **halves}
 
-    def text(self) -> str:
-        lines = self._table()
+    def text(self, *, long: bool = False) -> str:
+        """In words: a line for each query. long: with every period, and the errors of groups."""
+        lines = self._table() if long else self._last_periods()
         if self.needed is not None:
             lines += self._needed(self.needed)
         for (name, query), rows in self.compared.items():
             lines += self._alternatives(name, query, rows)
+        if not long:
+            return "\n".join([*lines, "every period, and small groups: stream-dp plan --long"])
         unit = self.study.unit
         lines += ["", f"what a small group can learn, by its number of {unit}s:"]
         lines += [f"  {rule_words(unit)}", *group_lines(self.groups)]
         return "\n".join(lines)
+
+    def _last_periods(self) -> list[str]:
+        """By query, the half-width at the last period, and the largest of all periods."""
+        queries: dict[ReleaseAndQuery, list[ExpectedError]] = {}
+        for row in self.errors:
+            queries.setdefault((row.release, row.query), []).append(row)
+        names = {key: f"{key[0]}: {key[1]}" for key in queries}
+        wide = max(map(len, names.values()))
+        rows = []
+        for key, answers in queries.items():
+            last, largest = answers[-1], max(answers, key=lambda row: row.count)
+            more = f", at most {self._half_width(largest)}" if largest.count > last.count else ""
+            rows.append(f"  {names[key]:<{wide}}  {self._half_width(last)} at {last.period}{more}")
+        heading = f"study {self.study.name}: half-widths of {self.request.confidence:.4g} intervals"
+        return [f"{heading} of the privacy noise, before any data", *rows, *self._bases()]
+
+    def _half_width(self, row: ExpectedError) -> str:
+        count = f"+-{self.request.quantile * row.count:,.0f} {self.study.unit}s"
+        share = "" if row.share is None else f"+-{self.request.quantile * row.share:.2%}, "
+        return share + count
+
+    def _bases(self) -> list[str]:
+        """Of whom shares are, and why there are none."""
+        told = response_words(self.study, self.errors)
+        if all(row.share is None for row in self.errors):
+            told = [*told, "shares: the number of people is private; --people N assumes one"]
+        return [*told]
 
     def _table(self) -> list[str]:
         study = self.study
@@ -162,10 +192,7 @@ class Planned:
             lines.append(
                 f"  {row.period:<10} {cell:<44} {self._cell(row.final_share, row.final_count)}"
             )
-        lines += ["", *told] if (told := response_words(study, self.errors)) else []
-        if all(row.share is None for row in self.errors):
-            lines += ["", "shares: the number of people is private; --people N assumes one"]
-        return lines
+        return [*lines, *[""] * bool(told := self._bases()), *told]
 
     def _cell(self, share: float | None, count: float) -> str:
         quantile = self.request.quantile

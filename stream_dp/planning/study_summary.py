@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import chain, islice, zip_longest
@@ -21,17 +22,20 @@ from stream_dp.study.families import PANEL_FAMILIES, TABLE_FAMILIES, Registry
 from .expected_errors import ExpectedError, last_errors, response_words
 from .group_errors import (
     LEVEL,
+    USABLE,
     Count,
     GroupError,
     group_error,
     group_errors,
     group_lines,
     group_table,
+    least_text,
     panel_count,
+    percent,
     rule_words,
 )
 from .panel_errors import panel_errors
-from .plan import Plan, gate_words
+from .plan import Plan, PlannedRelease, gate_words
 
 
 @dataclass(frozen=True)
@@ -88,8 +92,14 @@ class PlannedDataSet:
             "phases": [{**asdict(phase), "rho": str(phase.rho)} for phase in self.phases],
         }
 
-    def lines(self, *, exact: bool) -> Iterator[str]:
-        """In words. exact: with the properties of the kind."""
+    @property
+    def short(self) -> str:
+        """What follows the costs of the release in a line."""
+        sentence = self.fit.measured.sentence
+        return f"; data sets: {self.number}" + (f"; {sentence}" if sentence else "")
+
+    def lines(self) -> Iterator[str]:
+        """In words, with the properties of the kind."""
         release, kind, delta = self.release, self.release.data_set, self.study.delta
         eps = float(epsilon(release.rho, delta))
         yield (
@@ -104,15 +114,14 @@ class PlannedDataSet:
             yield f"  {self.fit.measured.sentence}"
         yield from (f"  {phase.text}" for phase in self.phases)
         yield from (f"  every group keeps: {rule.text}" for rule in release.structural_rules)
-        if exact:
-            tables = ", ".join(release.family.tables)
-            yield f"  looks at: {release.family.looks_at}; publishes: {tables}"
-            yield f"  its cost is proved under: {', '.join(kind.relations)}"
-            declared = self.release.model_dump(
-                mode="json", include=set(kind.settings), exclude_none=True
-            )
-            settings = (f"{name} = {declared[name]}" for name in kind.settings if name in declared)
-            yield f"  settings: {', '.join(settings) or 'none'}"
+        tables = ", ".join(release.family.tables)
+        yield f"  looks at: {release.family.looks_at}; publishes: {tables}"
+        yield f"  its cost is proved under: {', '.join(kind.relations)}"
+        declared = self.release.model_dump(
+            mode="json", include=set(kind.settings), exclude_none=True
+        )
+        settings = (f"{name} = {declared[name]}" for name in kind.settings if name in declared)
+        yield f"  settings: {', '.join(settings) or 'none'}"
 
 
 def planned_data_set(study: Study, release: DataSetRelease) -> PlannedDataSet:
@@ -154,6 +163,7 @@ _COUNTS: Registry[Family, Count] = Registry(
 
 
 _TYPICAL = 3
+_MOST_ROWS = 2  # of a list in the short text, unless one more is all
 _HALF_WIDTH = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
@@ -202,67 +212,77 @@ class Summary:
             "data_sets": [planned.as_dict() for planned in self.data_sets],
         }
 
-    def text(self, *, exact: bool = False) -> str:
-        """In words. exact: with the plan, every charge a fraction."""
+    def text(self, *, long: bool = False) -> str:
+        """In words, in at most 25 lines. long: everything, with every charge as a fraction."""
         study, plan = self.plan.study, self.plan
         labels = study.periods.labels
         eps = epsilon(plan.total, study.delta)
         spare = study.rho - plan.total
-        lines = [
-            f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}",
-            "",
+        heading = f"study {study.name}: {len(labels)} periods, {labels[0]} to {labels[-1]}"
+        protected = [
             f"who is protected: one {study.unit}, with all that it reports in all periods",
             f"  {relation_words(study)}",
             f"  published exactly: {invariants_words(study)}",
-            "",
+        ]
+        budget = [
             f"how much: eps = {float(eps):.3g} at delta = {float(study.delta):g}, for all releases"
             f" together (rho = {float(plan.total):.6g} of {float(study.rho):.6g} declared"
             + (f"; {float(spare):.6g} is not planned for)" if spare else ")"),
             f"  {guess_words(study, plan.total)}",
-            *self._precision(exact),
-            *self._groups(),
-            *self._bias(),
-            "",
-            "what it costs:",
-            *(
-                f"  {p.release.name} ({p.release.kind}): {_share(sum(p.charges) / study.rho)},"
-                f" rho = {_decimal(sum(p.charges))}; "
-                f"{p.facts['mechanism']}"
-                for p in plan.releases
-            ),
-            *([] if exact else gate_words(study)),
-            "",
-            plan.text() if exact else "every charge as a fraction, all parameters: --exact",
         ]
-        if not exact:  # the plan has them
-            lines += [f"warning: {line}" for line in plan.warnings]
-        poor = chain.from_iterable(planned.warnings for planned in self.data_sets)
-        lines += [f"warning: {line}" for line in poor]
-        return "\n".join(lines)
+        warnings = [*plan.warnings]
+        poor = [*chain.from_iterable(planned.warnings for planned in self.data_sets)]
+        if long:
+            costs = [f"  {_cost(p, study)}; {p.facts['mechanism']}" for p in plan.releases]
+            sections = [budget, self._precision(), self._groups(), self._bias()]
+            lines = [heading, "", *protected, *chain.from_iterable(["", *s] for s in sections if s)]
+            lines += ["", "what it costs:", *costs, "", plan.text()]  # the plan has its warnings
+            return "\n".join([*lines, *(f"warning: {line}" for line in poor)])
+        measured = {planned.release.name: planned.short for planned in self.data_sets}
+        costs = [f"  {_cost(p, study)}{measured.get(p.release.name, '')}" for p in plan.releases]
+        lines = [*protected, *budget, *self._answers(), "what it costs:", *_first(costs)]
+        lines += [*self._usable(), *gate_words(study)[1:]]
+        lines += _first([f"warning: {line}" for line in (*warnings, *poor)])
+        wrapped = chain.from_iterable(textwrap.wrap(x, 100, subsequent_indent="  ") for x in lines)
+        told = "other questions: stream-dp plan; the whole plan: stream-dp check --long"
+        return "\n".join([heading, *wrapped, told])
 
-    def _precision(self, exact: bool) -> list[str]:
-        """The half-widths of panels' answers, and the phases of data sets."""
+    def _answers(self) -> list[str]:
+        """The half-widths of panels' answers."""
+        if not self.answers:
+            return []
         study = self.plan.study
-        lines = []
-        if self.answers:
-            lines += ["", "how precise, as 95% intervals of the privacy noise:"]
-            questions = [f"{row.release}: {row.query} at {row.period}" for row in self.answers]
-            wide = max(map(len, questions))
-            lines += [
+        questions = [f"{row.release}: {row.query} at {row.period}" for row in self.answers]
+        wide = max(map(len, questions))
+        return [
+            "how precise, as 95% intervals of the privacy noise:",
+            *(
                 f"  {question:<{wide}}  {_half_width(row, study.unit)}"
                 for question, row in zip(questions, self.answers, strict=True)
-            ]
-            lines += [f"  {line}" for line in response_words(study, self.answers)]
-            private = any(row.share is None for row in self.answers)
-            assumed = f", and shares of an assumed number of {study.unit}s" * private
-            lines.append(f"  other questions, periods and errors{assumed}: stream-dp plan")
+            ),
+            *(f"  {line}" for line in response_words(study, self.answers)),
+        ]
+
+    def _precision(self) -> list[str]:
+        """The half-widths of panels' answers, and the phases of data sets."""
+        lines = self._answers()
+        if any(row.share is None for row in self.answers):
+            unit = self.plan.study.unit
+            lines.append(f"  shares of an assumed number of {unit}s: stream-dp plan --people N")
         for planned in self.data_sets:
-            lines += ["", *planned.lines(exact=exact)]
+            lines += [*[""] * bool(lines), *planned.lines()]
         if self.data_sets:
             lines.append(
                 "  errors of data sets depend on the data: stream-dp evaluate measures them"
             )
         return lines
+
+    def _usable(self) -> list[str]:
+        """From which size on groups are usable, in a line for each release."""
+        if not self.groups:
+            return []
+        rows = [f"  {row.name}: {least_text(row.least)} {row.unit}s" for row in self.groups]
+        return [f"groups whose counts are within ± {percent(USABLE)} have at least:", *_first(rows)]
 
     def _groups(self) -> list[str]:
         """The errors of counts of small groups."""
@@ -270,7 +290,7 @@ class Summary:
             return []
         unit = self.plan.study.unit
         heading = f"what a small group can learn, by its number of {unit}s:"
-        return ["", heading, f"  {rule_words(unit)}", *group_lines(self.groups)]
+        return [heading, f"  {rule_words(unit)}", *group_lines(self.groups)]
 
     def _bias(self) -> list[str]:
         """The simulated errors of panels, and their bias in words."""
@@ -279,7 +299,6 @@ class Summary:
             return []
         unit = self.plan.study.unit
         lines = [
-            "",
             "errors to expect of the synthetic panels' own answers (root mean square, in"
             f" {unit}s, of people simulated from a public prior):",
         ]
@@ -319,6 +338,19 @@ def _half_width(row: ExpectedError, unit: str) -> str:
 def _error_words(error: PanelError) -> str:
     words = f"{error.error:,g}"
     return words if not error.bias else f"{words}, {error.bias:+,g} on average"
+
+
+def _cost(planned: PlannedRelease, study: Study) -> str:
+    """The share and the rho of a release in words."""
+    rho = sum(planned.charges, Fraction(0))
+    release = planned.release
+    return f"{release.name} ({release.kind}): {_share(rho / study.rho)}, rho = {_decimal(rho)}"
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    """The first lines of a list, and how many more there are."""
+    more = len(lines) - _MOST_ROWS
+    return [*lines] if more <= 1 else [*lines[:_MOST_ROWS], f"  and {more} more"]
 
 
 def _share(share: Fraction) -> str:

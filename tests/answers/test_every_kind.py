@@ -94,7 +94,7 @@ def test_the_command_and_the_monitor_say_the_same(
         status, body = by_monitor(monitor, "/api/v1/estimate", release="answers", query=query)
         assert (status, json.loads(body)) == (200, {**data, "head": public.head})
         EstimateAnswer.model_validate_json(body, strict=True)
-        text = by_command(capsys, "answers", query)
+        text = by_command(capsys, "answers", query, "--long")
         assert text.startswith(f"{expected.query} at {expected.period}")
         assert expected.method in text
         if expected.standard_error is not None:

@@ -95,7 +95,7 @@ def test_earlier_months_make_an_answer_more_precise(kind: str, count: bool) -> N
     assert high - low == pytest.approx(5 * answer.fused.standard_error)
     assert answer.fused.periods == tuple(LABELS)
     assert not answer.fused.doubtful
-    words = "\n".join(answer_lines(answer))
+    words = "\n".join(answer_lines(answer, long=True))
     assert "of 6 data sets together, assumes drift as in the past" in words
     assert answer.as_dict()["fused"]["assumes"] == "drift as in the past"  # type: ignore[index]
 

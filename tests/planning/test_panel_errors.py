@@ -121,7 +121,7 @@ def test_long_and_wide_releases_are_bounded():
 def test_check_prints_them(monkeypatch):
     monkeypatch.setattr(study_summary, "panel_errors", lambda plan: errors_of("public size"))
     short = summary(plan_study(STUDIES["public size"]))
-    text, data = short.text(), short.as_dict()
+    text, data = short.text(long=True), short.as_dict()
     for errors in short.panel_errors.values():
         for error in errors:
             (line,) = {x for x in text.splitlines() if x.startswith(f"    {error.query} ")} & {

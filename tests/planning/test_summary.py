@@ -34,24 +34,34 @@ def test_the_typical_errors_are_those_of_estimates(neighbours):
 def test_people_read_words_first_and_fractions_on_request(neighbours):
     plan = plan_study(employment_study(neighbours))
     short = summary(plan)
-    text, exact = short.text(), short.text(exact=True)
+    brief, text = short.text(), short.text(long=True)
     for words in ("who is protected: one ", "published exactly: ", "best guess is right at most"):
         assert words in text
-    precise = text.split("how precise, as 95%")[1].split("what a small group")[0]
-    assert ("%" in precise) == (neighbours == "replace_one")
-    assert plan.text() not in text
-    assert exact.endswith(plan.text())
-    assert str(plan.releases[1].charges[-1]) in exact
+        assert words in " ".join(brief.split())
+    for shown, after in ((brief, "what it costs"), (text, "what a small group")):
+        precise = shown.split("how precise, as 95%")[1].split(after)[0]
+        assert ("%" in precise.partition("interval")[2]) == (neighbours == "replace_one")
+    assert brief.count("\n") < 25
+    assert text.endswith(plan.text())
+    assert str(plan.releases[1].charges[-1]) in text
+    assert str(plan.releases[1].charges[-1]) not in brief
     for planned in plan.releases:
         bias = str(planned.facts["panel_bias"]).removesuffix(f"; {ADVICE}")
         assert f"  {planned.release.name}: {bias}" in text
     assert f"  {ADVICE}" in text
 
 
+def test_many_releases_are_counted_in_short():
+    releases = [window(f"r{i}", "poverty", width=1 + i % 2, rho=1) for i in range(5)]
+    brief = summary(plan_study(small_study(rho=100, releases=releases))).text()
+    assert brief.count("\n") < 25
+    assert brief.count("  and 3 more\n") == 2
+
+
 def test_a_weak_promise_is_said_once():
     study = small_study(rho=100, releases=[window("r", "poverty", width=1, rho=1)])
     short = summary(plan_study(study))
-    assert [short.text(exact=exact).count("warning: ") for exact in (False, True)] == [1, 1]
+    assert [short.text(long=long).count("warning: ") for long in (False, True)] == [1, 1]
 
 
 def test_typical_answers_are_of_several_releases():

@@ -42,7 +42,8 @@ def test_differences_have_the_errors_of_both(log: str, capsys: pytest.CaptureFix
     none = ask("--minus", DUE[0], query="quantile 1/2")
     assert (none["value"], none["standard_error"]) == (none["published"], None)
     assert "quantile" in str(none["reason"])
-    assert main(["estimate", log, "blocks", "mean", "--region", "c0", "--minus-region", "c1"]) == 0
+    words = ["estimate", log, "blocks", "mean", "--region", "c0", "--minus-region", "c1", "--long"]
+    assert main(words) == 0
     said = capsys.readouterr().out
     assert f"mean at {DUE[1]}, c0, less {DUE[1]}, c1" in said
     assert "both, whose noise is independent" in said

@@ -93,7 +93,7 @@ def test_the_first_commands_and_all_others_by_their_tasks(
     [
         (["chek", "x.toml"], "check"),
         (["estimat"], "estimate"),
-        (["check", "--exakt", "x.toml"], "--exact"),
+        (["check", "--lnog", "x.toml"], "--long"),
         (["send", "x.toml", "a.csv", "--id-widht=3"], "--id-width"),
         (["monitor", "sqlite:a.db", "--listne", ":80"], "--listen"),
     ],
@@ -132,7 +132,7 @@ def completed(line: str) -> set[str]:
 
 def test_words_are_completed() -> None:
     assert completed("stream-dp est") == {"estimate", "estimates"}
-    assert completed("stream-dp check --e") == {"--exact"}
+    assert completed("stream-dp check --l") == {"--long"}
     assert "asyncapi" in completed("stream-dp schema study.toml --kind ")
 
 

@@ -78,7 +78,7 @@ def test_all_ways_give_one_answer(
     assert typed.sampled is not None
     assert typed.sampled.interval == pytest.approx(list(answer.sampled.interval))
     assert typed.sampled.covers == SAMPLED
-    text = by_command(capsys, name, query)
+    text = by_command(capsys, name, query, "--long")
     assert "  95% interval    " in text
     assert "  with sampling   " in text
     assert (

@@ -199,6 +199,8 @@ def test_estimate(source, stream_dp, as_json):
     assert f"{query} at 2021-03 (share of all households)" in text
     assert f"{output['value']:.3%}" in text
     assert "95% interval" in text
+    assert text.count("\n") == 4
+    assert "  method  " in stream_dp("estimate", source, "pairs", query, "--long")
     # Nearly everybody has the event every month: of 60 places all but noise.
     total = as_json("estimate", source, "months", "total at-least 3", "--count")
     assert abs(total["value"] - 60) < 8 * total["standard_error"]

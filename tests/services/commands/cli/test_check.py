@@ -32,7 +32,7 @@ def test_check_prints_the_plan_and_writes_nothing(study, stream_dp, as_json):
     words = ("study poverty: 3 periods, 2021-01 to 2021-03", "one household", "eps = ", "60")
     for word in (*words, "of households, +-", "pairs (window): share 1/2, rho = 0.5"):
         assert word in text
-    assert "total rho: 3/4 = 0.75" in stream_dp("check", study, "--exact")
+    assert "total rho: 3/4 = 0.75" in stream_dp("check", study, "--long")
     assert "3/4" not in text
     output = as_json("check", study)
     assert output["study"] == "poverty"
@@ -95,7 +95,7 @@ def test_several_faults_are_reported_at_once(tmp_path, stream_dp):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "COMMAND"),
+        (["--loud"], "COMMAND"),
         (["nothing"], "invalid choice: 'nothing'"),
         (["check"], "STUDY.toml"),
         (["check", "a.toml", "b.toml"], "unrecognized arguments: b.toml"),

@@ -1,6 +1,7 @@
 """`plan`: expected errors, the budget that an error needs, and one line for a mistake."""
 
 from fractions import Fraction
+from operator import itemgetter
 from xml.etree import ElementTree
 
 import pytest
@@ -8,8 +9,15 @@ from trial import STUDY, write
 
 
 def test_plan_states_errors_of_examples_and_writes_nothing(study, stream_dp, as_json):
-    assert "errors to expect" in stream_dp("plan", study)
-    output = as_json("plan", study)
+    output, text = as_json("plan", study), stream_dp("plan", study)
+    assert text.count("\n") == len({(row["release"], row["query"]) for row in output["errors"]}) + 2
+    largest = max(
+        (r for r in output["errors"] if r["query"] == "pattern 1 ?"), key=itemgetter("count")
+    )
+    assert (
+        f"at most +-{largest['share_half_width']:.2%}, +-{largest['count_half_width']:.0f} " in text
+    )
+    assert "errors to expect" in stream_dp("plan", study, "--long")
     assert {row["release"] for row in output["errors"]} == {"pairs", "months"}
     for row in output["errors"]:
         assert row["count_half_width"] == pytest.approx(1.959964 * row["count"])
