@@ -32,6 +32,11 @@ def _demo(parser: argparse.ArgumentParser) -> None:
 
 def _new(parser: argparse.ArgumentParser) -> None:
     study_file(parser)
+    help_text = "a small survey on this broker, localhost:9092 by default; the study and its"
+    help_text += " topics have the name of the file"
+    parser.add_argument(
+        "--kafka", nargs="?", const="localhost:9092", metavar="HOST:PORT", help=help_text
+    )
 
 
 def _check(parser: argparse.ArgumentParser) -> None:

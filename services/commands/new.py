@@ -12,6 +12,9 @@ from ..storage.atomic_files import write_new_file
 
 def run(options: argparse.Namespace) -> Output:
     path: Path = options.study
-    text = resources.files("stream_dp.services.commands").joinpath("study.toml").read_text("utf-8")
+    name = "study.toml" if options.kafka is None else "kafka_study.toml"
+    text = resources.files("stream_dp.services.commands").joinpath(name).read_text("utf-8")
+    if options.kafka is not None:
+        text = text.replace("BROKER", options.kafka).replace("NAME", path.stem)
     write_new_file(path, text, public=True)
     return Output({"written": str(path)}, f"{path} written; edit it, then: stream-dp check {path}")

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> Output:
         make_topics(log, published, (private, public), str(deployment.path))
     names = [*private, *public]
     created = [name for name in names if name not in existing]
-    lines = [f"{name}: {'created' if name in created else 'as it must be'}" for name in names]
+    lines = [f"{name}: {'created' if name in created else 'exists'}" for name in names]
     notices = _notices(run.input)
     data = {"topics": names, "created": created, "notices": notices}
     return Output(data, "\n".join([*lines, *notices]))

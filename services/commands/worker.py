@@ -10,7 +10,6 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from stream_dp.errors import UserError
 from stream_dp.log.log import Log, Missing
 
 from ..process.command_output import JOB_FAILED, Output
@@ -26,7 +25,8 @@ from ..storage.job_records import Progress
 def run(options: argparse.Namespace) -> Output:
     deployment = Deployment.load(options.study)
     if not deployment.study.batches:
-        raise UserError(f"{options.study}: declares no batch release, so there is nothing to do")
+        # Service managers start a worker of every study: the end is no failure.
+        return Output({"stopped": False}, f"{options.study}: no data sets, so nothing to fit")
     stop = threading.Event()
     stop_on_signals(stop)
     with ExitStack() as stack:

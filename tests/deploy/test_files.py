@@ -221,9 +221,8 @@ def service(name: str) -> str:
     return section[0]
 
 
-def test_compose_has_workers_only_where_they_are_asked_for() -> None:
+def test_a_worker_starts_beside_the_releaser() -> None:
     worker, gpu = service("worker"), service("worker-gpu")
-    assert "profiles: [worker]" in worker
     assert "command: [worker, /study/study.toml]" in worker
     assert "entrypoint: [again, stream-dp]" in worker
     assert "state:/state:ro" in worker
@@ -234,9 +233,12 @@ def test_compose_has_workers_only_where_they_are_asked_for() -> None:
     assert "profiles: [gpu]" in gpu
     assert "capabilities: [gpu]" in gpu
     assert "gpu" not in worker
-    for name in ("kafka", "access", "topics", "releaser", "prometheus"):
-        assert "profiles" not in service(name)
-    assert "BATCHES: ${BATCHES:-no}" in service("access")
+    for name in ("kafka", "access", "topics", "releaser", "worker", "prometheus"):
+        assert "profiles:" not in service(name)
+    assert "BATCHES: ${BATCHES:-yes}" in service("access")
+    releaser, unit_of_worker = ((DEPLOY / name).read_text() for name in UNITS[:2])
+    assert re.search(rf"^Wants=.* {UNITS[1]}$", releaser, re.MULTILINE)
+    assert "\nConditionPathExists=/etc/stream-dp/worker.toml\n" in unit_of_worker
 
 
 def test_compose_has_a_secret_for_each_user_that_the_broker_makes() -> None:

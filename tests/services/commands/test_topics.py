@@ -22,9 +22,7 @@ def test_created_topics_are_told_from_those_that_were_there(
     again = json_output(capsys, "topics", str(study))
     assert again == {"topics": first["topics"], "created": [], "notices": []}
     assert main(["topics", str(study)]) == 0
-    assert {line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()} == {
-        "as it must be"
-    }
+    assert {line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()} == {"exists"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from trial import STUDY, write
 
 from stream_dp.services.commands import cli
+from stream_dp.services.storage.deployment import Deployment
 
 # new, check
 
@@ -17,6 +18,19 @@ def test_new_writes_a_study_that_can_be_checked(tmp_path, stream_dp, as_json):
     output = as_json("check", path)
     assert Fraction(output["rho_planned"]) == Fraction(output["rho_total"])
     assert as_json("new", tmp_path / "other.toml") == {"written": str(tmp_path / "other.toml")}
+
+
+def test_new_writes_a_study_for_a_broker(tmp_path, stream_dp, as_json):
+    path = tmp_path / "office.toml"
+    stream_dp("new", path, "--kafka", "broker.test:9093")
+    assert as_json("check", path)["study"] == "office"
+    run = Deployment.load(path).run
+    assert (run.log, run.public) == (
+        "kafka://broker.test:9093/office",
+        "kafka://broker.test:9093/office-public",
+    )
+    stream_dp("new", tmp_path / "b.toml", "--kafka")
+    assert Deployment.load(tmp_path / "b.toml").run.log == "kafka://localhost:9092/b"
 
 
 def test_new_overwrites_nothing(tmp_path, stream_dp):

@@ -133,3 +133,8 @@ def test_paths_are_relative_to_the_study_file_and_the_environment_overrides_them
     assert (study.parent / "poverty.db").exists()
     assert not (study.parent / "public.db").exists()
     assert all(p.name.startswith("other.db") for p in elsewhere.iterdir())
+
+
+def test_a_worker_of_a_study_without_data_sets_ends_well(study, stream_dp, as_json):
+    assert "no data sets" in stream_dp("worker", study)
+    assert as_json("worker", study) == {"stopped": False}
